@@ -87,14 +87,10 @@ c: ## the static library for C, for firmware (C_INDEXES=mu for one index alone);
 	@size $(C_TARGET_DIR)/store
 	@ls -l $(C_TARGET_DIR)/release/libnandex_c.a
 
-C_ARM ?= thumbv7em-none-eabihf
-
-c-arm: ## the same for a Cortex-M4, where its core library is installed
-	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/$(C_ARM)/lib" ]; then $(C_BUILD) --target $(C_ARM) && \
-		ls -l $(C_TARGET_DIR)/$(C_ARM)/release/libnandex_c.a; \
-	else echo "skipped: the compiler has no core library for $(C_ARM) (rustup target add $(C_ARM))"; fi
-	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 \
-		-Os -Wall -fsyntax-only -DFIRMWARE -Icrates/nandex-c/include crates/nandex-c/examples/c/store.c; \
+c-arm: ## the same for a Cortex-M4, each index alone: how large it is linked (where core for the target is at hand)
+	@firmware/run.sh --if-there --c
+	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -Os -Wall -fsyntax-only -DFIRMWARE \
+		-Icrates/nandex-c/include crates/nandex-c/examples/c/store.c crates/nandex-c/examples/c/places.c; \
 	else echo "skipped: arm-none-eabi-gcc is not installed, the header was not compiled for ARM"; fi
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)

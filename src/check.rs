@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where neither the words nor
-/// what would put them together take room in a firmware.
+/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where
+/// neither the words nor what would put them together take room in a firmware.
 macro_rules! message {
     ($($text:tt)*) => {
         if cfg!(feature = "messages") { alloc::format!($($text)*) } else { alloc::string::String::new() }
@@ -24,8 +24,8 @@ pub enum IndexError {
     Store(StoreError),
     /// No room is left: the operation was not done and nothing was lost.
     Full,
-    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing was lost,
-    /// and every record can still be read, now and after the next mount.
+    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing
+    /// was lost, and every record can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium contradict an invariant of the index.
     Corrupted {
@@ -77,7 +77,8 @@ pub enum IndexError {
         /// Bytes that the chip has.
         has: u32,
     },
-    /// The index cannot run with these settings on this chip, for another reason than those that have numbers.
+    /// The index cannot run with these settings on this chip, for another reason than those that have
+    /// numbers.
     Unsupported(Cow<'static, str>),
     /// The medium holds no index of this kind, or one made with other settings.
     NotFormatted(&'static str),

@@ -1,4 +1,5 @@
-//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and bounds of what is set.
+//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and
+//! bounds of what is set.
 
 use crate::check::IndexError;
 use crate::check::message;
@@ -27,8 +28,8 @@ impl Durability {
         }
     }
 
-    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the store cannot take
-    /// them atomically a cut tears an operation, and nothing is promised.
+    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the
+    /// store cannot take them atomically a cut tears an operation, and nothing is promised.
     pub fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
         match (store.durable_writes(), store.prefix_consistent()) {
             _ if store.atomic_pages_max() < group_pages => Durability::None,
@@ -38,7 +39,8 @@ impl Durability {
         }
     }
 
-    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages` together, comes to.
+    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages`
+    /// together, comes to.
     pub(crate) fn require(
         self,
         given: Durability,
@@ -96,8 +98,8 @@ impl IndexStats {
     }
 }
 
-/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and small
-/// enough that what is allocated for them fits a machine.
+/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
+/// small enough that what is allocated for them fits a machine.
 pub mod most {
     /// Entries of a node: one for each byte of the largest page.
     pub const NODE_ENTRIES: u64 = 1 << 16;

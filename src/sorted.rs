@@ -1,7 +1,9 @@
-//! Ordered maps and sets of what is few: those of the standard library with the feature `std`; without it sorted rows.
+//! Ordered maps and sets of what is few: those of the standard library with the feature `std`; without it
+//! sorted rows.
 //!
-//! A B-tree in RAM is written out for each type of key, about 3 KiB of code each. A row is searched by bisection and shifted by an
-//! insertion, which is cheap as long as it is short, and its code is small. Both answer the same.
+//! A B-tree in RAM is written out for each type of key, about 3 KiB of code each. A row is searched by
+//! bisection and shifted by an insertion, which is cheap as long as it is short, and its code is small. Both
+//! answer the same.
 
 #[cfg(feature = "std")]
 pub(crate) use alloc::collections::{BTreeMap as Map, BTreeSet as Set};

@@ -1,4 +1,5 @@
-//! Pages about hardware show what is compiled and measured: `docs/firmware.md` shows the sizes of `firmware/sizes.csv`. `NANDEX_BLESS=1 cargo test --test firmware_docs` writes them anew.
+//! Pages about hardware show what is compiled and measured: `docs/firmware.md` shows the sizes of
+//! `firmware/sizes.csv`. `NANDEX_BLESS=1 cargo test --test firmware_docs` writes them anew.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Code in the pages that says where it is from stands there, so that it is compiled: a comment `<!-- from PATH -->` before a block.
+//! Code in the pages that says where it is from stands there, so that it is compiled: a comment `<!-- from
+//! PATH -->` before a block.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

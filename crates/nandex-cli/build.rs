@@ -1,6 +1,7 @@
 //! Tells the program which commit it is built from, so that results can say it.
 //!
-//! Outside of a repository, as in a package, cargo's own note of the commit serves; without one the program does not know.
+//! Outside of a repository, as in a package, cargo's own note of the commit serves; without one the program
+//! does not know.
 
 use std::path::Path;
 use std::process::Command;

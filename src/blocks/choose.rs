@@ -12,8 +12,9 @@ use alloc::vec::Vec;
 const DRAWS_PER_CHOICE: usize = 64;
 
 impl BlockTable {
-    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
-    /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
+    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed.
+    /// Without this it learns of the policy when [`BlockTable::victim`] is first called, and takes the order
+    /// of the last changes for it.
     pub fn follow(&mut self, policy: VictimPolicy) {
         if policy != VictimPolicy::Greedy {
             self.keep_ages();
@@ -76,8 +77,8 @@ impl BlockTable {
         best.map(|(pbn, _)| pbn)
     }
 
-    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that come first go
-    /// to the end; there must be another.
+    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that
+    /// come first go to the end; there must be another.
     fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
         let Order::Closing(closing) = &mut self.order else { return None };
         let (rows, all) = (&self.rows, self.geometry.pages_per_block);
@@ -89,8 +90,8 @@ impl BlockTable {
         closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }
 
-    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count; none when the
-    /// draw finds hardly any others.
+    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count;
+    /// none when the draw finds hardly any others.
     fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
         let Order::Drawing(drawing) = &mut self.order else { return None };
         let (rows, all, count) = (&self.rows, self.geometry.pages_per_block, count.max(1) as usize);

@@ -1,7 +1,7 @@
 //! The table of blocks as part of a checkpoint.
 //!
-//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The rank is the
-//! place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
+//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The
+//! rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
 
 use super::order::Order;
 use super::{BlockState, BlockTable};
@@ -44,8 +44,8 @@ impl BlockTable {
         }
     }
 
-    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back Unclean: a
-    /// program may have been cut short in one of them since.
+    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back
+    /// Unclean: a program may have been cut short in one of them since.
     pub fn decode(geometry: Geometry, bytes: &[u8]) -> Result<BlockTable, StoreError> {
         let corrupted =
             |at: usize| StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 };

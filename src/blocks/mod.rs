@@ -1,8 +1,9 @@
 //! The table of all blocks: the state of each, its valid pages, its wear. All in RAM; saved with a
 //! checkpoint.
 //!
-//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own except in
-//! [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in step.
+//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own
+//! except in [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in
+//! step.
 //!
 //! ```text
 //!            take_free, claim            close              victim ... discard / release
@@ -11,15 +12,18 @@
 //!       +--reserve--> Reserved --discard / release--> Unclean, Free
 //! ```
 //!
-//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
-//! pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however large
-//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
-//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
+//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of
+//! valid pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however
+//! large the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest.
+//! The order of closing and the index of full blocks (`order`) are kept once a policy that needs them is
+//! asked for.
 //!
-//! A block takes 11 bytes of RAM on a chip with fewer than 65,535 of them (`rows`, `numbers`), and a bit for each page.
+//! A block takes 11 bytes of RAM on a chip with fewer than 65,535 of them (`rows`, `numbers`), and a bit for
+//! each page.
 //!
 //! Invariants
-//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
+//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count
+//!   exactly when Full.
 //! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
 
 pub mod checkpoint;
@@ -183,13 +187,15 @@ impl BlockTable {
         self.rows.erases(pbn.index())
     }
 
-    /// When a page of a block last became valid or invalid, in pages marked valid so far; 0 where that is not kept.
+    /// When a page of a block last became valid or invalid, in pages marked valid so far; 0 where that is not
+    /// kept.
     #[inline]
     pub fn modified(&self, pbn: Pbn) -> u64 {
         self.ages.get(pbn.index()).copied().unwrap_or(0)
     }
 
-    /// Keeps from now on when each block was last modified, 8 bytes a block. Policies that ask for it do so by themselves.
+    /// Keeps from now on when each block was last modified, 8 bytes a block. Policies that ask for it do so
+    /// by themselves.
     pub fn keep_ages(&mut self) {
         if self.ages.is_empty() {
             self.ages = vec![0; self.rows.len()];
@@ -221,7 +227,8 @@ impl BlockTable {
         }
     }
 
-    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
+    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is
+    /// programmed.
     pub fn claim(&mut self, pbn: Pbn) -> bool {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
@@ -513,8 +520,8 @@ impl BlockTable {
         }
     }
 
-    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their turn stays the
-    /// same. `Full` when there are fewer.
+    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their
+    /// turn stays the same. `Full` when there are fewer.
     pub fn erase_ahead<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -546,8 +553,8 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when the pool
-    /// is empty.
+    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when
+    /// the pool is empty.
     pub fn take_erased<N: Nand>(
         &mut self,
         nand: &mut N,

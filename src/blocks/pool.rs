@@ -5,8 +5,9 @@ use super::rows::Rows;
 use crate::units::Pbn;
 use core::cmp::Ordering;
 
-/// A sorted row that has room for every block from the beginning, so that it never asks for memory. The most worn block is first:
-/// the least worn one, which is taken most often, goes from the end. Erases are looked up in the rows of the table.
+/// A sorted row that has room for every block from the beginning, so that it never asks for memory. The most
+/// worn block is first: the least worn one, which is taken most often, goes from the end. Erases are looked
+/// up in the rows of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Numbers);
 

@@ -1,8 +1,9 @@
-//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that share none.
+//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that
+//! share none.
 //!
-//! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an address but are
-//! not programmed yet, in the order of their addresses, so that it can be programmed whole, in ascending page order.
-//! When a page of it dies, the next page takes over its place and its address.
+//! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an
+//! address but are not programmed yet, in the order of their addresses, so that it can be programmed whole,
+//! in ascending page order. When a page of it dies, the next page takes over its place and its address.
 
 use crate::cache::lru::LruList;
 use crate::log::tag::Tag;

@@ -1,7 +1,7 @@
 //! A chip whose data area lends bytes to its spare area.
 //!
-//! An SPI NAND part with its ECC on leaves 16 spare bytes of a page to its user, and a mu-Tree wants 45 of them. So the last 28 bytes of the data
-//! area are shown as the end of the spare area:
+//! An SPI NAND part with its ECC on leaves 16 spare bytes of a page to its user, and a mu-Tree wants 45 of
+//! them. So the last 28 bytes of the data area are shown as the end of the spare area:
 //!
 //! ```text
 //! shown    data, 2020 bytes                | spare, 45 bytes
@@ -9,8 +9,9 @@
 //!                             = spare 17..45           = spare 0..17
 //! ```
 //!
-//! Nodes are 1.4 % smaller then, and a read of data and spare area moves as many bytes as before. The page number of bytes need not be a
-//! power of two for anything above. Byte 0 of the spare area, the place of the bad-block mark, stays where it is.
+//! Nodes are 1.4 % smaller then, and a read of data and spare area moves as many bytes as before. The page
+//! number of bytes need not be a power of two for anything above. Byte 0 of the spare area, the place of the
+//! bad-block mark, stays where it is.
 
 use super::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
@@ -38,8 +39,8 @@ pub struct LentSpare<N> {
 }
 
 impl<N: Nand> LentSpare<N> {
-    /// Shows `needed` spare bytes at least, half of the data area at most. A chip that has as many lends nothing and costs nothing.
-    /// The same number has to be given at each mount.
+    /// Shows `needed` spare bytes at least, half of the data area at most. A chip that has as many lends
+    /// nothing and costs nothing. The same number has to be given at each mount.
     pub fn new(nand: N, needed: u32) -> LentSpare<N> {
         let geometry = nand.geometry();
         let lent = needed.saturating_sub(geometry.spare_bytes).min(geometry.page_bytes / 2) as usize;

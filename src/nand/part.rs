@@ -8,7 +8,8 @@ use alloc::borrow::Cow;
 pub struct Part {
     /// Name in the catalogue, or of the chip file.
     pub name: Cow<'static, str>,
-    /// Shape and programming rules. The spare bytes are those that the user may program under the ECC of the part.
+    /// Shape and programming rules. The spare bytes are those that the user may program under the ECC of the
+    /// part.
     pub geometry: Geometry,
     /// All spare bytes of a page, where the ECC of the part keeps some for itself.
     pub raw_spare_bytes: Option<u32>,
@@ -121,7 +122,8 @@ impl Supply {
         }
     }
 
-    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of that.
+    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of
+    /// that.
     #[inline]
     pub const fn energy_pj(&self, ma: u32, ns: u64, transfer_ns: u64) -> u64 {
         self.voltage_mv as u64 * (ma as u64 * ns + self.transfer_ma as u64 * transfer_ns) / 1000

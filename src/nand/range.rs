@@ -1,7 +1,7 @@
 //! A run of blocks of a chip, shown as a chip of its own: how an FTL and another store divide one chip.
 //!
-//! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and fails as ever;
-//! two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
+//! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and
+//! fails as ever; two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
 
 use super::{Cause, Geometry, Nand, NandError};
 use crate::shared::Shared;

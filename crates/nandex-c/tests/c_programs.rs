@@ -10,7 +10,8 @@ fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The newest static library beside the executable of this test: cargo builds both kinds of the library for its tests.
+/// The newest static library beside the executable of this test: cargo builds both kinds of the library for
+/// its tests.
 fn library() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a path");
     let folder = executable.parent().expect("in a folder");

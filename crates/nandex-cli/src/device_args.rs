@@ -15,7 +15,8 @@ pub(crate) struct Device {
     pub(crate) action: Action,
 }
 
-/// The command on a device. Commands that only look never write to the device: what a mount would finish stays in RAM.
+/// The command on a device. Commands that only look never write to the device: what a mount would finish
+/// stays in RAM.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Tell what the device is: pages, blocks, bad ones, free bytes, and the flags that open a dump of it.
@@ -56,10 +57,12 @@ pub(crate) struct Place {
     /// A dump of an MTD device.
     #[arg(long, value_name = "DUMP", requires_all = ["geometry", "spare"])]
     pub(crate) image: Option<PathBuf>,
-    /// The geometry of a dump: bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
+    /// The geometry of a dump: bytes of pages and out-of-band areas, and pages of a block, such as
+    /// 2048+64x64.
     #[arg(long, value_name = "PAGE+OOBxPAGES", requires = "image")]
     pub(crate) geometry: Option<RawGeometry>,
-    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device info tells).
+    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device
+    /// info tells).
     #[arg(long, value_name = "OFFSET+LENGTH,..", requires = "image")]
     pub(crate) spare: Option<SpareLayout>,
     #[command(flatten)]

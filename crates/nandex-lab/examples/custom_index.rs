@@ -1,8 +1,9 @@
-//! A whole index of one's own, in the comparison beside those of Nandex: `cargo run --release -p nandex-lab --example custom_index`.
+//! A whole index of one's own, in the comparison beside those of Nandex: `cargo run --release -p nandex-lab
+//! --example custom_index`.
 //!
-//! Pages of sorted records on any FTL, and in RAM the least key of each page. One page is read and written to insert; a page
-//! that is full gives its upper half to a free one, which is written first. So a cut between the two writes leaves records
-//! twice, and the next mount drops those of the lower page.
+//! Pages of sorted records on any FTL, and in RAM the least key of each page. One page is read and written to
+//! insert; a page that is full gives its upper half to a free one, which is written first. So a cut between
+//! the two writes leaves records twice, and the next mount drops those of the lower page.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,8 +1,9 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 //!
-//! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`]; [`runner::run`]
-//! drives one index of the [`registry`] on one simulated chip through it, [`parallel::run_all`] many at once; the
-//! [`results`] go to files by [`record`] and into claims by [`stats`].
+//! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`];
+//! [`runner::run`] drives one index of the [`registry`] on one simulated chip through it,
+//! [`parallel::run_all`] many at once; the [`results`] go to files by [`record`] and into claims by
+//! [`stats`].
 
 pub mod analysis;
 pub mod block_trace;

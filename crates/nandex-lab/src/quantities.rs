@@ -1,4 +1,5 @@
-//! Sizes, records and classes as people write them, in command lines and files. Every error says what is wrong.
+//! Sizes, records and classes as people write them, in command lines and files. Every error says what is
+//! wrong.
 
 use crate::LabError;
 use crate::machine;

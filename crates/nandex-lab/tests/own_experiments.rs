@@ -1,4 +1,5 @@
-//! Experiments of one's own: read as files, with their traces and chips beside them, and refused with file, line and key.
+//! Experiments of one's own: read as files, with their traces and chips beside them, and refused with file,
+//! line and key.
 
 #![allow(clippy::unwrap_used)]
 

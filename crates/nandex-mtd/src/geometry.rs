@@ -34,7 +34,8 @@ impl RawGeometry {
         u64::from(self.page_bytes) * u64::from(self.pages_per_block)
     }
 
-    /// The byte of the out-of-band area that marks a block bad: the sixth of small pages, the first of others.
+    /// The byte of the out-of-band area that marks a block bad: the sixth of small pages, the first of
+    /// others.
     pub fn mark_at(&self) -> usize {
         if self.page_bytes <= 512 && self.oob_bytes > 5 { 5 } else { 0 }
     }

@@ -1,17 +1,19 @@
-//! Which bytes of a page's out-of-band area are free for the user, and how the engine's page is laid into them.
+//! Which bytes of a page's out-of-band area are free for the user, and how the engine's page is laid into
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The free bytes of an out-of-band area, in the order in which Linux fills them: runs of offset and length. As text `2+38`, or
-/// `2+6,18+6` of several.
+/// The free bytes of an out-of-band area, in the order in which Linux fills them: runs of offset and length.
+/// As text `2+38`, or `2+6,18+6` of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareLayout {
     runs: Vec<(u32, u32)>,
 }
 
 impl SpareLayout {
-    /// The layout that Linux gives large pages when it has no other: two bytes for the mark, the free ones, then the ECC.
+    /// The layout that Linux gives large pages when it has no other: two bytes for the mark, the free ones,
+    /// then the ECC.
     pub fn after_mark(free_bytes: u32) -> SpareLayout {
         SpareLayout { runs: vec![(2, free_bytes)] }
     }
@@ -97,8 +99,8 @@ impl FromStr for SpareLayout {
 /// device   data | free bytes of the out-of-band area
 /// ```
 ///
-/// Byte 0 of the engine's spare area is kept nowhere: the mark is the device's own. An index that needs more spare bytes is lent some of
-/// the data area ([`nandex::nand::LentSpare`]).
+/// Byte 0 of the engine's spare area is kept nowhere: the mark is the device's own. An index that needs more
+/// spare bytes is lent some of the data area ([`nandex::nand::LentSpare`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing {
     pub(crate) page_bytes: u32,
@@ -110,7 +112,8 @@ impl Packing {
         1 + self.free_bytes
     }
 
-    /// The engine's bytes as those of the device: whole data area and free bytes; what is not given is erased.
+    /// The engine's bytes as those of the device: whole data area and free bytes; what is not given is
+    /// erased.
     pub(crate) fn pack(&self, (data, spare): (&[u8], &[u8]), page: &mut [u8], free: &mut [u8]) {
         page.fill(0xff);
         free.fill(0xff);

@@ -1,7 +1,7 @@
 //! A chip behind an MTD device.
 //!
-//! A page and its spare area are moved by one request each way, so that a program is one program of the part. What the
-//! system hides or lets pass is dealt with here:
+//! A page and its spare area are moved by one request each way, so that a program is one program of the part.
+//! What the system hides or lets pass is dealt with here:
 //!
 //! | the system | the chip |
 //! |---|---|
@@ -13,8 +13,9 @@
 //! | a page is programmed twice, or before an earlier one | `NotErased`, `OutOfOrder` where this chip programmed it |
 //! | anything else: the device is gone, may not be written, .. | `PowerLost`, so that no mount takes a page for torn |
 //!
-//! Byte 0 of the engine's spare area, the mark, is kept nowhere: free bytes never include the device's. Where a part has too few for
-//! an index, its data areas lend some ([`nandex::nand::LentSpare`]; any index opened by name does so itself).
+//! Byte 0 of the engine's spare area, the mark, is kept nowhere: free bytes never include the device's. Where
+//! a part has too few for an index, its data areas lend some ([`nandex::nand::LentSpare`]; any index opened
+//! by name does so itself).
 
 use crate::error::{Events, Fault, MtdError};
 use crate::io::{Facts, MtdIo, OobMode};

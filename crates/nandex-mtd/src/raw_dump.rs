@@ -4,12 +4,14 @@
 //! page 0 of block 0 | its out-of-band area | page 1 | its out-of-band area | .. | page 0 of block 1 | ..
 //! ```
 //!
-//! A dump tells neither its geometry nor where the free bytes lie; whoever opens it says both. Nothing is corrected: a dump that
-//! was taken without `-n`, or by [`crate::transfer::dump`], has been already, and the engine's checksums find what was not. A
-//! block is bad whose mark, in its first or second page, has lost more than one bit.
+//! A dump tells neither its geometry nor where the free bytes lie; whoever opens it says both. Nothing is
+//! corrected: a dump that was taken without `-n`, or by [`crate::transfer::dump`], has been already, and the
+//! engine's checksums find what was not. A block is bad whose mark, in its first or second page, has lost
+//! more than one bit.
 //!
-//! A dump that is opened to be written to keeps the ECC bytes of pages that it programs erased, since it does not know the part's
-//! code. [`crate::transfer::restore`] puts such a dump onto a device, whose driver then computes them.
+//! A dump that is opened to be written to keeps the ECC bytes of pages that it programs erased, since it does
+//! not know the part's code. [`crate::transfer::restore`] puts such a dump onto a device, whose driver then
+//! computes them.
 
 use crate::error::{Events, Fault, MtdError};
 use crate::geometry::RawGeometry;
@@ -43,11 +45,13 @@ pub struct RawDump {
 }
 
 impl RawDump {
-    /// Opens a dump to look at it. Programs and erases are refused; [`crate::Unchanged`] around it takes them into RAM.
+    /// Opens a dump to look at it. Programs and erases are refused; [`crate::Unchanged`] around it takes them
+    /// into RAM.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does not take.
+    /// A file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does
+    /// not take.
     pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let file = File::open(path).map_err(|e| MtdError::system(path, "open", &e))?;
         RawDump::of(file, path, raw, layout)

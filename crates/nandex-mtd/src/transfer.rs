@@ -1,8 +1,8 @@
 //! Dumps of a device, and back onto a device.
 //!
-//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences in what it holds: bits that the ECC corrects are
-//! corrected, and the first page of a block that is bad has its mark even where the device keeps marks in a table. Pages that
-//! cannot be corrected are as they lie.
+//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences in what it holds: bits that
+//! the ECC corrects are corrected, and the first page of a block that is bad has its mark even where the
+//! device keeps marks in a table. Pages that cannot be corrected are as they lie.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 use crate::error::MtdError;
@@ -51,8 +51,8 @@ fn failed(name: &str, doing: &'static str, at: (u32, Option<u32>), errno: Errno)
 ///
 /// # Errors
 ///
-/// A device that does not answer, with block, page and the system's words; `out` that cannot be written; blocks that are not
-/// there.
+/// A device that does not answer, with block, page and the system's words; `out` that cannot be written;
+/// blocks that are not there.
 #[cfg(target_os = "linux")]
 pub fn dump(
     io: &mut impl MtdIo,
@@ -119,13 +119,15 @@ fn require_blocks(name: &str, (first, blocks): (u32, u32), there: u32) -> Result
     Err(MtdError::unsupported(name, format!("blocks {first} to {end} were asked for, and it has {there}")))
 }
 
-/// Puts a dump onto a device from a block on: each block is erased, each page that holds something is programmed and read
-/// back. The driver computes the ECC anew, and the free bytes may lie elsewhere than in the dump.
+/// Puts a dump onto a device from a block on: each block is erased, each page that holds something is
+/// programmed and read back. The driver computes the ECC anew, and the free bytes may lie elsewhere than in
+/// the dump.
 ///
 /// # Errors
 ///
-/// [`MtdError::Mismatch`] before anything is erased: pages and blocks of other sizes, another number of free bytes, fewer
-/// blocks, or a bad block where the dump holds something. Else a device that fails, with block, page and the system's words.
+/// [`MtdError::Mismatch`] before anything is erased: pages and blocks of other sizes, another number of free
+/// bytes, fewer blocks, or a bad block where the dump holds something. Else a device that fails, with block,
+/// page and the system's words.
 #[cfg(target_os = "linux")]
 pub fn restore(
     dump: &mut RawDump,

@@ -26,14 +26,17 @@ pub struct Parallel<C>(pub C);
 
 impl<C: Controller + Send> Nand for Parallel<C> {
     fn geometry(&self) -> Geometry {
-        // Data bytes, spare bytes that the ECC covers and leaves to you (byte 0 among them, the place of the mark), pages, blocks.
+        // Data bytes, spare bytes that the ECC covers and leaves to you (byte 0 among them, the place of the
+        // mark), pages, blocks.
         Geometry::new(2048, 32, 64, 1024)
     }
 
     fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        // Buffers may be shorter than the areas: the first bytes are wanted then. An erased page reads as 0xFF.
+        // Buffers may be shorter than the areas: the first bytes are wanted then. An erased page reads as
+        // 0xFF.
         self.0.read_page(ppn.0, data, spare).map_err(|fault| match fault {
-            // A page that cannot be read is no reason to stop: after a cut it is the page that was being programmed.
+            // A page that cannot be read is no reason to stop: after a cut it is the page that was being
+            // programmed.
             Fault::Uncorrectable => NandError::Uncorrectable(ppn),
             // A bus that is gone must not look like torn pages, or a mount would drop what is there.
             Fault::Failed | Fault::Gone => NandError::PowerLost,
@@ -41,8 +44,8 @@ impl<C: Controller + Send> Nand for Parallel<C> {
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        // Data and spare bytes in one program. What is not given stays erased. Return when it is on the flash: the engine's promises
-        // rest on that, so no write cache may answer earlier.
+        // Data and spare bytes in one program. What is not given stays erased. Return when it is on the
+        // flash: the engine's promises rest on that, so no write cache may answer earlier.
         self.0.program_page(ppn.0, data, spare).map_err(|fault| match fault {
             // The block is retired after this; its other pages are moved first.
             Fault::Failed => NandError::ProgramFailed(ppn),
@@ -61,8 +64,8 @@ impl<C: Controller + Send> Nand for Parallel<C> {
     }
 
     fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        // The maker's mark: the first spare byte of the first page here; some mark the second or the last page too. Without ECC, since
-        // the maker wrote none.
+        // The maker's mark: the first spare byte of the first page here; some mark the second or the last
+        // page too. Without ECC, since the maker wrote none.
         let mut mark = [0xff];
         self.0.read_raw_spare(pbn.0 * 64, &mut mark).map_err(|_| NandError::PowerLost)?;
         Ok(mark[0] != 0xff)

@@ -37,7 +37,8 @@ pub struct SpiNand<S, D> {
 }
 
 impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
-    /// Resets the part on the bus, finds out which one it is, and makes it ready to be written: ECC on, protection off.
+    /// Resets the part on the bus, finds out which one it is, and makes it ready to be written: ECC on,
+    /// protection off.
     ///
     /// # Errors
     ///
@@ -51,7 +52,8 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         Ok(chip)
     }
 
-    /// Opens a part that is known already, of a table of one's own for instance; its identification is not asked for.
+    /// Opens a part that is known already, of a table of one's own for instance; its identification is not
+    /// asked for.
     ///
     /// # Errors
     ///
@@ -136,8 +138,8 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         self.send(&[command::SET_FEATURE, register, value])
     }
 
-    /// Waits until the array is idle, and returns the status. It is given twice the time that it may take, and asked a dozen times
-    /// within that.
+    /// Waits until the array is idle, and returns the status. It is given twice the time that it may take,
+    /// and asked a dozen times within that.
     fn wait(&mut self, wait: Wait) -> Result<u8, Fault> {
         let limit_us = match wait {
             Wait::Reset => 2_000,
@@ -163,7 +165,8 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         self.wait(Wait::Reset).map(drop)
     }
 
-    /// The part by its identification, which comes after a byte of nothing on most parts and at once on some; or by its parameter page.
+    /// The part by its identification, which comes after a byte of nothing on most parts and at once on some;
+    /// or by its parameter page.
     fn identify(&mut self) -> Result<SpiPart, OpenError> {
         let mut id = [0; 3];
         self.ask(&[command::READ_ID, 0], &mut id)?;
@@ -261,7 +264,8 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         Ok(self.part.ecc.verdict(status, answer[0]))
     }
 
-    /// Reads from the buffer of the part, which holds this page; `at` counts from its first byte, spare bytes follow the data.
+    /// Reads from the buffer of the part, which holds this page; `at` counts from its first byte, spare bytes
+    /// follow the data.
     pub(crate) fn take(&mut self, ppn: Ppn, at: u32, data: &mut [u8]) -> Result<(), Fault> {
         self.read_cache(self.column(ppn, at), data)
     }
@@ -279,7 +283,8 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         Ok(())
     }
 
-    /// Programs data and raw spare bytes of a page; all else stays erased. False: the part says that it failed.
+    /// Programs data and raw spare bytes of a page; all else stays erased. False: the part says that it
+    /// failed.
     pub(crate) fn write(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, Fault> {
         let row = self.row_of(ppn)?;
         self.enable_writes()?;

@@ -7,7 +7,8 @@
 pub enum Ecc {
     /// One bit of 512 bytes: status 1 is corrected, 2 and 3 are not (W25N01GV).
     OneBit,
-    /// Status 1 and 3 are corrected, the number is the upper half of register 0x30; 2 is not (W25N02KV, TC58CV).
+    /// Status 1 and 3 are corrected, the number is the upper half of register 0x30; 2 is not (W25N02KV,
+    /// TC58CV).
     Counted {
         /// Bits that can be corrected in 512 bytes.
         strength: u8,
@@ -19,15 +20,18 @@ pub enum Ecc {
     },
     /// Status 1 is one to seven bits, 3 is eight, 2 is not corrected (GD5FxGQ4xA).
     SevenOrEight,
-    /// Status 1 is refined by a second status: four (or fewer) to seven bits; 3 is eight, 2 is not corrected (GD5FxGQ4xE).
+    /// Status 1 is refined by a second status: four (or fewer) to seven bits; 3 is eight, 2 is not corrected
+    /// (GD5FxGQ4xE).
     FourToEight,
     /// Three bits: 1 is up to three, 2 to 6 are four to eight, 7 is not corrected (GD5FxGQ4xF).
     ThreeToEight,
     /// Status 1 is refined by a second status: one to four bits; others are not corrected (GD5FxGQ5xE).
     OneToFour,
-    /// Three bits: 1 is up to three, 3 up to six, 5 up to eight, others are not corrected (MT29F with eight bits).
+    /// Three bits: 1 is up to three, 3 up to six, 5 up to eight, others are not corrected (MT29F with eight
+    /// bits).
     InSteps,
-    /// Status 1 is corrected, nobody knows how many bits; others are not: a part known by its parameter page only.
+    /// Status 1 is corrected, nobody knows how many bits; others are not: a part known by its parameter page
+    /// only.
     Unknown {
         /// Bits that can be corrected.
         strength: u8,
@@ -64,8 +68,9 @@ impl Ecc {
         }
     }
 
-    /// Bits from which a page should be written elsewhere soon: three quarters of those that can be corrected, two at least. A part that
-    /// corrects a single bit gives no warning: it would be of every flip.
+    /// Bits from which a page should be written elsewhere soon: three quarters of those that can be
+    /// corrected, two at least. A part that corrects a single bit gives no warning: it would be of every
+    /// flip.
     pub const fn weak_from(self) -> u8 {
         let most = self.strength() - self.strength() / 4;
         if most < 2 { 2 } else { most }

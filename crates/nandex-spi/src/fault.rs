@@ -56,8 +56,8 @@ impl core::error::Error for Fault {}
 pub enum OpenError {
     /// Bus or part failed.
     Fault(Fault),
-    /// No part of the table has this identification, and there is no ONFI parameter page that can be read. All 0x00 or 0xFF: nobody
-    /// answers.
+    /// No part of the table has this identification, and there is no ONFI parameter page that can be read.
+    /// All 0x00 or 0xFF: nobody answers.
     Unknown {
         /// The first bytes of the identification.
         id: [u8; 3],

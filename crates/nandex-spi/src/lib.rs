@@ -21,18 +21,20 @@
 //! # #[cfg(not(feature = "model"))] fn main() {}
 //! ```
 //!
-//! [`SpiNand::open`] resets the chip, knows it by its identification ([`parts`]) or by its ONFI parameter page, takes the write protection away
-//! and turns the ECC on. From then on it is a [`Nand`](nandex::Nand). Each operation waits until the part is ready; nothing is
-//! allocated, and the driver holds some 100 bytes.
+//! [`SpiNand::open`] resets the chip, knows it by its identification ([`parts`]) or by its ONFI parameter
+//! page, takes the write protection away and turns the ECC on. From then on it is a [`Nand`](nandex::Nand).
+//! Each operation waits until the part is ready; nothing is allocated, and the driver holds some 100 bytes.
 //!
-//! - **ECC**: the part corrects; the driver decodes how many bits, each maker's way ([`Ecc`]). More than can be corrected is
-//!   an unreadable page to the index. A page near the limit is counted and named by [`SpiNand::take_weak`].
-//! - **Spare area**: only bytes that the ECC covers are used. Byte 0 of the engine's spare area is the place of the bad-block mark and
-//!   is kept nowhere else.
-//! - **Bad blocks**: the mark is the first spare byte of a block's first page. It is read before a block is erased, so that a mark of the
-//!   factory is never lost.
-//! - **Faults of bus and part** (no answer in time, a protection pin held): the operation answers `PowerLost`, so that no index takes a chip
-//!   that is gone for one with torn pages; [`SpiNand::last_fault`] says what happened.
+//! - **ECC**: the part corrects; the driver decodes how many bits, each maker's way ([`Ecc`]). More than can
+//!   be corrected is an unreadable page to the index. A page near the limit is counted and named by
+//!   [`SpiNand::take_weak`].
+//! - **Spare area**: only bytes that the ECC covers are used. Byte 0 of the engine's spare area is the place
+//!   of the bad-block mark and is kept nowhere else.
+//! - **Bad blocks**: the mark is the first spare byte of a block's first page. It is read before a block is
+//!   erased, so that a mark of the factory is never lost.
+//! - **Faults of bus and part** (no answer in time, a protection pin held): the operation answers
+//!   `PowerLost`, so that no index takes a chip that is gone for one with torn pages; [`SpiNand::last_fault`]
+//!   says what happened.
 //!
 //! How to wire a part, bring it up and write a driver for another bus: `docs/porting.md`.
 

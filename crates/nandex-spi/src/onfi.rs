@@ -7,8 +7,8 @@ use crate::parts::{DieSelect, SpiPart, Times};
 pub(crate) const BYTES: usize = 256;
 const CRC_AT: usize = 254;
 
-/// The part that a copy of the page describes, if that copy is whole; or why it cannot be used. Its spare bytes are left alone: the
-/// page does not say which of them the ECC covers.
+/// The part that a copy of the page describes, if that copy is whole; or why it cannot be used. Its spare
+/// bytes are left alone: the page does not say which of them the ECC covers.
 pub(crate) fn part(page: &[u8; BYTES]) -> Result<Option<SpiPart>, &'static str> {
     let word = |at: usize| u32::from(page[at]) | u32::from(page[at + 1]) << 8;
     let long = |at: usize| word(at) | word(at + 2) << 16;

@@ -1,8 +1,8 @@
 //! The table of parts: how each is known, how it is organised, and what its ECC leaves to the user.
 //!
-//! Identifications, organisation, free spare bytes and ECC are those of the drivers of Linux (`drivers/mtd/nand/spi`); times are the
-//! largest of the data sheets, rounded up, and only limit how long the driver waits. None of the parts was at hand: what was run is
-//! the model (feature `model`).
+//! Identifications, organisation, free spare bytes and ECC are those of the drivers of Linux
+//! (`drivers/mtd/nand/spi`); times are the largest of the data sheets, rounded up, and only limit how long
+//! the driver waits. None of the parts was at hand: what was run is the model (feature `model`).
 
 use crate::ecc::Ecc;
 use nandex::Geometry;
@@ -55,7 +55,8 @@ pub struct SpiPart {
     pub dies: u8,
     /// How a die is chosen.
     pub die_select: DieSelect,
-    /// The spare bytes that are the user's and covered by the ECC: runs of offset and length, ascending, within the first 128.
+    /// The spare bytes that are the user's and covered by the ECC: runs of offset and length, ascending,
+    /// within the first 128.
     pub free: &'static [(u16, u16)],
     /// The way in which the part tells of the bits that it corrected.
     pub ecc: Ecc,
@@ -81,8 +82,8 @@ impl SpiPart {
         bytes
     }
 
-    /// The chip as the engine sees it, all dies in a row. A page is programmed once: its ECC covers steps of 512 bytes, which a second
-    /// program would spoil.
+    /// The chip as the engine sees it, all dies in a row. A page is programmed once: its ECC covers steps of
+    /// 512 bytes, which a second program would spoil.
     pub const fn geometry(&self) -> Geometry {
         let blocks = self.blocks * self.dies as u32;
         Geometry::new(self.page_bytes, self.spare_bytes(), self.pages_per_block, blocks)

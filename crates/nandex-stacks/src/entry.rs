@@ -46,8 +46,8 @@ pub enum Open {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
-/// tree on each slice.
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`]
+/// and formats a tree on each slice.
 pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
 
 /// Trees of a forest, each with its number.
@@ -84,17 +84,18 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
-    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync or a later
-    /// one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
+    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync
+    /// or a later one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
     pub mount_after_cut: Option<OpenIndex>,
     /// Makes several such trees that share one store; None for an index that owns the whole chip.
     pub forest: Option<OpenForest>,
-    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to blocks of its own
-    /// first; else, on a store, they are where the FTL writes several pages at once.
+    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to
+    /// blocks of its own first; else, on a store, they are where the FTL writes several pages at once.
     pub divides_chip: bool,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
-    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See [`IndexEntry::known`].
+    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See
+    /// [`IndexEntry::known`].
     pub options_on_ftl: &'static [OptionInfo],
 }
 

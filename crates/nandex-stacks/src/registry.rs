@@ -1,8 +1,8 @@
 //! The list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
 //!
 //! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
-//! [`PageStore`](nandex::PageStore) builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
-//! from a chip to a [`OrderedIndex`].
+//! [`PageStore`](nandex::PageStore) builds its store itself, from the same settings, with [`STORES`]; to the
+//! lab every index is a function from a chip to a [`OrderedIndex`].
 
 pub use crate::entry::{
     Confidence, Ground, Hosting, IndexEntry, Need, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
@@ -28,7 +28,8 @@ use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex};
 
-/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare bytes it needs, its options.
+/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare
+/// bytes it needs, its options.
 macro_rules! raw_tree {
     ($tree:ident, $config:path, $spare:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
@@ -359,14 +360,15 @@ impl IndexEntry {
         WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
     }
 
-    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
-    /// workload is a row that says so.
+    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a
+    /// run over any other workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {
         !self.needs.contains(&Need::AscendingKeys)
     }
 
-    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules of NOR. What the
-    /// suites give to every index goes through here; a run on a chip that somebody chose does not, and is a row that says so.
+    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules
+    /// of NOR. What the suites give to every index goes through here; a run on a chip that somebody chose
+    /// does not, and is a row that says so.
     pub fn suited(&self, mut part: Part) -> Part {
         if self.needs.contains(&Need::Overwriting) {
             part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
@@ -386,7 +388,8 @@ impl IndexEntry {
         names.join("+")
     }
 
-    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the FTLs too.
+    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the
+    /// FTLs too.
     pub fn known(&self, options: &Options) -> &'static [OptionInfo] {
         let takes_ftl = self.hosting == Hosting::Raw && self.options.iter().any(|o| o.name == "beneath");
         let on_ftl = takes_ftl && stack::beneath(options).is_some();

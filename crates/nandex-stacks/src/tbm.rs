@@ -1,8 +1,8 @@
-//! Every FTL behind the Transit Buffer Manager of the WPCB-tree, so that buffer and converter are judged without the tree: stores
-//! called `tbm+fast` and so on.
+//! Every FTL behind the Transit Buffer Manager of the WPCB-tree, so that buffer and converter are judged
+//! without the tree: stores called `tbm+fast` and so on.
 //!
-//! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options are those of the FTL, which
-//! go by its part of the chip, and [`OPTIONS`].
+//! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options
+//! are those of the FTL, which go by its part of the chip, and [`OPTIONS`].
 
 use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
@@ -61,7 +61,8 @@ pub fn find(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, TBM_STORES, |entry| entry.name).map_err(|_| unknown("store", name, []))
 }
 
-/// The refusal of a name that is neither one of [`STORES`], nor of [`TBM_STORES`], nor of others that would do.
+/// The refusal of a name that is neither one of [`STORES`], nor of [`TBM_STORES`], nor of others that would
+/// do.
 pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Item = &'a str>) -> UnknownName {
     // Those behind a TBM are left out where they are not meant: they would double the list.
     let behind = TBM_STORES.iter().filter(|_| name.contains('+')).map(|entry| entry.name);

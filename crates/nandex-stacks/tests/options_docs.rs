@@ -1,4 +1,5 @@
-//! `docs/options.md` lists the options as they are. `NANDEX_BLESS=1 cargo test -p nandex-stacks --test options_docs` writes it anew.
+//! `docs/options.md` lists the options as they are. `NANDEX_BLESS=1 cargo test -p nandex-stacks --test
+//! options_docs` writes it anew.
 
 use nandex_stacks::names::OptionInfo;
 use nandex_stacks::registry::{INDEXES, STORES};

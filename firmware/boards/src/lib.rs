@@ -1,4 +1,5 @@
-//! What both boards share: a bus made of bytes that are exchanged, a delay, a heap, and an index that counts the starts of the board.
+//! What both boards share: a bus made of bytes that are exchanged, a delay, a heap, and an index that counts
+//! the starts of the board.
 #![no_std]
 
 extern crate alloc;
@@ -95,8 +96,9 @@ impl From<IndexError> for Stopped {
     }
 }
 
-/// Finds the index on the part, or makes one on a part that has none, and counts this start of the board in it. Cut the power
-/// whenever you like: the count is that of the last start that was acknowledged, or one more.
+/// Finds the index on the part, or makes one on a part that has none, and counts this start of the board in
+/// it. Cut the power whenever you like: the count is that of the last start that was acknowledged, or one
+/// more.
 pub fn count_starts<S: SpiDevice, D: DelayNs>(bus: S, delay: D) -> Result<u64, Stopped> {
     let chip = SpiNand::open(bus, delay).map_err(Stopped::Part)?;
     let needed = spare_bytes_needed(&chip.geometry());

@@ -16,8 +16,9 @@
 //!         CRC-32 of the block's record
 //! ```
 //!
-//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to [`SimChip::from_image`]: what
-//! is wrong is said with its place, and memory is taken only for pages that the image holds.
+//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to
+//! [`SimChip::from_image`]: what is wrong is said with its place, and memory is taken only for pages that the
+//! image holds.
 
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};

@@ -85,7 +85,8 @@ impl<N: Nand> Sbits<N> {
         Ok(store)
     }
 
-    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of whoever reads it.
+    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
+    /// whoever reads it.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
         let newest = seen.full.values().next_back().map(|newest| newest.0);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
@@ -113,7 +114,8 @@ impl<N: Nand> Sbits<N> {
                 Kind::Nothing => seen.free.push_back(block),
             }
         }
-        // They are used last: the page before the newest one may be the only other copy of what a sync made last.
+        // They are used last: the page before the newest one may be the only other copy of what a sync made
+        // last.
         seen.free.extend(aside);
         let newest = claims.keys().next_back().copied();
         for (number, blocks) in claims {

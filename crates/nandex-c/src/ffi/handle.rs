@@ -24,7 +24,8 @@ impl Worded for CState {
     }
 }
 
-/// A state that one call at a time may use. The number at its beginning tells the handles of a type from everything else.
+/// A state that one call at a time may use. The number at its beginning tells the handles of a type from
+/// everything else.
 pub(super) struct Guard<S, const KIND: u32> {
     magic: Cell<u32>,
     /// Whether a call panicked half-way.
@@ -115,7 +116,8 @@ pub(super) unsafe fn handle<'a>(at: *const nandex_index) -> Result<&'a nandex_in
 ///
 /// # Safety
 ///
-/// The pointer is null, or points to such a handle or to memory of its size that can be read; the test looks at a number only.
+/// The pointer is null, or points to such a handle or to memory of its size that can be read; the test looks
+/// at a number only.
 pub(super) unsafe fn live<'a, H>(at: *const H, is_live: impl FnOnce(&H) -> bool) -> Result<&'a H, i32> {
     if at.is_null() {
         return Err(NANDEX_ERR_NULL);

@@ -26,8 +26,8 @@ impl Worded for CMap {
 
 const KIND: u32 = 0x6d61_7000;
 
-/// An R-tree on its chip, below it the page-mapping FTL: every change that a call has acknowledged survives a power cut. One thread at a
-/// time may use it; which one does not matter.
+/// An R-tree on its chip, below it the page-mapping FTL: every change that a call has acknowledged survives a
+/// power cut. One thread at a time may use it; which one does not matter.
 pub struct nandex_map {
     guard: Guard<CMap, KIND>,
 }
@@ -36,7 +36,8 @@ pub struct nandex_map {
 ///
 /// # Safety
 ///
-/// The pointer is null, or points to a map that `nandex_map_free` has not freed or to memory that can be read.
+/// The pointer is null, or points to a map that `nandex_map_free` has not freed or to memory that can be
+/// read.
 unsafe fn with(at: *const nandex_map, work: impl FnOnce(&mut CMap) -> Answer) -> i32 {
     // SAFETY: the caller's promise.
     match unsafe { live(at, |map: &nandex_map| map.guard.is_live()) } {
@@ -60,8 +61,8 @@ fn kept(map: &CMap, answer: i32) -> Answer {
     Ok(answer)
 }
 
-/// Makes a handle for a map on a chip; the chip is not touched yet. `nandex_map_format` or `nandex_map_mount` comes next. Structs and
-/// answers are as for `nandex_new`.
+/// Makes a handle for a map on a chip; the chip is not touched yet. `nandex_map_format` or `nandex_map_mount`
+/// comes next. Structs and answers are as for `nandex_new`.
 ///
 /// # Safety
 ///
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn nandex_map_new(
     NANDEX_OK
 }
 
-/// Frees a handle, without closing. Null is ignored. Answers NANDEX_ERR_BUSY, and frees nothing, within a callback.
+/// Frees a handle, without closing. Null is ignored. Answers NANDEX_ERR_BUSY, and frees nothing, within a
+/// callback.
 ///
 /// # Safety
 ///
@@ -132,7 +134,8 @@ pub unsafe extern "C" fn nandex_map_format(map: *mut nandex_map) -> i32 {
     unsafe { with(map, |map| map.open(Open::Format)) }
 }
 
-/// Finds the map on the chip again, after a close or after a power cut. What was open in this handle is dropped.
+/// Finds the map on the chip again, after a close or after a power cut. What was open in this handle is
+/// dropped.
 ///
 /// # Safety
 ///
@@ -161,7 +164,8 @@ pub unsafe extern "C" fn nandex_map_insert(map: *mut nandex_map, place: *const n
     }
 }
 
-/// Takes a box with its identifier out, one of them if it is there several times; NANDEX_NOT_FOUND if it is not there.
+/// Takes a box with its identifier out, one of them if it is there several times; NANDEX_NOT_FOUND if it is
+/// not there.
 ///
 /// # Safety
 ///
@@ -291,7 +295,8 @@ pub unsafe extern "C" fn nandex_map_check(map: *mut nandex_map, report: *mut nan
     unsafe { write_struct(report, &found) }.map_or_else(|wrong| wrong, |()| code)
 }
 
-/// Writes what the map tells about itself to `*stats`, whose `struct_bytes` the caller set; as `nandex_get_stats`.
+/// Writes what the map tells about itself to `*stats`, whose `struct_bytes` the caller set; as
+/// `nandex_get_stats`.
 ///
 /// # Safety
 ///

@@ -14,7 +14,8 @@ pub(super) unsafe trait Versioned: Copy {
     const BYTES_FIRST: usize;
 }
 
-// SAFETY: each begins with `struct_bytes`; numbers, raw pointers and functions that may be missing can be zero.
+// SAFETY: each begins with `struct_bytes`; numbers, raw pointers and functions that may be missing can be
+// zero.
 unsafe impl Versioned for super::types::nandex_chip {
     const BYTES_FIRST: usize = size_of::<Self>();
 }

@@ -118,8 +118,8 @@ fn write(args: &Compare, results: &Results) -> Result<()> {
     )
 }
 
-/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within this RAM
-/// is a result.
+/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within
+/// this RAM is a result.
 pub(super) fn status(results: &Results) -> Status {
     let stopped = |run: &Run| run.error.is_some() && !run.phases.is_empty();
     match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {

@@ -1,8 +1,8 @@
 //! Carries experiments out: cells over inputs and seeds, in parallel, each distinct run once.
 //!
-//! Inputs are taken one after the other, so that only one trace is in memory; the cells of an input go in parallel over the
-//! cores. Two experiments often share cells (Figures 8 and 9 of the mu-Tree paper do): a bench keeps the runs it did, by
-//! everything that influences them, and answers from there.
+//! Inputs are taken one after the other, so that only one trace is in memory; the cells of an input go in
+//! parallel over the cores. Two experiments often share cells (Figures 8 and 9 of the mu-Tree paper do): a
+//! bench keeps the runs it did, by everything that influences them, and answers from there.
 
 use super::contender::{Contender, Memory};
 use super::definition::{Conduct, Definition, Experiment, Input, Variant};
@@ -53,7 +53,8 @@ impl<'a> Bench<'a> {
         Bench { plan, control, done: BTreeMap::new() }
     }
 
-    /// Runs an experiment. What stops a run is told in its row; an error here is something wrong with the request.
+    /// Runs an experiment. What stops a run is told in its row; an error here is something wrong with the
+    /// request.
     pub fn run(&mut self, experiment: &Experiment) -> Result<ExperimentResults, LabError> {
         let definition = &experiment.definition;
         let seeds: Vec<u64> = (1..=u64::from(self.seeds(definition))).collect();

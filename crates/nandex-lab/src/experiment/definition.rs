@@ -1,8 +1,8 @@
 //! An experiment as data: the files of its folder, built into the program.
 //!
 //! `experiment.toml` says what runs: inputs x variants x contenders, each combination a *cell* named
-//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
-//! notes: set-up, what the paper leaves open, what is assumed.
+//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]).
+//! `README.md` holds the notes: set-up, what the paper leaves open, what is assumed.
 
 use super::claim::Claim;
 use super::contender::{Contender, Memory};
@@ -197,7 +197,8 @@ pub struct TraceInput {
 pub struct Conduct {
     /// Measure processor time. The only figure that is not the same at every run.
     pub cpu_time: bool,
-    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any more.
+    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any
+    /// more.
     pub sync_after_load: bool,
     /// Sync after the last operation, counted: what still waits is paid for like the rest.
     pub sync_at_end: bool,
@@ -288,7 +289,8 @@ pub struct Variant {
     pub inputs: Vec<String>,
     /// Blocks of the chip, if others than the part has.
     pub blocks: Option<u32>,
-    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of theirs.
+    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of
+    /// theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks_of: BTreeMap<String, u32>,
     /// Bytes of a key, if others than the experiment's.
@@ -341,7 +343,8 @@ impl Durable {
     }
 }
 
-/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial ones.
+/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial
+/// ones.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {

@@ -1,8 +1,8 @@
 //! An experiment from a file of one's own, or one that comes with the program, with values set from outside.
 //!
-//! What is named may be a file, a folder with an `experiment.toml`, or the name of an experiment that is built in; a file comes
-//! first. Beside the file may lie `expected.toml` (claims to judge) and `README.md` (notes for the report). Traces and chip files are
-//! named from the file's own folder.
+//! What is named may be a file, a folder with an `experiment.toml`, or the name of an experiment that is
+//! built in; a file comes first. Beside the file may lie `expected.toml` (claims to judge) and `README.md`
+//! (notes for the report). Traces and chip files are named from the file's own folder.
 
 use super::check;
 use super::definition::{Experiment, Variant, parse_claims};
@@ -23,7 +23,8 @@ const FILE: &str = "experiment.toml";
 /// The largest file that is read; the longest of the papers has 30 KB.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// The experiment of this name or file, with these values set; whatever makes no sense is refused with its file, line and key.
+/// The experiment of this name or file, with these values set; whatever makes no sense is refused with its
+/// file, line and key.
 pub fn load(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabError> {
     match file_of(name)? {
         Some(file) => load_file(&file, name, sets),

@@ -1,4 +1,5 @@
-//! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
+//! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of
+//! one.
 
 use super::definition::{Definition, Input, Smoke, TraceInput};
 use crate::LabError;
@@ -18,7 +19,8 @@ pub(super) struct Origin {
     pub(super) substitute: Option<String>,
 }
 
-/// Where traces and names of authors are looked for: the folder of an experiment of one's own, then as [`data::find`] does.
+/// Where traces and names of authors are looked for: the folder of an experiment of one's own, then as
+/// [`data::find`] does.
 pub(super) struct Places<'a> {
     folder: Option<&'a Path>,
     data: Option<&'a Path>,

@@ -15,7 +15,8 @@ pub(super) fn line_of_byte(text: &str, byte: usize) -> usize {
     text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The line of a key, or of the last one on the way to it that is there; nothing where the way's first key is not.
+/// The line of a key, or of the last one on the way to it that is there; nothing where the way's first key is
+/// not.
 pub(super) fn line_of(text: &str, path: &[String]) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut found = None;

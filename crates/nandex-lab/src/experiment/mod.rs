@@ -1,9 +1,10 @@
 //! Experiments: the figures and tables of the papers, each from one command.
 //!
-//! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it needs no files.
-//! Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
-//! besides there are computed cells (`derived`): the papers' equations and the power-cut tests; and page traces on FTLs (`replays`). The results are the
-//! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
+//! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it
+//! needs no files. Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of
+//! their own, in parallel over the cores; besides there are computed cells (`derived`): the papers' equations
+//! and the power-cut tests; and page traces on FTLs (`replays`). The results are the same for every number of
+//! threads. [`crate::repro`] holds them against what the paper claims.
 
 mod access;
 mod bench;

@@ -1,8 +1,8 @@
 //! Contenders compared with a baseline, seed by seed.
 //!
-//! All contenders of a cell's input and variant run over the same workloads, one for each seed. What two of them differ by is therefore
-//! taken for each seed by itself, and the interval is that of these differences: it does not contain what the seeds themselves
-//! differ by, and is narrower than two intervals side by side.
+//! All contenders of a cell's input and variant run over the same workloads, one for each seed. What two of
+//! them differ by is therefore taken for each seed by itself, and the interval is that of these differences:
+//! it does not contain what the seeds themselves differ by, and is narrower than two intervals side by side.
 
 use super::definition::Definition;
 use super::figures;
@@ -24,7 +24,8 @@ pub struct Pair {
     pub against: String,
     /// The figure, its unit in the name.
     pub figure: String,
-    /// How much more the contender has of it than the baseline, in percent of the baseline, over the seeds that both ran with.
+    /// How much more the contender has of it than the baseline, in percent of the baseline, over the seeds
+    /// that both ran with.
     pub difference_percent: Summary,
     /// The meaning of the interval.
     pub verdict: Verdict,
@@ -67,7 +68,8 @@ impl Verdict {
     }
 }
 
-/// Every contender against the baseline of its input and variant. Nothing with one seed, which says nothing of the next.
+/// Every contender against the baseline of its input and variant. Nothing with one seed, which says nothing
+/// of the next.
 pub(super) fn of(definition: &Definition, cells: &[CellResult]) -> Vec<Pair> {
     let all = definition.all_contenders();
     let first = all.first().map_or("", |contender| contender.name.as_str());

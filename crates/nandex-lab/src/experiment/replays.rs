@@ -1,8 +1,8 @@
-//! Page traces as cells: each replayed on FTLs and on FTLs behind a TBM ([`crate::replay`]), which judges stores by the pages that a
-//! tree asked for, without the tree.
+//! Page traces as cells: each replayed on FTLs and on FTLs behind a TBM ([`crate::replay`]), which judges
+//! stores by the pages that a tree asked for, without the tree.
 //!
-//! A cell is called `traces/TRACE/DEVICE`. All devices of an experiment have the same chip and use the same logical pages. Where a full
-//! trace is not there, the bundled cut stands in.
+//! A cell is called `traces/TRACE/DEVICE`. All devices of an experiment have the same chip and use the same
+//! logical pages. Where a full trace is not there, the bundled cut stands in.
 
 use super::definition::{Definition, Device as DeviceInput, PageTrace, Replays};
 use super::input::Places;

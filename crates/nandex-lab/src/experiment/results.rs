@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// Version of the layout of [`ExperimentResults`].
 pub const EXPERIMENT_SCHEMA: u32 = 1;
 
-/// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads, and
-/// without processor time the same on every machine.
+/// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads,
+/// and without processor time the same on every machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExperimentResults {
     /// Version of this layout; it rises when a field changes its meaning.

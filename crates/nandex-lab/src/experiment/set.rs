@@ -1,8 +1,9 @@
 //! Values of an experiment set from outside, `--set KEY=VALUE`.
 //!
-//! A key is the way to a value with dots between its parts; an element of a list is named by its `name`, or by its place counted from 0:
-//! `chip`, `variant.small.blocks`, `input.uniform.options.records`. A single word that is no key of an experiment is an option: the
-//! workloads that know it take it, and else the indexes of every variant do.
+//! A key is the way to a value with dots between its parts; an element of a list is named by its `name`, or
+//! by its place counted from 0: `chip`, `variant.small.blocks`, `input.uniform.options.records`. A single
+//! word that is no key of an experiment is an option: the workloads that know it take it, and else the
+//! indexes of every variant do.
 
 use super::definition::Definition;
 use crate::LabError;

@@ -1,4 +1,5 @@
-//! Values of options as people write them in a file: text, whole numbers, fractions, `true` and `false`; all are text to an option.
+//! Values of options as people write them in a file: text, whole numbers, fractions, `true` and `false`; all
+//! are text to an option.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! The results of an experiment as files: `manifest.json` (what was run), `raw.csv` (every figure of every run),
-//! `summary.csv` (over the seeds), `pairs.csv` (contenders
-//! against the baseline, where there are several seeds), `results.json` (all of it, with timelines and wear).
+//! The results of an experiment as files: `manifest.json` (what was run), `raw.csv` (every figure of every
+//! run), `summary.csv` (over the seeds), `pairs.csv` (contenders against the baseline, where there are
+//! several seeds), `results.json` (all of it, with timelines and wear).
 
 use super::figures;
 use super::results::{CellResult, ExperimentResults};

@@ -1,4 +1,5 @@
-//! One device under the trace: fill, requests, figures. Every page read is compared with what was written last.
+//! One device under the trace: fill, requests, figures. Every page read is compared with what was written
+//! last.
 
 use super::device::{Clock, Device};
 use super::figures::{Latencies, WINDOWS, Wear, Window, cdf};

@@ -340,9 +340,10 @@ fn a_device_of_another_size_is_refused() {
 
 #[test]
 fn a_tbm_in_front_is_counted_by_hand() {
-    // Blocks of 16 pages, two buffer blocks. 16 writes of page 0 fill the buffer block of logical block 0; the 17th has it converted
-    // and goes into another one. Pages 16 and 32 are of two other logical blocks: the second of them needs a victim, and both
-    // buffer blocks hold a page; the one unchanged for longest goes.
+    // Blocks of 16 pages, two buffer blocks. 16 writes of page 0 fill the buffer block of logical block 0;
+    // the 17th has it converted and goes into another one. Pages 16 and 32 are of two other logical blocks:
+    // the second of them needs a victim, and both buffer blocks hold a page; the one unchanged for longest
+    // goes.
     let write = |page: u64| request(BlockOp::Write, page * 512, 512);
     let mut requests = vec![write(0); 17];
     requests.extend([

@@ -1,4 +1,5 @@
-//! The medium below an index that is measured: a new simulated chip, or a disk, with a stopwatch and counters.
+//! The medium below an index that is measured: a new simulated chip, or a disk, with a stopwatch and
+//! counters.
 
 use super::chip::TimedChip;
 use super::meter::Reading;

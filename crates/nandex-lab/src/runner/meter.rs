@@ -1,4 +1,5 @@
-//! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a timeline, amplification.
+//! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a
+//! timeline, amplification.
 
 use crate::results::{CauseCounts, Costs, Phase, Sample};
 use nandex::nand::Cause;

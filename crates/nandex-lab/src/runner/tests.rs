@@ -16,9 +16,9 @@ use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A map in RAM that works the chip by a fixed script: a look-up or removal reads one page; an insertion programs the next
-/// page, and one that comes to the end of a block first erases the next block for garbage collection; a range reads two
-/// pages; a sync programs a checkpoint page.
+/// A map in RAM that works the chip by a fixed script: a look-up or removal reads one page; an insertion
+/// programs the next page, and one that comes to the end of a block first erases the next block for garbage
+/// collection; a range reads two pages; a sync programs a checkpoint page.
 struct Scripted {
     nand: Box<dyn Nand>,
     record: RecordFormat,
@@ -247,8 +247,8 @@ fn every_figure_is_the_sum_of_what_the_chip_did() {
     assert_eq!(run.error, None);
     let phase = &run.phases[0];
     let kinds: Vec<_> = phase.kinds.iter().map(|(&kind, &costs)| (kind, costs)).collect();
-    // The format took page 0; the six inserts take pages 1 to 6, and page 4 costs an erase. The update takes page 7, the
-    // sync page 8 with an erase before it.
+    // The format took page 0; the six inserts take pages 1 to 6, and page 4 costs an erase. The update takes
+    // page 7, the sync page 8 with an erase before it.
     assert_eq!(
         kinds,
         [

@@ -1,11 +1,14 @@
-//! A byte-level model of the parts, behind `SpiDevice`: commands, registers, busy times, ECC, failing cells, cuts of the power.
+//! A byte-level model of the parts, behind `SpiDevice`: commands, registers, busy times, ECC, failing cells,
+//! cuts of the power.
 //!
-//! The model knows what a part is sent, byte by byte, and holds a driver to the protocol: a command while the part is busy, a
-//! program without write-enable, pages of a block out of order, a page programmed twice, a column beyond the page, an unknown command, all
-//! of these panic with the reason, since a part would silently do something else. Time passes by the bytes on the bus and by the delays that the
-//! driver asks for.
+//! The model knows what a part is sent, byte by byte, and holds a driver to the protocol: a command while the
+//! part is busy, a program without write-enable, pages of a block out of order, a page programmed twice, a
+//! column beyond the page, an unknown command, all of these panic with the reason, since a part would
+//! silently do something else. Time passes by the bytes on the bus and by the delays that the driver asks
+//! for.
 //!
-//! The model was written from the same tables as the driver: it shows that the driver keeps to them, not that a part does.
+//! The model was written from the same tables as the driver: it shows that the driver keeps to them, not that
+//! a part does.
 
 mod array;
 mod bus;

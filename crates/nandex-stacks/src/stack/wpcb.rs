@@ -1,5 +1,5 @@
-//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
-//! page cache above both what the RAM leaves.
+//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer
+//! Manager the last ones, and a page cache above both what the RAM leaves.
 
 use super::{CachePlan, cache_frames, ftl};
 use crate::entry::Open;
@@ -35,7 +35,8 @@ impl Wpcb {
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
         let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
-        // Its buffer blocks take every write at once: the two words make no difference, and any other is a mistake.
+        // Its buffer blocks take every write at once: the two words make no difference, and any other is a
+        // mistake.
         options::cache::writes_alone(&settings.options)?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {

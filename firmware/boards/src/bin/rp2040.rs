@@ -1,4 +1,5 @@
-//! An RP2040 (Cortex-M0+) with the part on SPI0: GPIO 16 MISO, 17 chip select, 18 clock, 19 MOSI. The clock is that of the reset, about 6 MHz.
+//! An RP2040 (Cortex-M0+) with the part on SPI0: GPIO 16 MISO, 17 chip select, 18 clock, 19 MOSI. The clock
+//! is that of the reset, about 6 MHz.
 #![no_std]
 #![no_main]
 
@@ -24,7 +25,8 @@ struct Spi0;
 
 impl Spi0 {
     fn start() -> Spi0 {
-        // SAFETY: registers of the RP2040 (data sheet, sections 2.14, 2.15, 2.19, 4.4), set once after the reset.
+        // SAFETY: registers of the RP2040 (data sheet, sections 2.14, 2.15, 2.19, 4.4), set once after the
+        // reset.
         unsafe {
             write(RESETS + CLEAR, NEEDED);
             while read(RESETS + 8) & NEEDED != NEEDED {}

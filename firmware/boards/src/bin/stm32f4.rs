@@ -1,4 +1,5 @@
-//! An STM32F4 (Cortex-M4) with the part on SPI1: PA4 chip select, PA5 clock, PA6 MISO, PA7 MOSI. The clock is the internal one of 16 MHz.
+//! An STM32F4 (Cortex-M4) with the part on SPI1: PA4 chip select, PA5 clock, PA6 MISO, PA7 MOSI. The clock is
+//! the internal one of 16 MHz.
 #![no_std]
 #![no_main]
 

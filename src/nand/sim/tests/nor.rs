@@ -1,4 +1,5 @@
-//! The rules of NOR: pages are overwritten any number of times, by programs that clear bits only; torn ones clear some of them.
+//! The rules of NOR: pages are overwritten any number of times, by programs that clear bits only; torn ones
+//! clear some of them.
 
 use super::super::*;
 use crate::nand::catalogue::nor_2m;

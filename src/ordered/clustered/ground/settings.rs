@@ -31,8 +31,8 @@ pub struct ClusteredConfig {
     pub batch_nodes: Option<u32>,
     /// W at most, where it is what suits the store.
     pub batch_nodes_max: u32,
-    /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for what suits the
-    /// store.
+    /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for
+    /// what suits the store.
     pub segment_pages: Option<u32>,
     /// The oldest segment is recycled if less of its pages in percent are live, even where there is room.
     pub recycle_percent: u8,
@@ -74,7 +74,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one node at least.
+    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one
+    /// node at least.
     #[must_use]
     pub fn with_batch_in(mut self, bytes: usize, page_bytes: usize) -> ClusteredConfig {
         let nodes = bytes / self.batches() / batch::entry_bytes(page_bytes);
@@ -104,8 +105,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
-    /// that they may take, or 1.
+    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half
+    /// of the pages that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -206,12 +207,14 @@ impl Plan {
         entries.min(self.segment_pages as usize - 1)
     }
 
-    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at its end.
+    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at
+    /// its end.
     fn overhead(&self) -> usize {
         (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
     }
 
-    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and fills others.
+    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and
+    /// fills others.
     pub(super) fn appended(&self, nodes: usize) -> u64 {
         let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
         (nodes + segments * self.overhead()) as u64
@@ -287,7 +290,8 @@ impl Plan {
         self.nodes_max = self.most().min(spare) as u32;
     }
 
-    /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay free meanwhile.
+    /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay
+    /// free meanwhile.
     pub(super) fn room_for_links(&self) -> u64 {
         2 * (self.frames() + self.grow) as u64
     }

@@ -16,8 +16,9 @@ pub enum UnitRam {
     /// All that the unit takes: its copy, its cells with their headers and air, its slot in the tables.
     #[default]
     Held,
-    /// The records of the paper's definitions: the copy; for each change the type of operation, key and pointer
-    /// (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is counted.
+    /// The records of the paper's definitions: the copy; for each change the type of operation, key and
+    /// pointer (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is
+    /// counted.
     Record,
 }
 
@@ -42,7 +43,8 @@ pub enum CommitPolicy {
     WriteMinimized,
     /// The unit of the entry that waits longest, with all its entries (reference 15 of the paper).
     FirstAssociated,
-    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count (reference 14).
+    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count
+    /// (reference 14).
     ExactFit,
 }
 
@@ -52,14 +54,16 @@ pub enum LeafSplit {
     /// The split makes as many nodes as it takes, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
-    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the paper).
+    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the
+    /// paper).
     TwoNodes,
 }
 
 /// How an LS-LRU tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsLruConfig {
-    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing, `ExpelLeaves`.
+    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing,
+    /// `ExpelLeaves`.
     pub tree: BPlusConfig,
     /// RAM of the B+-buffer: clean parts, dirty parts, units and their tables.
     pub buffer_bytes: usize,
@@ -120,7 +124,8 @@ impl LsLruConfig {
         Ok(self.buffer_bytes + beyond + self.tree.ram_bytes_max(store)? + parts)
     }
 
-    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells, or records.
+    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells,
+    /// or records.
     pub(super) const fn counted(&self) -> Counted {
         let record = self.tree.record;
         match self.ram {
@@ -135,7 +140,8 @@ impl LsLruConfig {
         }
     }
 
-    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of one change each.
+    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of
+    /// one change each.
     pub(super) fn slabs_held_max(&self, slabs: usize, page_bytes: usize) -> usize {
         if self.ram == UnitRam::Held {
             return slabs;

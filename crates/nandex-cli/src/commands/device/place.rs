@@ -171,7 +171,8 @@ fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
 #[cfg(unix)]
 const BLOCK_PAGES: u32 = 64;
 
-/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a multiple of 64.
+/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a
+/// multiple of 64.
 #[cfg(unix)]
 const SPARE_BYTES: u32 = 63;
 

@@ -63,7 +63,8 @@ impl<'a> Page<'a> {
 }
 
 impl Section {
-    /// The section of some results; its plots are added to the figures of the page, their names beginning with `prefix`.
+    /// The section of some results; its plots are added to the figures of the page, their names beginning
+    /// with `prefix`.
     pub(super) fn of(results: &ExperimentResults, prefix: &str, figures: &mut Vec<Figure>) -> Section {
         let definition = &results.definition;
         let claims = results.claims();
@@ -91,8 +92,8 @@ impl Section {
     }
 }
 
-/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads nothing, so their words alone
-/// are kept.
+/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads
+/// nothing, so their words alone are kept.
 fn html_of(notes: &str) -> String {
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
     let body =

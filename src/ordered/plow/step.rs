@@ -145,7 +145,9 @@ impl<N: Nand> Plow<N> {
             Source::Memtable => step.above.at = self.memtable.lower_bound(&step.from),
             Source::Level(upper) => {
                 let from = step.from.clone();
-                step.above.next = match self.seek(upper, &from)? {
+                let sought = self.seek(upper, &from)?;
+                step.reads += 1;
+                step.above.next = match sought {
                     Some(place) => Some((place, 0)),
                     // Every page of that part begins after the key.
                     None => {
@@ -156,7 +158,10 @@ impl<N: Nand> Plow<N> {
                         (if is_there { Some(first) } else { other }).map(|place| (place, 0))
                     }
                 };
-                step.reads += 1;
+                // It is in the input buffer now, where the page below comes next.
+                if sought.is_some() {
+                    self.fill_slice(&mut step, upper)?;
+                }
             }
         }
         self.read_below(&mut step)?;
@@ -207,16 +212,17 @@ impl<N: Nand> Plow<N> {
         self.read_below(step)
     }
 
-    /// Fills the slice with the next records of the level above that are not below where the step begins.
+    /// Fills the slice with the next records of a page of the level above that are not below where the step begins.
     fn fill_slice(&mut self, step: &mut Step, upper: usize) -> Result<(), IndexError> {
         let above = &mut step.above;
         (above.at, above.held) = (0, 0);
         self.slice.clear();
         let stride = self.record.entry_bytes() + 1;
         let mut scratch = vec![0; self.record.key_bytes.into()];
-        while let Some((place, index)) = above.next {
+        if let Some((place, index)) = above.next {
+            let is_there = self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
             let ppn = self.load_place(upper, place)?;
-            step.reads += 1;
+            step.reads += usize::from(!is_there);
             let mut slice = core::mem::take(&mut self.slice);
             let view = self.view()?;
             let count = view.count();
@@ -238,9 +244,6 @@ impl<N: Nand> Plow<N> {
                     above.passed.push((place.0, ppn, last));
                 }
                 above.next = self.levels[upper].next(place).map(|place| (place, 0));
-            }
-            if above.held > 0 {
-                break;
             }
         }
         Ok(())

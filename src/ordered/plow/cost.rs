@@ -3,12 +3,14 @@
 //! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a page that a step writes
 //! takes `2 S / n` records further down, where `S` records wait above and `n` pages lie below, and an operation costs
 //! `n / 2 S` programs for each level. A look-up reads a page of each level, of the first one only what its filters let through.
-//! One operation of four is reckoned to be a look-up.
+//! How many operations are look-ups is counted as they come (`Mix`).
 
 /// A read, a step's read included, as a share of 256 of the time of a program.
-const READ: u64 = 47;
+pub(super) const READ: u64 = 47;
 /// Reads of a step: the page under the cursor twice, and the one above.
 const STEP_READS: u64 = 3;
+/// What a step costs, in the same shares.
+pub(super) const STEP: u64 = 256 + STEP_READS * READ;
 /// One, where shares are reckoned with.
 const ONE: u64 = 1024;
 /// Levels at most.
@@ -27,6 +29,41 @@ pub(super) struct Given {
     pub(super) filter_bits: u64,
     /// Levels at most.
     pub(super) levels_max: usize,
+    pub(super) mix: Mix,
+}
+
+/// Of the operations of late, how many were look-ups, and how many changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mix {
+    pub(super) gets: u64,
+    pub(super) puts: u64,
+}
+
+impl Mix {
+    /// Operations that count in full; those before them count for less and less.
+    const WINDOW: u64 = 2048;
+
+    /// What is supposed before anything is known.
+    pub(super) const fn usual() -> Mix {
+        Mix { gets: Mix::WINDOW / 8, puts: Mix::WINDOW / 8 * 3 }
+    }
+
+    /// Counts operations; true once a window is over.
+    pub(super) fn count(&mut self, gets: u64, puts: u64) -> bool {
+        self.gets += gets;
+        self.puts += puts;
+        let is_over = self.gets + self.puts >= Mix::WINDOW;
+        if is_over {
+            (self.gets, self.puts) = (self.gets / 2, self.puts / 2);
+        }
+        is_over
+    }
+
+    /// Whether the shares differ by more than a sixteenth of all.
+    pub(super) fn differs(&self, other: &Mix) -> bool {
+        let share = |mix: &Mix| mix.gets * 64 / (mix.gets + mix.puts).max(1);
+        share(self).abs_diff(share(other)) > 2
+    }
 }
 
 /// A set-up.
@@ -57,7 +94,9 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
         let filtered = i == 0 && levels.len() > 1;
         reads += if filtered { wrong(given.filter_bits, above) } else { ONE };
     }
-    (3 * programs * (256 + STEP_READS * READ) + reads * READ) / 1024
+    // One of either is never ruled out.
+    let (gets, puts) = (given.mix.gets + 1, given.mix.puts + 1);
+    (puts * programs * STEP + gets * reads * READ) / (256 * (gets + puts))
 }
 
 /// Sizes to be tried: each an eighth above the one before.
@@ -97,7 +136,7 @@ mod tests {
     use super::*;
 
     fn given(pages: u64, memtable: u64, filter_bytes: u64) -> Given {
-        Given { pages, page_records: 700, memtable, filter_bits: filter_bytes * 8, levels_max: LEVELS_MAX }
+        Given { pages, page_records: 700, memtable, filter_bits: filter_bytes * 8, levels_max: LEVELS_MAX, mix: Mix::usual() }
     }
 
     #[test]
@@ -112,6 +151,15 @@ mod tests {
         assert_eq!(more.levels, 2, "{more:?}");
         assert!((30..150).contains(&more.pages_max[0]), "{more:?}");
         assert_eq!(plan(&given(2, 280, 1500)).levels, 1);
+    }
+
+    #[test]
+    fn look_ups_take_fewer_levels() {
+        let levels = |gets, puts| plan(&Given { mix: Mix { gets, puts }, ..given(1400, 280, 1500) }).levels;
+        assert_eq!([levels(0, 1000), levels(500, 500), levels(950, 50), levels(1000, 0)], [3, 3, 2, 1]);
+        let mut mix = Mix::usual();
+        let windows = (0..20_000).filter(|_| mix.count(1, 0)).count();
+        assert!(windows > 15 && mix.puts == 0 && mix.differs(&Mix::usual()), "{windows} {mix:?}");
     }
 
     #[test]

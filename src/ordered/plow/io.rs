@@ -136,12 +136,14 @@ impl<N: Nand> Plow<N> {
     /// The record of a key on the levels: none if there is none, else whether it is a value, which is copied.
     pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let mut found = alloc::vec![0; key.len()];
+        let mut in_vain = 0;
         for level in 0..self.levels.len() {
             if self.is_filtered(level, key) {
                 self.counters.filtered += 1;
                 continue;
             }
             self.counters.level_lookups += 1;
+            in_vain += 1;
             if self.seek(level, key)?.is_none() {
                 continue;
             }
@@ -150,12 +152,15 @@ impl<N: Nand> Plow<N> {
             if !is_there || self.is_taken(level, key)? {
                 continue;
             }
+            self.book_in_vain(in_vain - 1);
+            let view = self.view()?;
             if view.is_tombstone(at) {
                 return Ok(false);
             }
             view.value(at, value);
             return Ok(true);
         }
+        self.book_in_vain(in_vain.saturating_sub(1));
         Ok(false)
     }
 

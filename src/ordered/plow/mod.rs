@@ -18,6 +18,7 @@
 //! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0 filters rule most out.
 //! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is no log to be
 //!   replayed and none to be cleaned.
+//! * **Mix**: where look-ups prevail, the level above the last is merged into it and left out (`drain`).
 //! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks are short, steps
 //!   are made ahead of need (`room`).
 //! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are built.
@@ -41,6 +42,7 @@ mod coder;
 mod commit;
 mod config;
 mod cost;
+mod drain;
 mod fences;
 mod filter;
 mod io;
@@ -68,7 +70,8 @@ use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
 use core::ops::Bound;
-use cost::Plan;
+use cost::{Mix, Plan};
+use drain::Drain;
 use filter::Filters;
 use io::Loaded;
 use level::Level;
@@ -111,6 +114,13 @@ pub struct Plow<N> {
     plan: Plan,
     /// Pages of the last level that the plan was made for.
     planned_for: usize,
+    /// Operations of late, and those that the plan was made for.
+    mix: Mix,
+    planned_mix: Mix,
+    /// Whether the level above the last is to go, and how far that is.
+    drain: Drain,
+    /// What look-ups read in vain, in shares of a program: it pays for steps that make look-ups cheaper.
+    credit: u64,
     /// Records of a full page of the last level.
     page_records: u64,
     /// Changes since all was swept for want of room.
@@ -127,6 +137,7 @@ struct Counters {
     filtered: u64,
     level_lookups: u64,
     sweeps: u64,
+    drained: u64,
 }
 
 impl<N: Nand> Plow<N> {
@@ -156,6 +167,10 @@ impl<N: Nand> Plow<N> {
             cause: Cause::Host,
             plan: Plan::default(),
             planned_for: 0,
+            mix: Mix::usual(),
+            planned_mix: Mix::usual(),
+            drain: Drain::Off,
+            credit: 0,
             page_records: 1,
             changes: 0,
             interrupted: false,
@@ -194,6 +209,9 @@ impl<N: Nand> Plow<N> {
 
     fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
         self.make_room(value.is_some())?;
+        if self.mix.count(0, 1) {
+            self.replan_for_mix();
+        }
         self.work()?;
         let before = self.memtable.put(key, value, false);
         self.changes += 1;
@@ -243,7 +261,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         if let Ok(i) = self.memtable.find(key) {
             return Ok(self.memtable.value(i).map(|found| value.copy_from_slice(found)).is_some());
         }
-        let found = self.look_up(key, value);
+        let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
         self.judged(found)
     }
 
@@ -322,6 +340,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("sweeps_for_room", counters.sweeps),
+            ("levels_drained", counters.drained),
             ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
         ];

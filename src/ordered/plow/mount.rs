@@ -74,8 +74,7 @@ impl<N: Nand> Plow<N> {
         // Sealed pages that no commit page names were not looked for.
         plow.sequence = seen.newest + u64::from(plow.geometry.pages());
         plow.cause = Cause::Host;
-        plow.planned_for = 0;
-        plow.replan();
+        plow.choose_plan();
         plow.keep_fences_short();
         // What is dead is not known: where there is no room, a sweep finds out.
         plow.changes = plow.page_records;

@@ -6,6 +6,7 @@ use super::fences::position;
 use super::io::Target;
 use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header, Kind};
+use super::drain::Drain;
 use super::{Plow, Source};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
@@ -123,8 +124,13 @@ impl<N: Nand> Plow<N> {
     /// A step up to the point where its page is in the output buffer.
     fn merged(&mut self, level: usize, surprise: Option<(Vec<u8>, usize)>) -> Result<Step, IndexError> {
         let from = self.levels[level].cursor.clone();
-        let limit =
-            self.levels.get(level + 1).map(|next| next.cursor.clone()).filter(|cursor| *cursor > from);
+        // A level that is drained goes once the sweep of the last one is at its cursor.
+        let other = match self.drain {
+            Drain::Sweep if level + 1 == self.levels.len() => level.checked_sub(1),
+            _ => Some(level + 1),
+        };
+        let limit = other.and_then(|other| self.levels.get(other));
+        let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let (key, value) = (self.record.key_bytes.into(), self.record.value_bytes.into());
         let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
         let mut step = Step {
@@ -293,7 +299,10 @@ impl<N: Nand> Plow<N> {
                 continue;
             }
             let next = match (self.above_key(step), step.below.is_there) {
-                (None, false) => return Ok(()),
+                (None, false) => {
+                    step.stop = step.limit.as_ref().map(|limit| limit.to_vec());
+                    return Ok(());
+                }
                 (Some(_), false) => Next::Above,
                 (None, true) => Next::Below,
                 (Some(above), true) => match above.cmp(&step.below.key) {

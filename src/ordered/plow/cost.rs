@@ -11,6 +11,10 @@ pub(super) const READ: u64 = 47;
 const STEP_READS: u64 = 3;
 /// What a step costs, in the same shares.
 pub(super) const STEP: u64 = 256 + STEP_READS * READ;
+/// Halves by which a step counts more than its time, since it wears the chip.
+const WEAR: u64 = 5;
+/// Short pages of a round.
+const SHORT_PAGES: u64 = 3;
 /// One, where shares are reckoned with.
 const ONE: u64 = 1024;
 /// Levels at most.
@@ -23,6 +27,8 @@ pub(super) struct Given {
     pub(super) pages: u64,
     /// Records of a page.
     pub(super) page_records: u64,
+    /// Bits of a page that hold records.
+    pub(super) page_bits: u64,
     /// Records of the memtable.
     pub(super) memtable: u64,
     /// Bits of all filters.
@@ -59,10 +65,15 @@ impl Mix {
         is_over
     }
 
-    /// Whether the shares differ by more than a sixteenth of all.
+    /// Whether hardly anything changes: then no level above the last is worth its reads.
+    pub(super) fn only_reads(&self) -> bool {
+        self.puts * 256 < self.gets
+    }
+
+    /// Whether the shares differ by more than a 32nd of all.
     pub(super) fn differs(&self, other: &Mix) -> bool {
         let share = |mix: &Mix| mix.gets * 64 / (mix.gets + mix.puts).max(1);
-        share(self).abs_diff(share(other)) > 2
+        self.only_reads() != other.only_reads() || share(self).abs_diff(share(other)) > 2
     }
 }
 
@@ -84,19 +95,45 @@ fn wrong(bits: u64, keys: u64) -> u64 {
     (RATES[whole] * (8 - part) + RATES[whole + 1] * part) / 8
 }
 
-/// What an operation costs with levels of these sizes, the last included.
-fn cost(given: &Given, levels: &[u64]) -> u64 {
-    let (mut above, mut programs, mut reads) = (given.memtable.max(1), 0, 0);
-    for (i, &pages) in levels.iter().enumerate() {
-        // Where a round ends, and where the sweep passes the next one, a page is half full.
-        programs += (2 * pages + 4) * ONE / (4 * above);
-        above = (pages * given.page_records).max(1);
-        let filtered = i == 0 && levels.len() > 1;
-        reads += if filtered { wrong(given.filter_bits, above) } else { ONE };
+/// What a set-up comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Costs {
+    /// Programs of steps that a change takes, in 1024.
+    pub(super) steps: u64,
+    /// Reads of a look-up, in 1024.
+    pub(super) reads: u64,
+}
+
+/// Pages that so many records of a level take, in 1024: the further apart the keys, the longer their codes.
+fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
+    let all = given.pages * given.page_records;
+    let record = given.page_bits / given.page_records.max(1);
+    let more = if is_last { 0 } else { 1 + u64::from((all / records.max(1)).max(1).ilog2()) };
+    records * (record + more) * ONE / given.page_bits.max(1)
+}
+
+/// What levels that hold so many pages of records cost, the last one included.
+pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
+    let mut costs = Costs::default();
+    let mut above = given.memtable.max(1);
+    for (i, &size) in levels.iter().enumerate() {
+        let (is_last, records) = (i + 1 == levels.len(), (size * given.page_records).max(1));
+        // Pages are short where a round ends, and where a sweep comes up to the next one.
+        costs.steps += (pages(given, records, is_last) + SHORT_PAGES * ONE) / (2 * above);
+        let filtered = i == 0 && !is_last;
+        costs.reads +=
+            if filtered { wrong(given.filter_bits, records + given.page_records / 2) } else { ONE };
+        above = records;
     }
-    // One of either is never ruled out.
-    let (gets, puts) = (given.mix.gets + 1, given.mix.puts + 1);
-    (puts * programs * STEP + gets * reads * READ) / (256 * (gets + puts))
+    costs
+}
+
+/// What an operation of the mix costs, in programs of 1024.
+fn cost(given: &Given, levels: &[u64]) -> u64 {
+    let costs = costs(given, levels);
+    // One of either is never ruled out, and some look-ups come after every load: a level too much must then be drained.
+    let (gets, puts) = (given.mix.gets.max(given.mix.puts / 2) + 1, given.mix.puts + 1);
+    (puts * costs.steps * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
 /// Sizes to be tried: each an eighth above the one before.
@@ -136,7 +173,15 @@ mod tests {
     use super::*;
 
     fn given(pages: u64, memtable: u64, filter_bytes: u64) -> Given {
-        Given { pages, page_records: 700, memtable, filter_bits: filter_bytes * 8, levels_max: LEVELS_MAX, mix: Mix::usual() }
+        Given {
+            pages,
+            page_records: 700,
+            page_bits: 32_500,
+            memtable,
+            filter_bits: filter_bytes * 8,
+            levels_max: LEVELS_MAX,
+            mix: Mix::usual(),
+        }
     }
 
     #[test]

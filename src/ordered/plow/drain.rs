@@ -5,9 +5,9 @@
 //! dead below it: with equal cursors that stays true. So first its own sweep goes on to where the last level's stands, and then
 //! the last level's goes round once.
 
+use super::Plow;
 use super::cost::{READ, STEP};
 use super::room::READY;
-use super::Plow;
 use crate::check::IndexError;
 use crate::nand::Nand;
 

@@ -54,6 +54,7 @@ mod page;
 mod room;
 mod root;
 mod step;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -238,6 +239,7 @@ impl<N: Nand> Plow<N> {
             (None, Answers::Pool) => Ok(false),
             (None, Answers::Exact) => {
                 let mut value = vec![0; self.record.value_bytes.into()];
+                self.mix.count(1, 0);
                 let found = self.look_up(key, &mut value);
                 self.judged(found)
             }

@@ -215,6 +215,7 @@ impl<N: Nand> Plow<N> {
         Given {
             pages: self.levels.last().map_or(0, Level::pages) as u64,
             page_records: self.page_records,
+            page_bits: 8 * u64::from(self.geometry.page_bytes).saturating_sub(HEADER_BYTES as u64),
             memtable: self.memtable.capacity() as u64,
             filter_bits: self.shares.filter as u64 * 8,
             levels_max: self.shares.levels,
@@ -227,14 +228,19 @@ impl<N: Nand> Plow<N> {
         let given = self.given();
         (self.planned_for, self.planned_mix) = (given.pages as usize, self.mix);
         let best = plan(&given);
-        let wanted = if self.shares.fixed { self.shares.levels } else { best.levels };
+        let wanted = match self.shares.fixed {
+            true => self.shares.levels,
+            false if self.mix.only_reads() => 1,
+            false => best.levels,
+        };
         while self.levels.len() < wanted {
             self.add_level();
         }
         let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
         self.plan = plan_with(&given, self.levels.len()).unwrap_or(least);
         // Going to and fro costs a sweep each time.
-        let is_too_much = wanted < self.levels.len() && best.cost < self.plan.cost / 8 * 7;
+        let is_worth_it = best.cost < self.plan.cost - self.plan.cost / 32 || self.mix.only_reads();
+        let is_too_much = wanted < self.levels.len() && is_worth_it && !self.shares.fixed;
         self.drain = match self.drain {
             Drain::Off if is_too_much => Drain::Align,
             before if is_too_much => before,

@@ -2,11 +2,11 @@
 //! into one page, and the cursor moves.
 
 use super::coder::{Builder, Expected, View};
+use super::drain::Drain;
 use super::fences::position;
 use super::io::Target;
 use super::level::{Part, Place};
-use super::page::{HEADER_BYTES, Header, Kind};
-use super::drain::Drain;
+use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
@@ -99,7 +99,7 @@ impl<N: Nand> Plow<N> {
         let cause = core::mem::replace(&mut self.cause, Cause::Merge);
         let mut done = self.step_once(level);
         // A sweep that only ever came up to the next one would write a short page each time: it passes it at once.
-        if done == Ok(true) && self.has_place(Target::Level(level)) {
+        if done == Ok(true) && self.drain == Drain::Off && self.has_place(Target::Level(level)) {
             done = self.step_once(level);
         }
         self.cause = cause;
@@ -226,7 +226,8 @@ impl<N: Nand> Plow<N> {
         let stride = self.record.entry_bytes() + 1;
         let mut scratch = vec![0; self.record.key_bytes.into()];
         if let Some((place, index)) = above.next {
-            let is_there = self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
+            let is_there =
+                self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
             let ppn = self.load_place(upper, place)?;
             step.reads += usize::from(!is_there);
             let mut slice = core::mem::take(&mut self.slice);
@@ -406,17 +407,14 @@ impl<N: Nand> Plow<N> {
         let count = step.builder.map_or(0, |builder| builder.count());
         let tombstones = level + 1 < self.levels.len();
         if count > 0 {
-            let header = Header {
-                kind: Kind::Run,
-                tombstones,
-                clean: false,
-                count: count as u16,
-                erases: 0,
-                sequence: 0,
-                commit: 0,
-            };
-            let ppn = self.program(Target::Level(level), header)?;
+            let ppn = self.program(Target::Level(level), Header::run(count, tombstones))?;
+            // The filter of the new page may have the bytes of theirs.
+            for used in 0..if level == 0 { step.below.used } else { 0 } {
+                let page = self.levels[level].old.page(used);
+                page.into_iter().for_each(|page| self.filters.remove(page));
+            }
             self.adopt(level, ppn, count, tombstones);
+            self.summarise_full(level)?;
         }
         self.counters.steps[level] += 1;
         self.dirty = true;
@@ -456,7 +454,8 @@ impl<N: Nand> Plow<N> {
         let first = view.key_owned(0);
         if level == 0 && self.levels.len() > 1 {
             let pages = self.plan.pages_max[0] as usize;
-            let bytes = self.filters.share(count, pages * self.page_records as usize * 9 / 8, pages + 4);
+            // Around two cursors pages are half dead.
+            let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
             self.filters.insert(ppn, bytes, &mut (0..count).map(|i| view.key_owned(i)));
         }
         if level + 1 == self.levels.len() {

@@ -135,7 +135,10 @@ impl<N: Nand> Plow<N> {
             if is_all {
                 return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
             }
-            self.seal()?;
+            // What can go to a level for good need not be sealed.
+            if !self.sink()? {
+                self.seal()?;
+            }
         }
     }
 

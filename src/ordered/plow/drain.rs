@@ -52,6 +52,10 @@ impl<N: Nand> Plow<N> {
         let is_aligned = |plow: &Plow<N>| plow.levels[upper].cursor == plow.levels[upper + 1].cursor;
         if self.drain == Drain::Align && is_aligned(self) {
             self.drain = Drain::Sweep;
+            if self.levels[upper].pages() == 0 {
+                self.leave_level_out(upper);
+                return Ok(());
+            }
         }
         self.step(if self.drain == Drain::Align { upper } else { upper + 1 })?;
         if self.drain == Drain::Sweep && self.levels[upper].pages() == 0 && is_aligned(self) {

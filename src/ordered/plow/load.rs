@@ -117,7 +117,7 @@ impl<N: Nand> Plow<N> {
         }
         let last = self.levels.len() - 1;
         let ppn = self.program(Target::Level(last), Header::run(count, false))?;
-        self.adopt(last, ppn, count, false);
+        self.adopt((last, super::level::Part::New), ppn, count, false);
         self.summarise_full(last)?;
         self.levels[last].records += count;
         self.keep_fences_short();

@@ -19,8 +19,10 @@
 //! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is no log to be
 //!   replayed and none to be cleaned.
 //! * **Mix**: where look-ups prevail, the level above the last is merged into it and left out (`drain`).
+//! * **Ascending keys**: what lies above all others goes to the last level at once (`sink`).
 //! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks are short, steps
 //!   are made ahead of need (`room`).
+//! * **Scrubbing**: the sweep of the level of a page that could not be read at once goes on until it has passed that page.
 //! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are built.
 //!
 //! Invariants (`check`, and tests with power cuts):
@@ -53,6 +55,7 @@ mod mount;
 mod page;
 mod room;
 mod root;
+mod sink;
 mod step;
 mod summary;
 #[cfg(test)]
@@ -64,6 +67,7 @@ use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::StoreError;
+use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};
@@ -115,6 +119,12 @@ pub struct Plow<N> {
     plan: Plan,
     /// Pages of the last level that the plan was made for.
     planned_for: usize,
+    /// The highest key of any level; none if it is not known.
+    top: Option<Vec<u8>>,
+    /// A page that could not be read at once: it is written anew.
+    weak: Option<Ppn>,
+    /// A page of the first level with keys above all others, to which more are added.
+    tail: Option<Ppn>,
     /// Operations of late, and those that the plan was made for.
     mix: Mix,
     planned_mix: Mix,
@@ -139,6 +149,8 @@ struct Counters {
     level_lookups: u64,
     sweeps: u64,
     drained: u64,
+    sunk: u64,
+    scrubbed: u64,
 }
 
 impl<N: Nand> Plow<N> {
@@ -168,6 +180,9 @@ impl<N: Nand> Plow<N> {
             cause: Cause::Host,
             plan: Plan::default(),
             planned_for: 0,
+            top: None,
+            tail: None,
+            weak: None,
             mix: Mix::usual(),
             planned_mix: Mix::usual(),
             drain: Drain::Off,
@@ -343,6 +358,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("level_lookups_filtered", counters.filtered),
             ("sweeps_for_room", counters.sweeps),
             ("levels_drained", counters.drained),
+            ("pages_sunk", counters.sunk),
+            ("steps_to_scrub", counters.scrubbed),
             ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
         ];
@@ -366,5 +383,6 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             + self.filters.ram_bytes()
             + self.blocks.ram_bytes()
             + self.commits.ram_bytes()
+            + self.top.as_ref().map_or(0, Vec::capacity)
     }
 }

@@ -311,7 +311,8 @@ impl<N: Nand> Plow<N> {
         let listed = worn.erased.iter().find(|erased| erased.0 == block).map(|erased| erased.1);
         if begun > 0 {
             self.blocks.touch(block);
-            if listed.is_some_and(|erases| erases != self.blocks.erases(block)) {
+            // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
+            if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
                 let what = "I7: a block that was erased holds a page of before";
                 return Err(IndexError::Corrupted { what, at: first.0.into() });
             }
@@ -450,12 +451,20 @@ impl<N: Nand> Plow<N> {
         let mut page = 0;
         if let Some(header) = summary {
             let input = core::mem::take(&mut self.input);
-            if let Some(mut groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
+            if let Some(groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
                 let covered = groups.covered;
-                let (mut low, mut next) = (None, groups.next());
+                // Old pages are told first, then new ones, of which some may lie before those.
+                let (mut at, mut low) = (0, None);
+                for (group, begin) in groups.clone().filter(|group| group.0 <= start) {
+                    (at, low) = if low.is_none() || group >= at { (group, Some(begin)) } else { (at, low) };
+                }
+                let mut groups = groups.skip_while(move |group| group.0 != at).skip(1);
+                let mut next = groups.next();
                 while page < row.pages && start + page < covered {
-                    while let Some((_, begin)) = next.filter(|group| group.0 <= start + page) {
-                        (low, next) = (Some(begin), groups.next());
+                    while let Some((group, begin)) =
+                        next.filter(|group| (at..=start + page).contains(&group.0))
+                    {
+                        (at, low, next) = (group, Some(begin), groups.next());
                     }
                     let Some(low) = low else { break };
                     self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);

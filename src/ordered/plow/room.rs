@@ -7,6 +7,7 @@ use super::level::Level;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
+use crate::units::Ppn;
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
@@ -163,7 +164,9 @@ impl<N: Nand> Plow<N> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits.
         while self.memtable.is_full() {
-            self.step(0)?;
+            if !self.sink()? {
+                self.step(0)?;
+            }
             stepped = true;
         }
         if !stepped {
@@ -192,7 +195,20 @@ impl<N: Nand> Plow<N> {
             return Ok(true);
         }
         self.replan();
-        Ok(false)
+        self.scrub()
+    }
+
+    /// A step of the level that holds a weak page, until its sweep has written that page's records anew; whether there was one.
+    fn scrub(&mut self) -> Result<bool, IndexError> {
+        let Some(ppn) = self.weak.filter(|_| self.is_roomy()) else { return Ok(false) };
+        let level = (0..self.levels.len()).find(|&level| self.levels[level].uses(ppn, Ppn(ppn.0 + 1)));
+        let Some(level) = level else {
+            self.weak = None;
+            return Ok(false);
+        };
+        self.counters.scrubbed += 1;
+        self.step(level)?;
+        Ok(true)
     }
 
     /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.

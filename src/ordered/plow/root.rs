@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Reads what a [`Writer`] wrote; nothing where the bytes end or make no sense.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -413,7 +413,7 @@ impl<N: Nand> Plow<N> {
                 let page = self.levels[level].old.page(used);
                 page.into_iter().for_each(|page| self.filters.remove(page));
             }
-            self.adopt(level, ppn, count, tombstones);
+            self.adopt((level, Part::New), ppn, count, tombstones);
             self.summarise_full(level)?;
         }
         self.counters.steps[level] += 1;
@@ -446,12 +446,12 @@ impl<N: Nand> Plow<N> {
         Ok(step.is_limited && (count as u64) < self.page_records / 2)
     }
 
-    /// Enters the page in the output buffer at the end of a level's new pages.
-    pub(super) fn adopt(&mut self, level: usize, ppn: Ppn, count: usize, tombstones: bool) {
+    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
+    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
         let Some(view) = View::new(&self.output[HEADER_BYTES..], self.record, count, tombstones) else {
             return;
         };
-        let first = view.key_owned(0);
+        let (first, end) = (view.key_owned(0), view.key_owned(count - 1));
         if level == 0 && self.levels.len() > 1 {
             let pages = self.plan.pages_max[0] as usize;
             // Around two cursors pages are half dead.
@@ -464,7 +464,10 @@ impl<N: Nand> Plow<N> {
         // Steps of the next level take pages from its cursor on: an extent that begins there need not be parted.
         let joins = self.levels.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.geometry.pages_per_block);
-        self.levels[level].new.push(ppn, position(&first), joins);
+        let of_level = &mut self.levels[level];
+        let run = if part == Part::New { &mut of_level.new } else { &mut of_level.old };
+        run.push(ppn, position(&first), joins);
+        self.note_top(&end);
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {

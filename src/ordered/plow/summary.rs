@@ -26,6 +26,7 @@ const PAGES_MIN: u32 = 32;
 const PAGES_LEFT: u32 = 4;
 
 /// A summary in a page's body, read group by group.
+#[derive(Clone)]
 pub(super) struct Groups<'a> {
     reader: Reader<'a>,
     left: u16,
@@ -116,7 +117,7 @@ impl<N: Nand> Plow<N> {
         self.levels[level].new.for_groups(first, end, &mut put);
         self.output = output;
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
-        self.program(Target::Level(level), header).map(|_| ())
+        self.program_in_place(Target::Level(level), header).map(|_| ())
     }
 }
 

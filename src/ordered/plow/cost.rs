@@ -12,7 +12,7 @@ const STEP_READS: u64 = 3;
 /// What a step costs, in the same shares.
 pub(super) const STEP: u64 = 256 + STEP_READS * READ;
 /// Halves by which a step counts more than its time, since it wears the chip.
-const WEAR: u64 = 5;
+const WEAR: u64 = 4;
 /// Short pages of a round.
 const SHORT_PAGES: u64 = 3;
 /// One, where shares are reckoned with.

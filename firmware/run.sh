@@ -6,11 +6,12 @@
 #   run.sh --only mu,plow    these only
 #   run.sh --immediate       panics without any code (the Debian route only); compares nothing
 #   run.sh --if-there        skips with a word where the tools are missing
+#   run.sh --boards          builds the examples for two boards with an SPI NAND part (boards/), and stops
 #   run.sh --core            builds the engine for Cortex-M0, which has no atomic instructions, and stops
 set -euo pipefail
 cd "$(dirname "$0")"
 all="mu wandering vmtree bplus-page-map bplus-dftl sbits r-tree plow"
-keep= if_there= immediate= core=
+keep= if_there= immediate= core= boards=
 while [ $# -gt 0 ]; do
     case $1 in
         --keep) keep=1 ;;
@@ -18,6 +19,7 @@ while [ $# -gt 0 ]; do
         --immediate) immediate=1 ;;
         --if-there) if_there=1 ;;
         --core) core=1 ;;
+        --boards) boards=1 ;;
         *) echo "$0: what is $1?" >&2; exit 2 ;;
     esac
     shift
@@ -58,6 +60,16 @@ export CARGO_TARGET_THUMBV7EM_NONE_EABI_RUSTFLAGS=$flags
 if [ -n "$core" ]; then
     cargo build --quiet --locked --release "${standard[@]}" --target thumbv6m-none-eabi -p nandex
     echo "firmware: the engine builds for thumbv6m-none-eabi"
+    exit 0
+fi
+
+if [ -n "$boards" ]; then
+    export CARGO_TARGET_THUMBV6M_NONE_EABI_RUSTFLAGS=$flags
+    for board in rp2040:thumbv6m-none-eabi stm32f4:thumbv7em-none-eabi; do
+        name=${board%%:*} target=${board#*:}
+        (cd boards && cargo build --quiet --locked --release "${standard[@]}" --target "$target" --bin "$name")
+        echo "firmware: $name, text,data,bss: $(./sizes.sh "$CARGO_TARGET_DIR/$target/release/$name")"
+    done
     exit 0
 fi
 

@@ -1,4 +1,4 @@
-//! What an index answers when something is wrong, and what a checker reports.
+//! Errors of an index, and the report of a checker.
 
 use crate::nand::NandError;
 use crate::store::StoreError;
@@ -24,7 +24,7 @@ pub enum IndexError {
     Store(StoreError),
     /// No room is left: the operation was not done and nothing was lost.
     Full,
-    /// So many blocks of the chip have failed that it takes no more writes: the operation was not done, nothing was lost,
+    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing was lost,
     /// and every record can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium contradict an invariant of the index.
@@ -52,7 +52,7 @@ pub enum IndexError {
     NotAscending,
     /// The RAM that the index was given is less than it needs.
     TooLittleRam {
-        /// What takes it.
+        /// The part that takes it.
         what: &'static str,
         /// Bytes given.
         given: usize,
@@ -61,7 +61,7 @@ pub enum IndexError {
     },
     /// The chip has too few good blocks.
     ChipTooSmall {
-        /// What needs them.
+        /// The structure that needs them.
         who: &'static str,
         /// Blocks that it needs.
         needs: u32,
@@ -70,7 +70,7 @@ pub enum IndexError {
     },
     /// The spare area of a page is too small.
     SpareTooSmall {
-        /// What needs it.
+        /// The structure that needs it.
         who: &'static str,
         /// Bytes that it needs in a page.
         needs: u32,
@@ -174,11 +174,11 @@ pub struct Violation {
     pub invariant: &'static str,
     /// The page or node at fault.
     pub at: u64,
-    /// What was found.
+    /// The fact that contradicts it.
     pub found: String,
 }
 
-/// What a walk over the whole index found.
+/// Findings of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Nodes visited.

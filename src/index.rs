@@ -1,4 +1,4 @@
-//! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and bounds of what is set.
+//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and bounds of what is set.
 
 use crate::check::IndexError;
 use crate::check::message;
@@ -6,7 +6,7 @@ use crate::store::PageStore;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What an index promises about a power cut.
+/// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing: mounting after a cut reports it instead of returning wrong data.
@@ -64,13 +64,13 @@ impl Durability {
 /// One figure that an index tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, in snake case, unit last.
+    /// Name of the figure, in snake case, unit last.
     pub name: &'static str,
-    /// Its value.
+    /// The figure.
     pub value: u64,
 }
 
-/// What an index tells about itself without touching the medium.
+/// Figures of an index, told without touching the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Levels from leaf to root; a tree of one leaf has height 1.

@@ -69,6 +69,7 @@ pub mod ordered;
 pub mod sensor;
 pub mod shared;
 mod sort;
+mod sorted;
 pub mod spatial;
 pub mod store;
 pub mod units;

@@ -50,6 +50,11 @@ pub enum WearLevelling {
 }
 
 impl WearLevelling {
+    /// Whether it goes by when blocks were last modified ([`BlockTable::keep_ages`]).
+    pub const fn asks_for_ages(self) -> bool {
+        matches!(self, WearLevelling::DualPool { .. })
+    }
+
     /// The name used in settings and results, without its number.
     pub const fn name(self) -> &'static str {
         match self {
@@ -239,6 +244,7 @@ mod tests {
     /// Eighty blocks of cold data, and ten of hot data, each rewritten in turn into the least worn free block; no FTL.
     fn spread_after(rule: WearLevelling, rewrites: u32) -> (u32, u32) {
         let mut blocks = BlockTable::new(Geometry::new(512, 16, 4, BLOCKS));
+        blocks.keep_ages();
         let fill = |blocks: &mut BlockTable, wear| {
             let (pbn, needs_erase) = blocks.take_free(wear).unwrap();
             if needs_erase {

@@ -21,6 +21,7 @@ mod flush;
 mod held;
 mod needed;
 mod opened;
+mod over;
 mod parts;
 mod placed;
 mod program;
@@ -156,7 +157,7 @@ impl PageBuffer {
         PageBuffer {
             tag: Tag::default(),
             data: vec![0; geometry.page_bytes as usize],
-            spare: vec![0; geometry.spare_bytes as usize],
+            spare: vec![0; tag::spare_bytes_needed(geometry.pages_per_block)],
         }
     }
 }
@@ -280,7 +281,11 @@ impl<N: Nand> Log<N> {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
         let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
-        let tables = self.blocks.ram_bytes() + self.area.ram_bytes(0) + self.held.ram_bytes() + lists;
+        let tables = self.nand.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.area.ram_bytes(0)
+            + self.held.ram_bytes()
+            + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
 

@@ -6,8 +6,8 @@
 
 use crate::cache::lru::LruList;
 use crate::log::tag::Tag;
+use crate::sorted::Map;
 use crate::units::Ppn;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ impl Frame {
 /// The read part: least recently used page out.
 pub(super) struct ReadPart {
     frames: Vec<Frame>,
-    places: BTreeMap<Ppn, u32>,
+    places: Map<Ppn, u32>,
     order: LruList,
     unused: Vec<u32>,
 }
@@ -45,7 +45,7 @@ impl ReadPart {
         let frame = || Frame { ppn: Ppn(0), tag: Tag::default(), data: vec![0; page_bytes] };
         ReadPart {
             frames: (0..pages).map(|_| frame()).collect(),
-            places: BTreeMap::new(),
+            places: Map::new(),
             order: LruList::new(pages),
             unused: (0..pages as u32).rev().collect(),
         }

@@ -158,6 +158,13 @@ impl<N: Nand> Log<N> {
 
     /// Finds the newest state again.
     pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
+        // As a remount does, so that a firmware has the code of a mount once.
+        let found = Log::find(&mut nand, config)?.over(());
+        Ok(found.over(nand))
+    }
+
+    /// Finds the newest state on a chip that may be lent.
+    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
@@ -205,7 +212,7 @@ impl<N: Nand> Log<N> {
         } = if self.is_placed() {
             Log::mount_placed(&mut self.nand, self.config, &self.owner)?
         } else {
-            Log::mount(&mut self.nand, self.config)?
+            Log::find(&mut self.nand, self.config)?
         };
         (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
         (self.frontier, self.sequence, self.root) = (frontier, sequence, root);

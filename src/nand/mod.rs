@@ -10,6 +10,7 @@ pub mod catalogue;
 #[cfg(test)]
 pub(crate) mod damaged;
 mod geometry;
+mod lent;
 #[cfg(test)]
 pub(crate) mod misread;
 mod part;
@@ -19,6 +20,7 @@ pub mod sim;
 
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
+pub use lent::LentSpare;
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 
@@ -114,6 +116,11 @@ pub trait Nand: MaybeSend {
         false
     }
 
+    /// Bytes of RAM that a layer before the chip holds for its user, a page buffer for one. An index counts them as its own.
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+
     /// Begins a batch: the operations up to [`Nand::end_batch`] are submitted together, so that channels may
     /// work at the same time. Every operation still takes effect in the order of the calls. Batches nest;
     /// the outermost counts.
@@ -207,6 +214,9 @@ macro_rules! forward {
             fn replaces(&self) -> bool {
                 (**self).replaces()
             }
+            fn ram_bytes(&self) -> usize {
+                (**self).ram_bytes()
+            }
             fn begin_batch(&mut self) {
                 (**self).begin_batch();
             }
@@ -243,6 +253,9 @@ impl<N: Nand> Nand for Shared<N> {
     }
     fn replaces(&self) -> bool {
         self.lock().replaces()
+    }
+    fn ram_bytes(&self) -> usize {
+        self.lock().ram_bytes()
     }
     fn begin_batch(&mut self) {
         self.lock().begin_batch();

@@ -117,6 +117,11 @@ impl<N: Nand> Nand for BlockRange<N> {
         self.nand.read(page, cause, data, spare).map_err(|error| self.within(error))
     }
 
+    /// Counted by the first range of a chip alone.
+    fn ram_bytes(&self) -> usize {
+        if self.first_block == 0 { self.nand.ram_bytes() } else { 0 }
+    }
+
     fn begin_batch(&mut self) {
         self.nand.begin_batch();
     }

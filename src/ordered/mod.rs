@@ -17,7 +17,7 @@ pub mod typed;
 
 pub use in_place::{bplus, wpcb};
 pub use messages::{bepsilon, fd, la};
-pub use path_log::ground::RawConfig;
+pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
 pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 

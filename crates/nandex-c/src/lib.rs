@@ -14,6 +14,8 @@ mod error;
 pub mod ffi;
 #[cfg(any(feature = "bplus", feature = "bplus-dftl"))]
 mod gather;
+#[cfg(feature = "r-tree")]
+mod map;
 #[cfg(any(feature = "bplus", feature = "bplus-dftl"))]
 mod on_store;
 mod open;

@@ -66,6 +66,14 @@ fn records_are_there_after_the_power_was_cut() {
 }
 
 #[test]
+fn places_are_there_after_the_power_was_cut() {
+    for (compiler, name) in [("cc", "places"), ("c++", "places-cpp")] {
+        let Some(program) = build(compiler, "examples/c/places.c", name) else { return };
+        assert!(run(&program, &[]).contains("8 places in the window"));
+    }
+}
+
+#[test]
 fn the_quick_start_works() {
     let Some(program) = build("cc", "examples/c/quick.c", "quick") else { return };
     run(&program, &[]);

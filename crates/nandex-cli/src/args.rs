@@ -11,9 +11,9 @@ use nandex::spatial::Rect;
 use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
-use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::sweep::Shard;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
@@ -31,8 +31,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
-    /// Run an experiment of a paper and show what it measured.
-    Run(Run),
+    /// Run an experiment, of one's own or of a paper, and show what it measured.
+    Run(Box<Run>),
+    /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
+    Sweep(Sweep),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -166,6 +168,17 @@ impl Files {
     }
 }
 
+/// The form of what goes to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people.
+    Table,
+    /// A row for each figure of each cell, over the seeds.
+    Csv,
+    /// Everything.
+    Json,
+}
+
 /// How experiments are carried out.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Plan {
@@ -186,9 +199,17 @@ pub(crate) struct Plan {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Run {
-    /// Experiment (nandex list experiments).
-    #[arg(value_parser = parse::experiment)]
-    pub(crate) experiment: &'static Experiment,
+    /// Experiment: a file of one's own (docs/experiments.md), a folder with an experiment.toml, or one that comes with the program
+    /// (nandex list experiments).
+    #[arg(value_name = "FILE|NAME")]
+    pub(crate) experiment: String,
+    /// Value of the experiment in place of its own, such as seeds=5, variant.small.blocks=64 or an option as records=5000; may be
+    /// repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
+    /// The form of what goes to stdout.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) plan: Plan,
     #[command(flatten)]
@@ -199,6 +220,35 @@ pub(crate) struct Run {
     /// Write a report with the experiment's plots that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Sweep {
+    /// The grid, a TOML file (docs/sweeps.md).
+    #[arg(value_name = "FILE")]
+    pub(crate) grid: PathBuf,
+    /// Folder that keeps a file for each cell; it is made when it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// The part to do, such as 2/8: every eighth cell, beginning with the second.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub(crate) shard: Shard,
+    /// Go on from what the folder keeps.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Go on, and run cells again that failed.
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// Say how many cells there are, and how many of them are kept, and run none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write all cells that are known as one table in CSV; - for stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) out: Option<Target>,
+    /// Cells at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -69,15 +69,12 @@ pub(crate) struct Place {
     pub(crate) page: usize,
 }
 
-/// Which part of a chip, and how its pages are used.
+/// The part of a chip that is used.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Part {
     /// Use these blocks only, such as 10..200; the last is not included.
     #[arg(long, value_name = "FIRST..END", value_parser = parse_blocks)]
     pub(crate) blocks: Option<(u32, u32)>,
-    /// Bytes of each page's data area that are used as spare area, where a part has too few; the same whenever it is opened.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub(crate) lend: u32,
 }
 
 /// Which index, with what it was or will be formatted with.

@@ -39,7 +39,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-const DUMP: &str = "--geometry 2048+64x16 --spare 2+38 --lend 32";
+const DUMP: &str = "--geometry 2048+64x16 --spare 2+38";
 
 #[test]
 fn records_go_into_a_file_and_come_out() {
@@ -104,7 +104,6 @@ fn what_makes_no_sense_is_refused_with_its_name() {
         ("info --image erased --geometry 2048+64x16 --spare 2", &["--spare", "2+38"]),
         ("info --device pages --blocks 9..3", &["--blocks", "9..3"]),
         ("info --device pages --blocks 0..99", &["--blocks", "0..99", "it has 16"]),
-        ("info --device pages --lend 32", &["--lend", "32"]),
         ("get --device pages 1", &["--index"]),
         ("get --device pages --index plowe 1", &["--index", "did you mean 'plow'"]),
         ("get --device pages --index mu --record 2/2 70000", &["KEY", "70000", "does not fit 2 bytes"]),

@@ -12,7 +12,7 @@ use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
 use nandex_lab::compare::{Class, Comparison, Source, Watch};
-use nandex_lab::registry::{self, Hosting, IndexEntry};
+use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::report::table;
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
@@ -227,6 +227,9 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
 static SORTED_PAGES: IndexEntry = IndexEntry {
     name: "sorted-pages",
     summary: "pages of sorted records, their least keys in RAM",
+    confidence: Confidence::High,
+    basis: "written here",
+    needs: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;

@@ -103,6 +103,7 @@ impl Comparison {
         let mut results = Results {
             schema: SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
+            commit: None,
             command: self.command.clone(),
             chip: ChipFacts::of(&self.part),
             workload: self.facts(&workloads),

@@ -21,6 +21,9 @@ pub struct Results {
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
+    /// The commit that the program was built from; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The command that yields the same results again.
     pub command: String,
     /// The chip.

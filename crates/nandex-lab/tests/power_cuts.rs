@@ -119,6 +119,23 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
     }
 }
 
+/// On a part whose ECC leaves few spare bytes, or none: the data area lends what is missing.
+#[test]
+fn nothing_is_lost_where_the_data_area_lends_spare_bytes() {
+    for target in targets() {
+        for spare_bytes in [16, 0] {
+            let mut plan = CrashPlan {
+                operations: 180,
+                slots: 900,
+                ..CrashPlan::new(target, suited(target, settings()))
+            };
+            plan.part.geometry.spare_bytes = spare_bytes;
+            plan.cuts = Cuts::Sample(60);
+            assert_clean(&run(plan));
+        }
+    }
+}
+
 /// Every FTL behind a TBM, with more logical blocks than buffer blocks and now and then a whole block converted.
 fn behind_tbm() -> impl Iterator<Item = (Target, Settings)> {
     TBM_STORES.iter().enumerate().map(|(i, entry)| {

@@ -41,8 +41,7 @@ impl RawGeometry {
 
     /// The chip that the engine sees.
     pub(crate) fn engine(&self, packing: Packing, blocks: u32, name: &str) -> Result<Geometry, MtdError> {
-        let geometry =
-            Geometry::new(packing.data_bytes(), packing.spare_bytes(), self.pages_per_block, blocks);
+        let geometry = Geometry::new(packing.page_bytes, packing.spare_bytes(), self.pages_per_block, blocks);
         geometry.validate().map_err(|e| MtdError::unsupported(name, e.to_string()))?;
         Ok(geometry)
     }

@@ -264,7 +264,7 @@ mod tests {
         let (entry, settings) = mu();
         let mut model = Model::new(SHAPE, "2+38", 64);
         model.bad = [3, 9].into();
-        let chip = Shared::new(Mtd::with_io(model, "mtd0", 32).unwrap());
+        let chip = Shared::new(Mtd::with_io(model, "mtd0").unwrap());
         let mut index = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
         for key in 0..800u64 {
             index.insert(&key.to_be_bytes(), &key.to_le_bytes()).unwrap();
@@ -287,10 +287,10 @@ mod tests {
         let (entry, settings) = mu();
         let shape = || (SHAPE.parse().unwrap(), "2+38".parse().unwrap());
         let (raw, layout) = shape();
-        let chip = RawDump::open(&path, raw, layout, 32).unwrap();
+        let chip = RawDump::open(&path, raw, layout).unwrap();
         assert_whole(&mut *(entry.mount)(Box::new(Unchanged::new(chip)), &settings).unwrap());
         let (raw, layout) = shape();
-        let copy = RawDump::edit(&path, raw, layout, 32).unwrap();
+        let copy = RawDump::edit(&path, raw, layout).unwrap();
         let mut index = (entry.mount)(Box::new(copy), &settings).unwrap();
         index.insert(&9999u64.to_be_bytes(), &[5; 8]).unwrap();
         index.close().unwrap();
@@ -298,9 +298,9 @@ mod tests {
         // Onto a larger device with another code, whose free bytes are scattered, from block 8 on.
         let mut model = Model::new("2048+128x16", "4+20,40+18", 80);
         model.bad = [11, 79].into();
-        let chip = Shared::new(Mtd::with_io(model, "mtd1", 32).unwrap());
+        let chip = Shared::new(Mtd::with_io(model, "mtd1").unwrap());
         let (raw, layout) = shape();
-        let mut copy = RawDump::open(&path, raw, layout, 32).unwrap();
+        let mut copy = RawDump::open(&path, raw, layout).unwrap();
         let report = restore(&mut copy, chip.lock().io(), "mtd1", 8).unwrap();
         assert_eq!((report.blocks, report.skipped), (63, 2));
         let part = range(chip, "mtd1", (8, 64)).unwrap();
@@ -313,7 +313,7 @@ mod tests {
     fn a_dump_that_does_not_fit_is_refused_before_anything_is_erased() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = dumped(folder.path());
-        let open = || RawDump::open(&path, SHAPE.parse().unwrap(), "2+38".parse().unwrap(), 32).unwrap();
+        let open = || RawDump::open(&path, SHAPE.parse().unwrap(), "2+38".parse().unwrap()).unwrap();
         for (raw, free, blocks, word) in [
             ("2048+64x32", "2+38", 64, "has the geometry"),
             ("2048+64x16", "2+34", 64, "have 34"),

@@ -22,7 +22,7 @@ mod linux {
     }
 
     pub(super) fn run(device: &str, action: &str, rows: u32) -> Result<(), Box<dyn Error>> {
-        let chip = Mtd::open(Path::new(device), MtdOptions { writable: true, ..MtdOptions::default() })?;
+        let chip = Mtd::open(Path::new(device), MtdOptions { writable: true })?;
         let events = chip.events();
         let ftl = FtlSettings { atomic_pages: GROUP_PAGES, ..FtlSettings::default() };
         let is_new = action == "write";

@@ -1,4 +1,4 @@
-//! What can be chosen of a volume.
+//! Settings of a volume.
 
 /// How what a file was told to sync reaches the flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

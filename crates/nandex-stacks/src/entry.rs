@@ -56,6 +56,15 @@ pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
 
+/// A demand of an index that not every chip or workload meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Keys come in ascending order only, and none is removed: the upper bound where keys come that way.
+    AscendingKeys,
+    /// Pages are overwritten in place: NOR flash.
+    Overwriting,
+}
+
 /// An index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexEntry {
@@ -63,6 +72,12 @@ pub struct IndexEntry {
     pub name: &'static str,
     /// The index in one line.
     pub summary: &'static str,
+    /// How well the sources of the index pin it down.
+    pub confidence: Confidence,
+    /// The sources, and the parts that are ours.
+    pub basis: &'static str,
+    /// Demands that chip and workload must meet.
+    pub needs: &'static [Need],
     /// The hosting of the index.
     pub hosting: Hosting,
     /// Makes an empty index on a chip whose contents do not matter.
@@ -114,7 +129,7 @@ pub struct StoreEntry {
     pub summary: &'static str,
     /// How well its sources pin it down.
     pub confidence: Confidence,
-    /// Why.
+    /// The sources, and the parts that are ours.
     pub basis: &'static str,
     /// Whether it writes several pages at once, all or none.
     pub is_atomic: bool,

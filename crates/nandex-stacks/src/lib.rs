@@ -24,6 +24,7 @@ mod ftls;
 pub mod names;
 pub mod options;
 pub mod registry;
+mod spare;
 pub mod spatial;
 pub mod stack;
 mod stores;

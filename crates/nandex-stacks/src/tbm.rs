@@ -8,6 +8,7 @@ use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings};
+use crate::spare;
 use crate::stores::STORES;
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
@@ -80,6 +81,7 @@ fn open(
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn PageStore>, StoreError> {
+    let nand = spare::shown(nand, nandex::ftl::tbm::SPARE_BYTES as u32);
     let chip = nand.geometry();
     let (tbm, spare_blocks) = buffer(&settings.options, chip)?;
     let [low, high] = BlockRange::divide(nand, chip.blocks - tbm.blocks - spare_blocks);

@@ -9,20 +9,23 @@ const HEAD: &str = "# Options
 
 Written from the registry by the test `options_docs`; edit `crates/nandex-stacks`, not this page.
 
-For example, `nandex compare --index ls-lru --set split=two-nodes --set cache_pages=16`. The same names stand in experiments (`options = { split = \"two-nodes\" }`) and
-in `Settings::with(\"split\", \"two-nodes\")`. A name that an index does not know is refused, and so is a value out of its range. `nandex list indexes` prints the options of each.
+For example, `nandex compare --index ls-lru --set split=two-nodes --set cache_pages=16`. Experiments say `options = { split = \"two-nodes\" }`, code
+`Settings::with(\"split\", \"two-nodes\")`. An unknown name and a value out of range are refused. `nandex list indexes` prints the options of each index.
 
 ";
 
-/// Indexes that have an option in common, from which on it is said once.
-const SHARED: usize = 4;
+/// Indexes, or FTLs, that have an option in common, from which on it is said once.
+const SHARED: usize = 3;
 
-/// An index, ordered or spatial, and its options.
-type Taker = (&'static str, &'static [OptionInfo]);
+/// An index, ordered or spatial, or an FTL, and its options.
+type Taker = (&'static str, Vec<&'static OptionInfo>);
 
-fn takers() -> Vec<Taker> {
+/// The indexes, with the options that are no FTL's.
+fn indexes() -> Vec<Taker> {
     let ordered = INDEXES.iter().map(|entry| (entry.name, entry.options));
-    ordered.chain(SPATIAL.iter().map(|entry| (entry.name, entry.options))).collect()
+    let all = ordered.chain(SPATIAL.iter().map(|entry| (entry.name, entry.options)));
+    all.map(|(name, options)| (name, options.iter().filter(|option| !is_of_an_ftl(option)).collect()))
+        .collect()
 }
 
 fn is_of_an_ftl(option: &OptionInfo) -> bool {
@@ -33,19 +36,21 @@ fn same(left: &OptionInfo, right: &OptionInfo) -> bool {
     (left.name, left.default, left.help) == (right.name, right.default, right.help)
 }
 
-/// The indexes that take an option in these very words.
-fn who(option: &OptionInfo) -> Vec<&'static str> {
-    let all = takers();
+fn ftls() -> Vec<Taker> {
+    STORES.iter().map(|store| (store.name, store.options.iter().collect())).collect()
+}
+
+/// Entries of `all` that take an option in these very words.
+fn who(all: &[Taker], option: &OptionInfo) -> Vec<&'static str> {
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }
 
 /// The indexes that take an option in few words, where nearly every index over an FTL is meant.
-fn who_in_words(option: &OptionInfo) -> String {
-    let who = who(option);
-    let all = takers();
+fn who_in_words(all: &[Taker], option: &OptionInfo) -> String {
+    let who = who(all, option);
     let over_ftl = all.iter().filter(|(_, own)| own.iter().any(|o| o.name == "ftl")).map(|(name, _)| *name);
     let (these, others): (Vec<_>, Vec<_>) = over_ftl.partition(|name| who.contains(name));
-    if these.len() != who.len() || others.len() >= SHARED {
+    if these.len() != who.len() || others.len() > SHARED {
         return who.join(", ");
     }
     let but = if others.is_empty() { String::new() } else { format!(" but {}", others.join(", ")) };
@@ -56,39 +61,48 @@ fn row(option: &OptionInfo) -> String {
     format!("| `{}` | {} | {}", option.name, option.default, option.help.replace('|', "\\|"))
 }
 
-fn table(options: &[&OptionInfo]) -> String {
-    let rows: Vec<String> = options.iter().map(|option| format!("{} |\n", row(option))).collect();
+/// The table of those options that fewer than [`SHARED`] of `all` take; nothing where there are none.
+fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
+    let own = options.iter().filter(|option| who(all, option).len() < SHARED);
+    let rows: Vec<String> = own.map(|option| format!("{} |\n", row(option))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
     format!("| option | default | meaning |\n|---|---|---|\n{}\n", rows.concat())
 }
 
-/// The options that several indexes take, each with those who do.
-fn shared() -> String {
+/// The options that several of `all` take, each with those who do in the words of `takers`.
+fn shared(all: &[Taker], takers: impl Fn(&OptionInfo) -> String) -> String {
     let mut seen: Vec<&OptionInfo> = Vec::new();
-    for option in takers().iter().flat_map(|(_, options)| options.iter()) {
-        let new = !seen.iter().any(|other| same(other, option));
-        if new && !is_of_an_ftl(option) && who(option).len() >= SHARED {
+    for option in all.iter().flat_map(|(_, options)| options) {
+        if !seen.iter().any(|other| same(other, option)) && who(all, option).len() >= SHARED {
             seen.push(option);
         }
     }
     let rows: Vec<String> =
-        seen.iter().map(|option| format!("{} | {} |\n", row(option), who_in_words(option))).collect();
+        seen.iter().map(|option| format!("{} | {} |\n", row(option), takers(option))).collect();
     format!("| option | default | meaning | taken by |\n|---|---|---|---|\n{}\n", rows.concat())
 }
 
 fn page() -> String {
+    let (indexes, ftls) = (indexes(), ftls());
     let mut page = String::from(HEAD);
-    write!(page, "## Of several indexes\n\n{}", shared()).expect("a string grows");
+    write!(page, "## Of several indexes\n\n{}", shared(&indexes, |option| who_in_words(&indexes, option)))
+        .expect("a string grows");
     page += "## Of the FTLs\n\nEvery index over an FTL takes those of its FTL, too; one on raw NAND does with `beneath=NAME`.\n\n";
-    for store in STORES {
-        let own: Vec<&OptionInfo> = store.options.iter().collect();
-        write!(page, "### {}\n\n{}.\n\n{}", store.name, store.summary, table(&own)).expect("a string grows");
+    page += &shared(&ftls, |option| match who(&ftls, option) {
+        who if who.len() == ftls.len() => "every FTL".to_string(),
+        who => who.join(", "),
+    });
+    for (store, (_, options)) in STORES.iter().zip(&ftls) {
+        let own = rare(&ftls, options);
+        write!(page, "### {}\n\n{}.\n\n{}", store.name, store.summary, own).expect("a string grows");
     }
     page += "## Of single indexes\n\nWhat an index takes besides.\n\n";
-    for (name, options) in takers() {
-        let own: Vec<&OptionInfo> =
-            options.iter().filter(|o| !is_of_an_ftl(o) && who(o).len() < SHARED).collect();
+    for (name, options) in &indexes {
+        let own = rare(&indexes, options);
         if !own.is_empty() {
-            write!(page, "### {name}\n\n{}", table(&own)).expect("a string grows");
+            write!(page, "### {name}\n\n{own}").expect("a string grows");
         }
     }
     format!("{}\n", page.trim_end())

@@ -356,6 +356,7 @@ impl<N: Nand> Flash<N> {
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.table_bytes()
             + self.changed.len() * 8
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))

@@ -167,7 +167,10 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
     }
 
-    fn assemble(flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+        if S::common(settings).wear_levelling.asks_for_ages() {
+            flash.blocks_mut().keep_ages();
+        }
         let setup = flash.setup();
         let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {

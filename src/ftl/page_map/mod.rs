@@ -67,9 +67,9 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sorted::Set;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
@@ -105,7 +105,7 @@ pub struct PageMapFtl<N> {
     state: State,
     area: CheckpointArea,
     /// Trimmed since the last page of the trim log.
-    trimmed: BTreeSet<u32>,
+    trimmed: Set<u32>,
     trim_pages: Vec<Ppn>,
     /// The number of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
@@ -181,6 +181,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
         state.blocks.follow(settings.victim);
+        if settings.wear_levelling.asks_for_ages() {
+            state.blocks.keep_ages();
+        }
         let hot = match settings.separation {
             Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
             Separation::None | Separation::TwoFrontiers => None,
@@ -195,7 +198,7 @@ impl<N: Nand> PageMapFtl<N> {
             limits,
             state,
             area,
-            trimmed: BTreeSet::new(),
+            trimmed: Set::new(),
             trim_pages: Vec::new(),
             trim_number: 0,
             doomed: Vec::new(),
@@ -419,6 +422,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn ram_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.state.map.len() * 4
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5

@@ -30,9 +30,9 @@ use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Nand};
 use crate::sort;
+use crate::sorted::{Map, Set};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -74,20 +74,20 @@ struct LostTrims {
 struct Scan {
     events: Vec<Event>,
     /// Highest version logged as trimmed, by logical page.
-    trims: BTreeMap<u32, u64>,
+    trims: Map<u32, u64>,
     trim_pages: Vec<Ppn>,
     /// Versions and numbers of the pages of the trim log.
-    trim_names: BTreeSet<(u64, u32)>,
+    trim_names: Set<(u64, u32)>,
     lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
     /// Rewritten or marked bad: what the checkpoint says of their pages is void.
-    gone: BTreeSet<Pbn>,
+    gone: Set<Pbn>,
     bad: Vec<Pbn>,
     /// Host pages that cannot be recognised, and the version they should have.
     unreadable: Vec<(Ppn, u64)>,
     /// Blocks in which an unreadable page precedes a readable one, or a committed version is missing.
-    torn: BTreeSet<Pbn>,
+    torn: Set<Pbn>,
     found_any: bool,
 }
 
@@ -361,7 +361,7 @@ impl<N: Nand> PageMapFtl<N> {
         for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
             valid[g.block_of(ppn).index()] += 1;
         }
-        let mut by_block: BTreeMap<Pbn, Vec<(u32, Ppn)>> = BTreeMap::new();
+        let mut by_block: Map<Pbn, Vec<(u32, Ppn)>> = Map::new();
         for (lpn, other) in alternatives {
             by_block.entry(g.block_of(Ppn(self.state.map[lpn as usize]))).or_default().push((lpn, other));
         }
@@ -451,7 +451,8 @@ impl Scan {
 
     /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
     fn require_trim_log(&self) -> Result<(), StoreError> {
-        let found: BTreeSet<u32> = self.trim_names.iter().map(|&(_, number)| number).collect();
+        let mut found = Set::new();
+        found.extend(self.trim_names.iter().map(|&(_, number)| number));
         // After a page that was cut nothing is written.
         let is_lost = |lost: &&LostTrims| {
             !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)

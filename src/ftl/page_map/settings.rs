@@ -1,4 +1,4 @@
-//! What can be chosen about the FTL, and what follows from it for a chip.
+//! Settings of the FTL, and the limits that follow from them for a chip.
 
 use super::state;
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
@@ -50,7 +50,7 @@ impl Separation {
     }
 }
 
-/// What a mount may infer of an unreadable page from the others of its block. Saved with a checkpoint.
+/// The conclusion that a mount may draw of an unreadable page from the others of its block. Saved with a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Layout {
@@ -107,7 +107,7 @@ impl Default for FtlSettings {
     }
 }
 
-/// What an FTL with some number of logical pages keeps to.
+/// Limits of an FTL with some number of logical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) page_count: u32,

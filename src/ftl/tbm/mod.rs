@@ -87,7 +87,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use direct::Direct;
-use page::{BLOCKS_MAX, Content, SPARE_BYTES};
+pub use page::SPARE_BYTES;
+use page::{BLOCKS_MAX, Content};
 use record::Record;
 use summary::{Buffer, Summary};
 
@@ -515,6 +516,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         size_of::<Self>() - NO_RULE_BYTES
             + rule
             + self.store.ram_bytes()
+            + self.nand.ram_bytes()
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
             + self.page.len()

@@ -24,7 +24,7 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
-pub(super) const SPARE_BYTES: usize = 27;
+pub const SPARE_BYTES: usize = 27;
 
 const MARK: u8 = 0xb0;
 const IS_FIRST: u8 = 1;

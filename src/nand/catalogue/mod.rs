@@ -6,6 +6,10 @@
 //! is here (DataFlash): a program is charged as a page however few bits it clears, which parts that program
 //! single bytes do cheaper.
 //!
+//! Serial NAND corrects errors itself and keeps spare bytes for that: the others are what a part has here
+//! ([`Part::raw_spare_bytes`]). Parts on a parallel bus leave it to their controller. As in the papers it needs no spare bytes here; the
+//! Hamming code of Linux leaves 38 of 64, BCH of 4 and 8 bits 34 and 10.
+//!
 //! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
 //! between the pages of a cell, their mean.
 
@@ -67,6 +71,7 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
     Part {
         name: Cow::Borrowed(name),
         geometry,
+        raw_spare_bytes: None,
         timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
         supply: Supply::flat(numbers.supply.0, numbers.supply.1),
         endurance_erases: numbers.endurance,

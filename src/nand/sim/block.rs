@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a program was asked to put into a page; either part may be short.
+/// Bytes that a program was asked to put into a page; either part may be short.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payload<'a> {
     pub(super) data: &'a [u8],
@@ -25,7 +25,7 @@ pub(super) struct Payload<'a> {
 /// How a page reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Health {
-    /// As its bytes are.
+    /// Reads give the bytes that stand there.
     #[default]
     Good,
     /// Not at all: more bit errors than can be corrected.

@@ -1,4 +1,4 @@
-//! What goes wrong with a simulated chip, all of it seeded.
+//! Faults of a simulated chip, all of them seeded.
 //!
 //! A power cut strikes at one physical operation, counted from 0 over programs, erases and bad-block marks. Program and
 //! erase failures strike at a rate; an erase may also fail because the block is worn. Silent bit errors change the
@@ -6,7 +6,7 @@
 
 use crate::rng::{Rng, split_mix};
 
-/// What goes wrong, and how often. The default is a chip that never fails.
+/// Kinds of faults and their rates. The default is a chip that never fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Fixes all that is random.
@@ -34,7 +34,7 @@ pub struct PowerCut {
     pub at_operation: u64,
     /// When it strikes.
     pub when: CutWhen,
-    /// What is left of an operation struck inside.
+    /// Remains of an operation that the cut struck inside.
     pub torn: TornModel,
     /// Fixes what is random in that.
     pub seed: u64,
@@ -51,7 +51,7 @@ pub enum CutWhen {
     After,
 }
 
-/// What is left of a program or an erase that the power cut struck inside.
+/// Remains of a program or an erase that the power cut struck inside.
 ///
 /// A part that overwrites (NOR) has no ECC of its own and no limit of programs: there *unreadable* is *random bits*, and a program
 /// that *looks erased* has changed nothing and may be repeated. An erase cut short always has to be repeated first.

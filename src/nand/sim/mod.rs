@@ -56,7 +56,7 @@ pub struct SimChip {
     diary: Diary,
     /// Batches begun and not ended.
     batches: u32,
-    /// What each channel has to do in the batch, in ns.
+    /// Time of each channel in the batch, in ns.
     channel_ns: Vec<u64>,
 }
 

@@ -37,7 +37,7 @@ pub enum PhysicalOp {
 /// An operation as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What was asked of the chip.
+    /// The operation asked of the chip.
     pub op: PhysicalOp,
     /// How it was torn by a failure or a power cut, and the seed; `None` when it was done whole.
     pub torn: Option<(TornModel, u64)>,

@@ -13,7 +13,7 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
 /// Bytes of the tag in the spare area.
-pub(super) const TAG_BYTES: usize = 49;
+pub const TAG_BYTES: usize = 49;
 
 /// Bytes of a log unit's head.
 pub(super) const HEAD_BYTES: usize = 36;

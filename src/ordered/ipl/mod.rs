@@ -65,6 +65,7 @@ mod update;
 mod views;
 
 pub use config::{IplConfig, LogArea, LogUnit};
+pub use layout::TAG_BYTES as SPARE_BYTES;
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
@@ -372,7 +373,8 @@ impl<N: Nand> Store<N> {
     fn ram_bytes(&self) -> usize {
         // An entry of the map of waiting records, with its share of a tree node.
         const WAITING_BYTES: usize = 64;
-        self.table.ram_bytes()
+        self.nand.ram_bytes()
+            + self.table.ram_bytes()
             + self.area.ram_bytes(0)
             + self.blocks.capacity() * size_of::<store::Block>()
             + self.slots.capacity() * size_of::<Slot>()

@@ -176,7 +176,37 @@ impl JournalConfig {
 /// The bytes that the journal holds in RAM besides its page, whatever the store.
 const WRITER_BYTES_MAX: usize = 512;
 
+/// A lazy-update B+-tree with a journal, on a store.
+pub type JournaledLazyUpdateTree<S> = Journaled<S, crate::ordered::lazy_update::LazyUpdateTree<Below>>;
+
+/// An LS-LRU B+-tree with a journal, on a store.
+pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<Below>>;
+
 /// An index that loses no update it promised to keep.
+///
+/// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
+///
+/// ```
+/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// use nandex::ordered::journal::JournaledLazyUpdateTree;
+/// use nandex::{Durability, JournalConfig, LazyUpdateConfig, OrderedIndex, RecordFormat};
+///
+/// let chip = nandex::Shared::new(SimChip::new(&mlc_64m())?);
+/// let tree = LazyUpdateConfig::new(RecordFormat::new(4, 4), 1000).published();
+/// let journal = JournalConfig::new(Durability::EveryOperation);
+///
+/// let store = PageMapFtl::format(chip.clone(), FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::format(store, tree, journal)?;
+/// index.insert(&7u32.to_be_bytes(), b"kept")?;
+/// drop(index);                                            // the power goes; the update waited in RAM
+///
+/// let store = PageMapFtl::mount(chip, FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::mount(store, tree, journal)?;
+/// let mut value = [0; 4];
+/// assert!(index.get(&7u32.to_be_bytes(), &mut value)? && &value == b"kept");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     inner: T,
     journal: Shared<Writer<S>>,

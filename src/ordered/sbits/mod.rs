@@ -504,6 +504,6 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
         let kept = self.kept.capacity() * size_of::<Option<Pbn>>();
         let free = self.free.capacity() * size_of::<Pbn>();
-        size_of::<Self>() - size_of::<N>() + buffers + kept + free + self.spline.ram_bytes()
+        size_of::<Sbits<()>>() + buffers + kept + free + self.spline.ram_bytes()
     }
 }

@@ -13,6 +13,8 @@ mod handle;
 #[cfg(any(test, all(feature = "firmware", not(feature = "std"))))]
 mod heap;
 pub mod index;
+#[cfg(feature = "r-tree")]
+pub mod map;
 pub mod memory;
 mod pointers;
 pub mod types;

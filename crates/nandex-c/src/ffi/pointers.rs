@@ -23,6 +23,10 @@ unsafe impl Versioned for super::types::nandex_config {
     const BYTES_FIRST: usize = size_of::<Self>();
 }
 // SAFETY: as above.
+unsafe impl Versioned for super::types::nandex_map_config {
+    const BYTES_FIRST: usize = size_of::<Self>();
+}
+// SAFETY: as above.
 unsafe impl Versioned for super::types::nandex_stats {
     const BYTES_FIRST: usize = size_of::<Self>();
 }

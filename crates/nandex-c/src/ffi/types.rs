@@ -8,7 +8,7 @@ use core::ffi::c_void;
 /// Version of this interface: the first number changes when old callers no longer work, the last 16 bits when something is added.
 pub const NANDEX_ABI_VERSION: u32 = 0x0001_0000;
 
-/// mu-Tree: the whole path in one page, one program for each change. Needs 21 + pages_per_block/8 + 16 spare bytes.
+/// mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 + pages_per_block/8 spare bytes, its data area lends the rest.
 pub const NANDEX_INDEX_MU: u32 = 1;
 /// Wandering tree: each change programs a page for each level.
 pub const NANDEX_INDEX_WANDERING: u32 = 2;
@@ -127,6 +127,32 @@ pub struct nandex_config {
     pub atomic_pages: u32,
     /// `NANDEX_INDEX_BPLUS_DFTL`: bytes of cached entries of the map; 0 for 1/64 of the map.
     pub mapping_ram_bytes: u32,
+}
+
+/// A box in the plane: both corners belong to it. A point has equal corners.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct nandex_box {
+    /// The left edge.
+    pub low_x: i32,
+    /// The lower edge.
+    pub low_y: i32,
+    /// The right edge, not left of the left one.
+    pub high_x: i32,
+    /// The upper edge, not below the lower one.
+    pub high_y: i32,
+}
+
+/// The configuration of a map. All fields must be the same at every mount.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct nandex_map_config {
+    /// `sizeof(nandex_map_config)`.
+    pub struct_bytes: usize,
+    /// Physical pages beyond the logical ones, in a million of these; 0 for 125,000.
+    pub over_provisioning_ppm: u32,
+    /// Blocks set aside for those that will fail, in a million; 0 for 20,000.
+    pub bad_blocks_ppm: u32,
 }
 
 /// The statistics of an index.

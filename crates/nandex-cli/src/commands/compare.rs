@@ -25,7 +25,8 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     stop_on_interrupt(&control)?;
     let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
-    let results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    let mut results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    results.commit = output::commit();
     write(args, &results)?;
     Ok(status(&results))
 }

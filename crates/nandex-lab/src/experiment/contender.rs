@@ -8,6 +8,7 @@
 //! the contender's; and what the variant says of this contender alone. An option that none of them knows is refused.
 
 use super::definition::{Definition, Durable, Variant};
+use super::text::texts;
 use crate::LabError;
 use crate::keys::Trees;
 use crate::registry::{self, Hosting, IndexEntry};
@@ -31,7 +32,7 @@ pub struct Contender {
     /// The durability class, if something else than the variant says.
     pub durable: Option<Durable>,
     /// Options of the index.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
 }
 

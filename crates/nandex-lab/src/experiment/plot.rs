@@ -117,6 +117,24 @@ impl Plot {
         all
     }
 
+    /// The title, with what stood in for an input where the plot shows one that was not at hand.
+    pub fn title_over(&self, cells: &[CellResult]) -> String {
+        let wanted = |cell: &&CellResult| {
+            self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
+        };
+        let mut words: Vec<String> = Vec::new();
+        for cell in cells.iter().filter(wanted) {
+            for why in cell.stand_in.iter().chain(&cell.substitute) {
+                let word = format!("{} is {why}", cell.input);
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+        }
+        let stood_in = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
+        format!("{}{stood_in}", self.title)
+    }
+
     /// The series and the place on the axis of a cell's figure; nothing if the plot does not show it.
     fn place(&self, cell: &CellResult, figure: &str) -> Option<(String, String)> {
         let (mut name, mut x) = (None, None);

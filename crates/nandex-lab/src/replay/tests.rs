@@ -376,7 +376,7 @@ fn wrong_options_of_a_tbm_end_its_row_and_no_other() {
     for (option, value, why) in [
         ("tbm_blocks", 0, "tbm_blocks = 0, tbm_spare_blocks = 2: 1 and 2 at least are possible"),
         ("tbm_blocks", 63, "66 blocks for the TBM leave none of 64 for the FTL"),
-        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL needs"),
+        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL alone needs"),
         ("whole_from", 17, "whole_from = 17: a block has 16 pages"),
     ] {
         let mut replay = replay(vec![request(BlockOp::Write, 0, 512)], devices());

@@ -52,7 +52,7 @@ impl<'a> Prepared<'a> {
         Prepared::with_trees(workload, key_bytes, Trees::One)
     }
 
-    /// The same, where it is told how several indexes run.
+    /// A prepared workload, where it is told how several indexes run.
     pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
         let keys = KeyTable::new(workload, key_bytes, trees)?;
         let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
@@ -64,7 +64,7 @@ impl<'a> Prepared<'a> {
         self.workload
     }
 
-    /// Its keys.
+    /// The keys of the workload.
     pub fn keys(&self) -> &KeyTable {
         &self.keys
     }

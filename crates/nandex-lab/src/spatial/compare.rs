@@ -60,6 +60,7 @@ impl SpatialComparison {
         let mut results = Results {
             schema: SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
+            commit: None,
             command: self.command.clone(),
             chip: ChipFacts::of(&self.part),
             workload: workloads.first().map(|w| facts(w, &settings)).unwrap_or_default(),

@@ -88,7 +88,7 @@ pub struct Trace {
 impl Trace {
     /// Reads a trace, and its initial contents where there are any.
     pub fn read(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
-        let init_path = options.init.clone().or_else(|| init_beside(path));
+        let init_path = options.init.clone().or_else(|| init_of(path));
         let init = match &init_path {
             Some(init) => read_records(init, None)?,
             None => Vec::new(),
@@ -149,7 +149,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, plain or compressed, if there is such a file.
-fn init_beside(path: &Path) -> Option<PathBuf> {
+pub(crate) fn init_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let plain = name.strip_suffix(".zst").unwrap_or(name);
     let (base, extension) = plain.rsplit_once('.')?;

@@ -5,6 +5,7 @@ use super::{CachePlan, cache_frames, ftl};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
+use crate::spare;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
@@ -27,6 +28,8 @@ impl Wpcb {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let (nand, settings) = spare::lend(nand, settings, spare::of_tbm)?;
+        let settings = &settings;
         let geometry = nand.geometry();
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
@@ -43,7 +46,9 @@ impl Wpcb {
 
     /// The most RAM that it needs with its FTL, without a cache.
     pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
-        let (ftl, range, config) = Wpcb::divide(nand, settings, Open::Format)?;
+        let (nand, settings) =
+            spare::lend(nand, &Settings { ram_bytes: None, ..settings.clone() }, spare::of_tbm)?;
+        let (ftl, range, config) = Wpcb::divide(nand, &settings, Open::Format)?;
         Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
     }
 

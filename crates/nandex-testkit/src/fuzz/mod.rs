@@ -114,7 +114,8 @@ pub fn ordered_ops(bytes: &[u8]) {
     let entry = &INDEXES[usize::from(script.byte()) % INDEXES.len()];
     let page_bytes = script.choose(&[512, 1024, 2048, 4096]);
     let part = part(page_bytes, script.choose(&[8, 16, 32, 64]), 24 + u32::from(script.byte() % 16));
-    let part = entry.suited(part);
+    let mut part = entry.suited(part);
+    part.geometry.spare_bytes = script.choose(&[64, 64, 16, 0]);
     let (key_bytes, value_bytes) = script.choose(&RECORDS);
     let mut settings = Settings::new(RecordFormat::new(key_bytes, value_bytes));
     settings.durability = script.choose(&CLASSES);

@@ -14,9 +14,9 @@ use crate::store::PageStore;
 pub enum FlushPolicy {
     /// All of them, to the end of a ring of segments; a table tells where a node is.
     Append = 1,
-    /// Those used least recently, to runs of free pages; parents name the pages of their children.
+    /// Nodes used least recently leave, to runs of free pages; parents name the pages of their children.
     LeastRecent = 2,
-    /// Those of a level that is full, from the leaves up; the same otherwise.
+    /// Nodes of a level that is full leave, from the leaves up; otherwise like `LeastRecent`.
     Cascade = 3,
 }
 
@@ -74,7 +74,7 @@ impl ClusteredConfig {
         }
     }
 
-    /// The same with a batch that takes at most so many bytes of RAM, on pages of this size; of one node at least.
+    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one node at least.
     #[must_use]
     pub fn with_batch_in(mut self, bytes: usize, page_bytes: usize) -> ClusteredConfig {
         let nodes = bytes / self.batches() / batch::entry_bytes(page_bytes);
@@ -90,7 +90,7 @@ impl ClusteredConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> ClusteredConfig {
         ClusteredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -104,7 +104,7 @@ impl ClusteredConfig {
         }
     }
 
-    /// What it comes to on so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
+    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
     /// that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
@@ -150,14 +150,14 @@ impl ClusteredConfig {
         Ok(self.tree.ram_bytes_max(store)? + plan.ram_bytes_max())
     }
 
-    /// What the batch takes of that.
+    /// Bytes of RAM of the batch, of that.
     pub fn batch_bytes(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store.page_bytes(), store.page_count())?;
         Ok(self.batches() * plan.batch_nodes() * batch::entry_bytes(plan.page_bytes))
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) config: ClusteredConfig,

@@ -38,7 +38,7 @@ use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
@@ -94,6 +94,12 @@ struct Setup<S> {
     scheme: S,
     log: LogConfig,
     moves: Moves,
+}
+
+/// Spare bytes of a page that a tree with a log of its own needs on this chip. One with fewer lends some of its data area
+/// ([`LentSpare`](crate::nand::LentSpare)).
+pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
+    crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {

@@ -479,7 +479,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(None);
         }
         let key =
-            shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0).to_vec();
+            Key::of(shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0));
         self.copy_path(&key, level, Cause::GarbageCollection)?;
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }

@@ -147,7 +147,7 @@ fn little_ram_is_kept_and_less_is_refused() {
             live(plow, &set, 20_000, 6000, &mut Rng::new(ram as u64));
         }
         assert_eq!(started, 4);
-        assert!(at(2 * page as usize, page).0.is_err_and(|error| error.is_unsupported()));
+        assert!(matches!(at(2 * page as usize, page).0, Err(IndexError::TooLittleRam { .. })));
     }
 }
 

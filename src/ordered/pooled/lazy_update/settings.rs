@@ -39,7 +39,7 @@ pub struct LazyUpdateConfig {
     pub pool_requests: u32,
     /// Which group leaves a full pool.
     pub policy: CommitPolicy,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
     /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut, an insertion may
     /// meet its own key in the tree.
@@ -77,7 +77,7 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> LazyUpdateConfig {
         LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }

@@ -10,10 +10,10 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
 
-/// What a unit of the buffer counts in its budget.
+/// Bytes that a unit of the buffer counts in its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// What it takes: its copy, its cells with their headers and air, its slot in the tables.
+    /// All that the unit takes: its copy, its cells with their headers and air, its slot in the tables.
     #[default]
     Held,
     /// The records of the paper's definitions: the copy; for each change the type of operation, key and pointer
@@ -24,13 +24,13 @@ pub enum UnitRam {
 /// Bytes of a unit's record: the pointer that finds it, #B and #N.
 const UNIT_RECORD_BYTES: usize = 8;
 
-/// What becomes of the copies of inner nodes.
+/// Treatment of the copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// They stand outside of the regions and leave when nothing else can, up to half of the buffer.
+    /// Inner nodes stand outside of the regions and leave when nothing else can, up to half of the buffer.
     #[default]
     Kept,
-    /// They are units of the paper's lists like those of leaves: they age and leave by the same rules.
+    /// Inner nodes are units of the paper's lists like those of leaves: they age and leave by the same rules.
     Units,
 }
 
@@ -49,7 +49,7 @@ pub enum CommitPolicy {
 /// How many leaves become of one and of more changes than it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// As many as it takes, in one atomic group (Section 3.2.2).
+    /// The split makes as many nodes as it takes, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
     /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the paper).
@@ -71,15 +71,15 @@ pub struct LsLruConfig {
     pub commit_entries: u32,
     /// Updates between two full merge commits; 0: never but by sync.
     pub full_merge_every: u64,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
-    /// What becomes of the copies of inner nodes.
+    /// Treatment of the copies of inner nodes.
     pub inner: Inner,
     /// Which dirty units leave a full buffer.
     pub commit: CommitPolicy,
     /// How many leaves become of one at once.
     pub split: LeafSplit,
-    /// What a unit counts in the budget.
+    /// Bytes that a unit counts in the budget.
     pub ram: UnitRam,
 }
 
@@ -172,7 +172,7 @@ impl LsLruConfig {
         ))
     }
 
-    /// The same as published, without a promise of its own.
+    /// This configuration as published, without a promise of its own.
     #[must_use]
     pub(super) const fn published(mut self) -> LsLruConfig {
         self.tree.durability = Durability::None;
@@ -208,12 +208,12 @@ impl LsLruConfig {
     }
 }
 
-/// What the budget counts for a unit and its changes.
+/// Bytes that the budget counts for a unit and its changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// A unit, without its parts.
     pub(super) unit: usize,
-    /// So many changes, or fewer.
+    /// Changes that one count covers, at most.
     pub(super) group: usize,
     /// Changes that are counted together.
     pub(super) entries: usize,

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! A full log of which some records are still needed is *condensed*: these are written from page 0 on, in a
-//! new epoch, each page but the last with the mark that the run goes on behind it. So no record that is needed
-//! ever leaves the run.
+//! new epoch, each page but the last with the mark that the run goes on behind it. So no record that is
+//! needed ever leaves the run.
 //!
 //! # Invariants
 //!

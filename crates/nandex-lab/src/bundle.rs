@@ -1,4 +1,5 @@
-//! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they are from.
+//! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they
+//! are from.
 
 use crate::LabError;
 use crate::block_trace::{BlockTrace, BlockTraceOptions};

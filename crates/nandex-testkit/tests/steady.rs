@@ -1,4 +1,5 @@
-//! A mounted index that has collected garbage once asks the allocator for nothing, but while it writes a checkpoint.
+//! A mounted index that has collected garbage once asks the allocator for nothing, but while it writes a
+//! checkpoint.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
-//! What each block is used for, how often it was erased, and which one is next.
+//! The use of each block, how often it was erased, and which one is next.
 //!
-//! A block is free when no commit page that a mount may find refers to it: what a step leaves is free once the next commit page is
-//! written. The block that was erased least is used first. A block in which a program failed takes no more pages and is marked
-//! bad once its last page is dead.
+//! A block is free when no commit page that a mount may find refers to it: what a step leaves is free once
+//! the next commit page is written. The block that was erased least is used first. A block in which a program
+//! failed takes no more pages and is marked bad once its last page is dead.
 
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 /// Erased blocks of which a root tells how often they were erased.
 const ERASED_LISTED: usize = 8;
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Nothing: to be erased before use.
@@ -23,11 +23,11 @@ pub(super) enum State {
     Erased,
     /// Pages of a level, or commit pages.
     Used,
-    /// The same, and a program failed there.
+    /// Pages of a level, and a program failed there.
     Failing,
     /// Pages that are dead once the next commit page is written.
     Left,
-    /// The same, of a block in which a program failed.
+    /// Pages that are dead then, of a block in which a program failed.
     LeftFailing,
     /// Marked bad.
     Bad,

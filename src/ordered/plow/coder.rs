@@ -1,15 +1,17 @@
-//! The packed form of sorted records: a part of each key in few bits, in a form that is searched as it stands.
+//! The packed form of sorted records: a part of each key in few bits, in a form that is searched as it
+//! stands.
 //!
 //! ```text
 //! | low bits' width | prefix's length | base | prefix | record 0 | record 1 | ...      ... | high bits |
 //! ```
 //!
-//! Of a key, the prefix that it shares with the page's other keys is stored once, the next eight bytes are a number, and what is
-//! left stays as it is. The numbers less that of the first key (base) are coded as Elias and Fano did: of each the low bits are in
-//! its record, and the high bits of all are one string, which grows down from the end of the page: for each record as many zeros
-//! as its high part is above that of the record before it, then a one. With the width chosen for the mean gap this takes some
-//! two bits a key more than the logarithm of the gap. A record is: whether it is a tombstone (on levels that may have such), the low bits, the rest of the
-//! key, the value. So a page is filled record by record, until the two ends meet.
+//! Of a key, the prefix that it shares with the page's other keys is stored once, the next eight bytes are a
+//! number, and what is left stays as it is. The numbers less that of the first key (base) are coded as Elias
+//! and Fano did: of each the low bits are in its record, and the high bits of all are one string, which grows
+//! down from the end of the page: for each record as many zeros as its high part is above that of the record
+//! before it, then a one. With the width chosen for the mean gap this takes some two bits a key more than the
+//! logarithm of the gap. A record is: whether it is a tombstone (on levels that may have such), the low bits,
+//! the rest of the key, the value. So a page is filled record by record, until the two ends meet.
 //!
 //! A search counts zeros to the high part, which leads to the few records that share it.
 
@@ -71,7 +73,8 @@ pub(super) struct Builder {
     high: u64,
 }
 
-/// What is known of the records to come: the first; of how many there are about between two keys; whether some may be tombstones.
+/// Facts that are known of the records to come: the first; of how many there are about between two keys;
+/// whether some may be tombstones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected<'a> {
     pub(super) first: &'a [u8],
@@ -308,7 +311,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     index: usize,
-    /// Of the one of this record.
+    /// The place of the bit of this record.
     bit: usize,
     high: u64,
 }

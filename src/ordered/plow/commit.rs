@@ -1,9 +1,10 @@
 //! Commit pages: the root and the records of the memtable. The newest one is the index.
 //!
-//! Where the memtable is larger than a page, a commit page holds the records that no sealed page does. When they do not fit,
-//! as many as do are written as a sealed page, which following commit pages name instead of repeating its records. A sealed page
-//! says where the first sweep stood when it was written: of its records those are still in the memtable that the sweep
-//! has not passed since, so a sealed page is needed for one round at most, and none is ever written again.
+//! Where the memtable is larger than a page, a commit page holds the records that no sealed page does. When
+//! they do not fit, as many as do are written as a sealed page, which following commit pages name instead of
+//! repeating its records. A sealed page says where the first sweep stood when it was written: of its records
+//! those are still in the memtable that the sweep has not passed since, so a sealed page is needed for one
+//! round at most, and none is ever written again.
 
 use super::Plow;
 use super::coder::{Builder, Expected};
@@ -61,7 +62,7 @@ pub(super) struct Sealed {
 pub(super) struct Commits {
     /// The block being filled and its next page.
     pub(super) open: Option<(Pbn, u32)>,
-    /// The same of sealed pages, which live longer.
+    /// The open block of sealed pages, which live longer.
     pub(super) open_sealed: Option<(Pbn, u32)>,
     /// Blocks with commit pages or sealed ones that may be needed.
     pub(super) blocks: Vec<Pbn>,
@@ -175,7 +176,8 @@ impl<N: Nand> Plow<N> {
         Header { kind, clean, ..Header::run(count, true) }
     }
 
-    /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least` did.
+    /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`
+    /// did.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
         let unsealed = || (0..self.memtable.len()).filter(|&i| self.memtable.is_unsealed(i));
         let count = unsealed().count();
@@ -213,7 +215,8 @@ impl<N: Nand> Plow<N> {
         self.geometry.page_bytes as usize - HEADER_BYTES - 40
     }
 
-    /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the next commit page.
+    /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the
+    /// next commit page.
     pub(super) fn fits_beside_root(&self, records: usize) -> bool {
         let bytes = records * (self.record.entry_bytes() + 1);
         let room = self.commit_room() - STEP_ROOT_BYTES.min(self.commit_room() / 8);
@@ -236,7 +239,8 @@ impl<N: Nand> Plow<N> {
         self.pages_of(unsealed).saturating_sub(left).div_ceil(pages_per_block as usize)
     }
 
-    /// Blocks that the pages of the first level may take where all of a memtable that is too large for a commit page goes there.
+    /// Blocks that the pages of the first level may take where all of a memtable that is too large for a
+    /// commit page goes there.
     pub(super) fn dissolved_blocks(&self) -> usize {
         let records = self.memtable.len() + 1;
         if self.commits.sealed.is_empty() && self.fits_beside_root(records) {

@@ -23,13 +23,15 @@ pub struct PlowConfig {
     pub record: RecordFormat,
     /// The durability class wanted.
     pub durability: Durability,
-    /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each, and all fences.
+    /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each,
+    /// and all fences.
     pub ram_bytes: Option<usize>,
-    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page without a limit.
+    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page
+    /// without a limit.
     pub memtable: Option<usize>,
     /// Levels on flash, 1 to 3; `None` means as many as cost least.
     pub levels: Option<usize>,
-    /// What an update answers.
+    /// The answer of an update.
     pub answers: Answers,
 }
 
@@ -65,7 +67,7 @@ impl PlowConfig {
     }
 }
 
-/// What a configuration comes to on a chip.
+/// The shares that follow from a configuration on a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) answers: Answers,
@@ -146,8 +148,8 @@ impl Shares {
     }
 }
 
-/// Records of a memtable at most: what fits into a commit page beside the root, or whose sealed pages, three for each page of
-/// them and a few, take a quarter of the chip.
+/// Records of a memtable at most: what fits into a commit page beside the root, or whose sealed pages, three
+/// for each page of them and a few, take a quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     let of_a_page = ((page - HEADER_BYTES) / entry).max(1);

@@ -1,15 +1,17 @@
-//! What a set-up costs by arithmetic, and the cheapest one: how many levels, and how many pages each may hold.
+//! The cost of a set-up by arithmetic, and the cheapest one: how many levels, and how many pages each may
+//! hold.
 //!
-//! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a page that a step writes
-//! takes `2 S / n` records further down, where `S` records wait above and `n` pages lie below, and an operation costs
-//! `n / 2 S` programs for each level. A look-up reads a page of each level, of the first one only what its filters let through.
-//! How many operations are look-ups is counted as they come (`Mix`).
+//! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a
+//! page that a step writes takes `2 S / n` records further down, where `S` records wait above and `n` pages
+//! lie below, and an operation costs `n / 2 S` programs for each level. A look-up reads a page of each level,
+//! of the first one only what its filters let through. How many operations are look-ups is counted as they
+//! come (`Mix`).
 
 /// A read, a step's read included, as a share of 256 of the time of a program.
 pub(super) const READ: u64 = 47;
 /// Reads of a step: the page under the cursor twice, and the one above.
 const STEP_READS: u64 = 3;
-/// What a step costs, in the same shares.
+/// The cost of a step, in these shares.
 pub(super) const STEP: u64 = 256 + STEP_READS * READ;
 /// Halves by which a step counts more than its time, since it wears the chip.
 const WEAR: u64 = 4;
@@ -20,7 +22,7 @@ const ONE: u64 = 1024;
 /// Levels at most.
 pub(super) const LEVELS_MAX: usize = 3;
 
-/// What a set-up is reckoned from.
+/// Numbers that a set-up is reckoned from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     /// Pages of the last level.
@@ -38,7 +40,7 @@ pub(super) struct Given {
     pub(super) mix: Mix,
 }
 
-/// Of the operations of late, how many were look-ups, and how many changes.
+/// The operations of late: how many were look-ups, and how many changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mix {
     pub(super) gets: u64,
@@ -49,7 +51,7 @@ impl Mix {
     /// Operations that count in full; those before them count for less and less.
     const WINDOW: u64 = 2048;
 
-    /// What is supposed before anything is known.
+    /// The mix that is supposed before anything is known.
     pub(super) const fn usual() -> Mix {
         Mix { gets: Mix::WINDOW / 8, puts: Mix::WINDOW / 8 * 3 }
     }
@@ -83,7 +85,7 @@ pub(super) struct Plan {
     pub(super) levels: usize,
     /// Pages that the levels above the last may hold.
     pub(super) pages_max: [u64; LEVELS_MAX - 1],
-    /// What an operation costs, in programs of 1024.
+    /// The cost of an operation, in programs of 1024.
     pub(super) cost: u64,
 }
 
@@ -95,7 +97,7 @@ fn wrong(bits: u64, keys: u64) -> u64 {
     (RATES[whole] * (8 - part) + RATES[whole + 1] * part) / 8
 }
 
-/// What a set-up comes to.
+/// The costs of a set-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Costs {
     /// Programs of steps that a change takes, in 1024.
@@ -112,7 +114,7 @@ fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
     records * (record + more) * ONE / given.page_bits.max(1)
 }
 
-/// What levels that hold so many pages of records cost, the last one included.
+/// The costs of levels that hold so many pages of records, the last one included.
 pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
     let mut costs = Costs::default();
     let mut above = given.memtable.max(1);
@@ -128,10 +130,11 @@ pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
     costs
 }
 
-/// What an operation of the mix costs, in programs of 1024.
+/// The cost of an operation of the mix, in programs of 1024.
 fn cost(given: &Given, levels: &[u64]) -> u64 {
     let costs = costs(given, levels);
-    // One of either is never ruled out, and some look-ups come after every load: a level too much must then be drained.
+    // One of either is never ruled out, and some look-ups come after every load: a level too much must then
+    // be drained.
     let (gets, puts) = (given.mix.gets.max(given.mix.puts / 2) + 1, given.mix.puts + 1);
     (puts * costs.steps * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }

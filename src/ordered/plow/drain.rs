@@ -1,9 +1,9 @@
 //! Leaving a level out: where look-ups prevail, each level that holds anything costs them a read.
 //!
-//! The level above the last is drained into it, step by step, paid by what look-ups read in vain. It can go only when it is empty
-//! *and* its cursor is that of the last level, because the page of the level above that lies around the cursor of the next one is
-//! dead below it: with equal cursors that stays true. So first its own sweep goes on to where the last level's stands, and then
-//! the last level's goes round once.
+//! The level above the last is drained into it, step by step, paid by what look-ups read in vain. It can go
+//! only when it is empty *and* its cursor is that of the last level, because the page of the level above that
+//! lies around the cursor of the next one is dead below it: with equal cursors that stays true. So first its
+//! own sweep goes on to where the last level's stands, and then the last level's goes round once.
 
 use super::Plow;
 use super::cost::{READ, STEP};
@@ -14,9 +14,9 @@ use crate::nand::Nand;
 /// How far a level is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drain {
-    /// It stays.
+    /// The level stays.
     Off,
-    /// Its sweep goes on to the cursor of the last level.
+    /// The sweep of the level goes on to the cursor of the last level.
     Align,
     /// The last level's sweep takes what it holds.
     Sweep,

@@ -1,9 +1,11 @@
-//! Where the pages of a run lie and where each begins: a byte a page, or a byte for several where RAM is short.
+//! Where the pages of a run lie and where each begins: a byte a page, or a byte for several where RAM is
+//! short.
 //!
-//! A run is a row of pages in key order, in extents of pages that follow each other on the chip. Of each extent the position of
-//! the first key is kept (its first eight bytes as a number), and of each following group of pages (one page each, unless thinned)
-//! how far it begins from the one before, in a byte: three bits of exponent, five of mantissa, in units of the extent. Each step is
-//! taken from what the bytes before say and rounded down, so errors do not add up: a group never begins before its fence.
+//! A run is a row of pages in key order, in extents of pages that follow each other on the chip. Of each
+//! extent the position of the first key is kept (its first eight bytes as a number), and of each following
+//! group of pages (one page each, unless thinned) how far it begins from the one before, in a byte: three
+//! bits of exponent, five of mantissa, in units of the extent. Each step is taken from what the bytes before
+//! say and rounded down, so errors do not add up: a group never begins before its fence.
 
 use crate::units::Ppn;
 use alloc::vec::Vec;
@@ -148,7 +150,8 @@ impl Run {
         true
     }
 
-    /// The last group that may begin at or before a position, as its first and last page; none if all begin after it.
+    /// The last group that may begin at or before a position, as its first and last page; none if all begin
+    /// after it.
     pub(super) fn find(&self, position: u64) -> Option<(usize, usize)> {
         let (mut page, mut fence, mut found) = (0, 0, None);
         for extent in &self.extents {
@@ -173,7 +176,8 @@ impl Run {
         Some((page + start(group), page + last))
     }
 
-    /// Tells of each group of pages that lies between these two, the second excluded, its first page there and where it begins.
+    /// Tells of each group of pages that lies between these two, the second excluded, its first page there
+    /// and where it begins.
     pub(super) fn for_groups(&self, from: Ppn, to: Ppn, tell: &mut dyn FnMut(Ppn, u64)) {
         let mut fence = 0;
         for extent in &self.extents {

@@ -6,7 +6,7 @@ use crate::rng::split_mix;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// What a filter says of a key.
+/// The answer of a filter about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The key is before the page's first.
@@ -23,8 +23,8 @@ pub(super) struct Filters {
     bytes: Vec<u8>,
 }
 
-/// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each key, the bytes
-/// of bits.
+/// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each
+/// key, the bytes of bits.
 const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
 
 /// A filter in the buffer.
@@ -52,7 +52,7 @@ fn places(key: &[u8], probes: u8, bits: usize) -> impl Iterator<Item = usize> + 
     // The high half of a product in place of a remainder.
     let place = move |i: u32| {
         let spread = one.wrapping_add(i.wrapping_mul(other)).wrapping_add(i * i);
-        (u64::from(spread) * bits as u64 >> 32) as usize
+        ((u64::from(spread) * bits as u64) >> 32) as usize
     };
     (0..u32::from(probes)).map(place)
 }
@@ -74,8 +74,8 @@ impl Filters {
         self.bytes.capacity().saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is held at a time. What was
-    /// noted of the page before is forgotten.
+    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is
+    /// held at a time. What was noted of the page before is forgotten.
     pub(super) fn insert(
         &mut self,
         page: Ppn,
@@ -130,7 +130,7 @@ impl Filters {
         self.bytes.clear();
     }
 
-    /// What the filter of a page says of a key; nothing for a page that has none.
+    /// The answer of the filter of a page about a key; nothing for a page that has none.
     pub(super) fn ask(&self, page: Ppn, key: &[u8]) -> Option<Answer> {
         let (_, filter) = self.find(page)?;
         let at = position(key);

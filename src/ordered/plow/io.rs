@@ -15,9 +15,9 @@ use crate::units::{Pbn, Ppn};
 pub(super) enum Target {
     /// A level's.
     Level(usize),
-    /// That of the commit pages.
+    /// The stream of the commit pages.
     Commits,
-    /// That of the sealed pages.
+    /// The stream of the sealed pages.
     Sealed,
 }
 
@@ -81,7 +81,8 @@ impl<N: Nand> Plow<N> {
         Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
     }
 
-    /// The last page of a part of a level whose first key is not above this one; it is in the input buffer then.
+    /// The last page of a part of a level whose first key is not above this one; it is in the input buffer
+    /// then.
     pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexError> {
         let part = self.levels[level].part_of(key);
         let found = self.levels[level].run(part).find(position(key));
@@ -124,8 +125,8 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Whether a record of the page in the input buffer was taken by a step of the next level: the page is around that level's
-    /// cursor, and the key below.
+    /// Whether a record of the page in the input buffer was taken by a step of the next level: the page is
+    /// around that level's cursor, and the key below.
     pub(super) fn is_taken(&self, level: usize, key: &[u8]) -> Result<bool, IndexError> {
         let Some(below) = self.levels.get(level + 1) else { return Ok(false) };
         let cursor = &below.cursor[..];
@@ -175,7 +176,7 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// What an operation is told that finds no block.
+    /// The refusal of an operation that finds no block.
     pub(super) fn no_room(&self) -> IndexError {
         let is_worn =
             self.blocks.is_any_bad() && self.blocks.good() <= self.reserve() + 2 * self.levels.len() + 1;
@@ -193,7 +194,8 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Programs the page in the output buffer, whose contents are in place; in another block where the program fails.
+    /// Programs the page in the output buffer, whose contents are in place; in another block where the
+    /// program fails.
     pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexError> {
         let mut failed = false;
         loop {
@@ -204,7 +206,7 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// The same for a page that is of no use in another block: none where the program fails.
+    /// Programs a page that is of no use in another block: none where the program fails.
     pub(super) fn program_in_place(
         &mut self,
         target: Target,

@@ -1,8 +1,9 @@
 //! A level: pages in key order, rewritten round and round by its sweep.
 //!
-//! The cursor parts it: pages with keys below it were written in this round (`new`), the others in the round before (`old`). Of
-//! the first old page the records below the cursor are dead. So are those below the cursor of the next level in the page around that
-//! cursor, because a step of the next level took them; no other page has dead records, since a step ends its page at the cursors below.
+//! The cursor parts it: pages with keys below it were written in this round (`new`), the others in the round
+//! before (`old`). Of the first old page the records below the cursor are dead. So are those below the cursor
+//! of the next level in the page around that cursor, because a step of the next level took them; no other
+//! page has dead records, since a step ends its page at the cursors below.
 
 use super::fences::Run;
 use crate::sort;
@@ -13,9 +14,9 @@ use alloc::vec::Vec;
 /// Which pages of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
-    /// Those of this round, with keys below the cursor.
+    /// Pages of this round, with keys below the cursor.
     New,
-    /// Those of the round before.
+    /// Pages of the round before.
     Old,
 }
 

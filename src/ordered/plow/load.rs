@@ -9,7 +9,7 @@ use crate::nand::Nand;
 use crate::ordered::{OrderedIndex, Records};
 use alloc::vec::Vec;
 
-/// What the code of the next page is chosen from: a first and a last key, and the records between them.
+/// Facts that the code of the next page is chosen from: a first and a last key, and the records between them.
 #[derive(Debug, Default)]
 struct Before {
     first: Vec<u8>,
@@ -93,7 +93,8 @@ impl<N: Nand> Plow<N> {
         Ok(loaded)
     }
 
-    /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page may hold.
+    /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page
+    /// may hold.
     fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {
         let body = &mut self.output[HEADER_BYTES..];
         // As far from this key as the page before reached.

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 const TOMBSTONE: u8 = 1;
 const UNSEALED: u8 = 2;
 
-/// What the memtable held of a key before a change.
+/// The entry of a key before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Before {
     key: Vec<u8>,
-    /// Its record and flags; none if there was none.
+    /// The record of the key and its flags; none if there was none.
     record: Option<(Vec<u8>, u8)>,
 }
 

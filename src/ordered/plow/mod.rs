@@ -1,10 +1,10 @@
 //! plow: an ordered index for raw NAND with little RAM. Our own design.
 //!
-//! Changes gather in a sorted table in RAM, the *memtable*, above up to three *levels* on flash, each a row of packed pages in key
-//! order that is rewritten round and round. There is one primitive, the *step* (`step`): the records under a level's cursor and
-//! those of the level above in the same range become one page at the level's frontier, and the cursor moves behind them. As a
-//! cursor comes back to a key after a whole round, the level above is fullest there: twice its mean, so few pages are written for
-//! many records.
+//! Changes gather in a sorted table in RAM, the *memtable*, above up to three *levels* on flash, each a row
+//! of packed pages in key order that is rewritten round and round. There is one primitive, the *step*
+//! (`step`): the records under a level's cursor and those of the level above in the same range become one
+//! page at the level's frontier, and the cursor moves behind them. As a cursor comes back to a key after a
+//! whole round, the level above is fullest there: twice its mean, so few pages are written for many records.
 //!
 //! ```text
 //! memtable         . . .:..::|          .   .  . .:   RAM; the first sweep stands at |
@@ -13,27 +13,33 @@
 //! level 2   ================|========================  most of the records
 //! ```
 //!
-//! * **Change**: at most one step where the memtable or a level is full, then the record joins the memtable. In the class *every
-//!   operation* a commit page follows. `answers = exact` looks the key up first, `pool` says what the memtable knows.
-//! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0 filters rule most out.
-//! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is no log to be
-//!   replayed and none to be cleaned.
+//! * **Change**: at most one step where the memtable or a level is full, then the record joins the memtable.
+//!   In the class *every operation* a commit page follows. `answers = exact` looks the key up first, `pool`
+//!   says what the memtable knows.
+//! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0
+//!   filters rule most out.
+//! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is
+//!   no log to be replayed and none to be cleaned.
 //! * **Mix**: where look-ups prevail, the level above the last is merged into it and left out (`drain`).
 //! * **Ascending keys**: what lies above all others goes to the last level at once (`sink`).
-//! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks are short, steps
-//!   are made ahead of need (`room`).
-//! * **Scrubbing**: the sweep of the level of a page that could not be read at once goes on until it has passed that page.
-//! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are built.
+//! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks
+//!   are short, steps are made ahead of need (`room`).
+//! * **Scrubbing**: the sweep of the level of a page that could not be read at once goes on until it has
+//!   passed that page.
+//! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are
+//!   built.
 //!
 //! Invariants (`check`, and tests with power cuts):
 //!
 //! * I1: the newest whole commit page is the state.
 //! * I2: no page that it refers to is erased or programmed before a newer one is durable.
 //! * I3: the pages of a level are in key order, and each is whole and of this life of its block.
-//! * I4: of all versions of a key the one in the smallest level is the newest, and the memtable's is newer still.
+//! * I4: of all versions of a key the one in the smallest level is the newest, and the memtable's is newer
+//!   still.
 //! * I5: memtable and levels of a commit page are the history up to it.
 //! * I6: pages programmed after it do not exist.
-//! * I7: no page of a block that was open before a mount is programmed after it, and a block is erased before use.
+//! * I7: no page of a block that was open before a mount is programmed after it, and a block is erased before
+//!   use.
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 
@@ -130,7 +136,7 @@ pub struct Plow<N> {
     planned_mix: Mix,
     /// Whether the level above the last is to go, and how far that is.
     drain: Drain,
-    /// What look-ups read in vain, in shares of a program: it pays for steps that make look-ups cheaper.
+    /// Reads of look-ups in vain, in shares of a program: it pays for steps that make look-ups cheaper.
     credit: u64,
     /// Records of a full page of the last level.
     page_records: u64,
@@ -207,7 +213,8 @@ impl<N: Nand> Plow<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount finds out.
+    /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount
+    /// finds out.
     fn judged<T>(&mut self, done: Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = match &done {
             Ok(_) | Err(IndexError::Corrupted { .. } | IndexError::NotSorted { .. }) => false,
@@ -242,7 +249,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// What the memtable holds of a key: none if nothing, else whether it is a value.
+    /// The state of a key in the memtable: none if nothing, else whether it is a value.
     fn pooled(&self, key: &[u8]) -> Option<bool> {
         self.memtable.find(key).ok().map(|i| self.memtable.value(i).is_some())
     }

@@ -16,7 +16,7 @@ use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// What a look at the chip found.
+/// Findings of a look at the chip.
 #[derive(Debug, Default)]
 struct Seen {
     /// The newest program.
@@ -29,7 +29,7 @@ struct Seen {
     commit_blocks: Vec<(u64, Pbn)>,
 }
 
-/// What a page is.
+/// The nature of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Whole(Header),
@@ -75,7 +75,8 @@ impl<N: Nand> Plow<N> {
             let what = "I1: a page names a newer commit page than there is";
             return Err(IndexError::Corrupted { what, at: seen.named.1.into() });
         }
-        // After a commit page each page of the chip may be programmed once, or its block fail at it, before there is another one.
+        // After a commit page each page of the chip may be programmed once, or its block fail at it, before
+        // there is another one.
         plow.sequence = seen.newest.max(sequence) + 2 * u64::from(plow.geometry.pages());
         plow.cause = Cause::Host;
         plow.choose_plan();
@@ -204,7 +205,8 @@ impl<N: Nand> Plow<N> {
         if let Found::Whole(header) = found {
             self.note(first, &header, seen);
         }
-        // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has room for.
+        // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has
+        // room for.
         let at = FIRST_BYTES * block.index();
         if let Some(place) = self.output.get_mut(at..at + FIRST_BYTES) {
             let sequence = if let Found::Whole(header) = found { header.sequence } else { 0 };
@@ -265,8 +267,8 @@ impl<N: Nand> Plow<N> {
         }
         self.page_records = root.page_records;
         self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
-        // Blocks begun after the commit page: what they name is newer than what the root knows of. First, while the output buffer
-        // holds what a look at the chip found.
+        // Blocks begun after the commit page: what they name is newer than what the root knows of. First,
+        // while the output buffer holds what a look at the chip found.
         let in_use = |block: Pbn| {
             let mut rows = root.levels.iter().flat_map(|level| level.rows.iter().flatten());
             rows.any(|row| self.geometry.block_of(row.first) == block)
@@ -292,7 +294,8 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit page.
+    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
+    /// page.
     fn look_behind(
         &mut self,
         block: Pbn,
@@ -328,8 +331,8 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of a sealed page
-    /// only what the sweep has not passed since.
+    /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of
+    /// a sealed page only what the sweep has not passed since.
     fn take_records(
         &mut self,
         at: usize,
@@ -438,8 +441,9 @@ impl<N: Nand> Plow<N> {
         Ok(None)
     }
 
-    /// The pages of a row: they join the fences of the level, by the summary in the input buffer if there is one, else by reading
-    /// them. A position that no page of the level yet to come begins before comes in, and goes out anew.
+    /// The pages of a row: they join the fences of the level, by the summary in the input buffer if there is
+    /// one, else by reading them. A position that no page of the level yet to come begins before comes in,
+    /// and goes out anew.
     fn take_row(
         &mut self,
         (level, part): (usize, Part),
@@ -497,8 +501,8 @@ impl<N: Nand> Plow<N> {
         run.push(ppn, low, joins);
     }
 
-    /// The position of the first key of the page in the input buffer, and one that no page behind it begins before; notes its
-    /// filter.
+    /// The position of the first key of the page in the input buffer, and one that no page behind it begins
+    /// before; notes its filter.
     fn learn(&mut self, level: usize, ppn: Ppn, header: &Header) -> Result<(u64, u64), IndexError> {
         let view =
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)

@@ -13,8 +13,8 @@
 //! 17    5    number of the newest commit page's program, this one's for a commit page
 //! ```
 //!
-//! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases tell it from one that
-//! was there before. Nothing is in the spare area.
+//! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases
+//! tell it from one that was there before. Nothing is in the spare area.
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::units::Ppn;
@@ -22,7 +22,7 @@ use crate::units::Ppn;
 pub(super) const HEADER_BYTES: usize = 22;
 const MAGIC: u8 = 0x9e;
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Records of a level.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Summary,
 }
 
-/// What a page says of itself.
+/// The account that a page gives of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
@@ -49,7 +49,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// That of a page of a level with so many records; the rest is filled in as it is programmed.
+    /// The header of a page of a level with so many records; the rest is filled in as it is programmed.
     pub(super) const fn run(count: usize, tombstones: bool) -> Header {
         let (kind, count) = (Kind::Run, count as u16);
         Header { kind, tombstones, clean: false, count, erases: 0, sequence: 0, commit: 0 }
@@ -74,7 +74,7 @@ impl Header {
         put_u32(page, 0, crc);
     }
 
-    /// What the page of this number says, if it is whole.
+    /// The header of the page of this number, if it is whole.
     pub(super) fn decode(page: &[u8], ppn: Ppn) -> Option<Header> {
         if page.len() < HEADER_BYTES || page[4] != MAGIC {
             return None;

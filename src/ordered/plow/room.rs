@@ -1,4 +1,5 @@
-//! Keeping room: one step an operation while there is enough of it, and as many as it takes where blocks are short.
+//! Keeping room: one step an operation while there is enough of it, and as many as it takes where blocks are
+//! short.
 
 use super::Plow;
 use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
@@ -18,8 +19,8 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_next()
     }
 
-    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages, those of a mount and of the commit that follows
-    /// it among them.
+    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages, those of a mount and
+    /// of the commit that follows it among them.
     pub(super) fn reserve(&self) -> usize {
         self.levels.len().max(1) + 3
     }
@@ -44,7 +45,8 @@ impl<N: Nand> Plow<N> {
         extents * 13 + fixed > room && self.root_bytes() > room
     }
 
-    /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a removal is not.
+    /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a
+    /// removal is not.
     pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
         if !self.has_room() {
             self.dissolve()?;
@@ -56,7 +58,8 @@ impl<N: Nand> Plow<N> {
         if !self.has_room() && self.changes * 4 >= self.page_records {
             self.sweep_all()?;
         }
-        // Each mount closes a block of each level as it is: where several follow each other, no level alone has many holes.
+        // Each mount closes a block of each level as it is: where several follow each other, no level alone
+        // has many holes.
         if !self.has_room() && self.is_tight() {
             self.sweep_holes(1)?;
         }
@@ -69,9 +72,9 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages: where blocks are short,
-    /// a memtable is no larger than that. So what an insertion must leave free does not depend on the RAM, nor on the mounts
-    /// since, each of which begins another block of sealed pages.
+    /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages:
+    /// where blocks are short, a memtable is no larger than that. So what an insertion must leave free does
+    /// not depend on the RAM, nor on the mounts since, each of which begins another block of sealed pages.
     fn dissolve(&mut self) -> Result<(), IndexError> {
         if self.commits.sealed.is_empty() && self.fits_beside_root(self.memtable.len() + 1) {
             return Ok(());
@@ -95,8 +98,8 @@ impl<N: Nand> Plow<N> {
         self.blocks.free() + self.blocks.left() <= self.levels.len() + self.kept_back() + 1
     }
 
-    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has more than so many blocks to
-    /// spare.
+    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has more than
+    /// so many blocks to spare.
     fn sweep_holes(&mut self, spared: usize) -> Result<(), IndexError> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
@@ -198,7 +201,8 @@ impl<N: Nand> Plow<N> {
         self.scrub()
     }
 
-    /// A step of the level that holds a weak page, until its sweep has written that page's records anew; whether there was one.
+    /// A step of the level that holds a weak page, until its sweep has written that page's records anew;
+    /// whether there was one.
     fn scrub(&mut self) -> Result<bool, IndexError> {
         let Some(ppn) = self.weak.filter(|_| self.is_roomy()) else { return Ok(false) };
         let level = (0..self.levels.len()).find(|&level| self.levels[level].uses(ppn, Ppn(ppn.0 + 1)));
@@ -219,14 +223,14 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// The same when there are more look-ups, or fewer, than the plan was made for.
+    /// Plans anew when there are more look-ups, or fewer, than the plan was made for.
     pub(super) fn replan_for_mix(&mut self) {
         if self.mix.differs(&self.planned_mix) {
             self.choose_plan();
         }
     }
 
-    /// What a plan is made from.
+    /// Numbers that a plan is made from.
     pub(super) fn given(&self) -> Given {
         Given {
             pages: self.levels.last().map_or(0, Level::pages) as u64,
@@ -239,7 +243,8 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Chooses how many levels there are and how large, adds those that are missing, and has one that is too much drained.
+    /// Chooses how many levels there are and how large, adds those that are missing, and has one that is too
+    /// much drained.
     pub(super) fn choose_plan(&mut self) {
         let given = self.given();
         (self.planned_for, self.planned_mix) = (given.pages as usize, self.mix);
@@ -264,8 +269,8 @@ impl<N: Nand> Plow<N> {
         };
     }
 
-    /// Puts an empty level above the last one. It takes over where the last one's sweep stands, so that what was taken from the
-    /// level above it stays so.
+    /// Puts an empty level above the last one. It takes over where the last one's sweep stands, so that what
+    /// was taken from the level above it stays so.
     pub(super) fn add_level(&mut self) {
         let level = match self.levels.last() {
             Some(last) => Level { cursor: last.cursor.clone(), round: last.round, ..Level::default() },
@@ -273,7 +278,8 @@ impl<N: Nand> Plow<N> {
         };
         let at = self.levels.len().saturating_sub(1);
         if at == 0 {
-            // A mount that found one level made filters of its pages, which are another level's now and go without being named here.
+            // A mount that found one level made filters of its pages, which are another level's now and go
+            // without being named here.
             self.filters.clear();
         }
         self.levels.insert(at, level);

@@ -8,7 +8,8 @@
 //! records of a full page; blocks used since the format, the most erases of one; erased blocks: how many, and each with its erases
 //! ```
 //!
-//! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a key.
+//! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a
+//! key.
 
 use super::blocks::Blocks;
 use super::fences::Run;
@@ -145,7 +146,7 @@ pub(super) struct LevelRoot {
 }
 
 impl LevelRoot {
-    /// Of each block the last page that the level has there.
+    /// The last page of each block that the level has there.
     pub(super) fn ends(&self, geometry: Geometry) -> Vec<Ppn> {
         let mut ends: Vec<Ppn> = Vec::new();
         for row in self.rows.iter().flatten() {
@@ -172,7 +173,7 @@ pub(super) struct Root {
     pub(super) worn: Worn,
 }
 
-/// What a root tells of the erases of blocks that hold nothing.
+/// Numbers that a root tells of the erases of blocks that hold nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Worn {
     /// Blocks from this one on were not used since the format.
@@ -237,12 +238,12 @@ pub(super) fn write(
     }
 }
 
-/// What is wrong with a root.
+/// The fault of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// It is of another chip, of other records or of another version.
+    /// The root is of another chip, of other records or of another version.
     Other,
-    /// It makes no sense.
+    /// The root makes no sense.
     Broken,
 }
 

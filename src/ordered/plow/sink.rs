@@ -1,8 +1,10 @@
-//! Records above all others: keys that ascend go to the end of the last level at once, and not through every level.
+//! Records above all others: keys that ascend go to the end of the last level at once, and not through every
+//! level.
 //!
-//! Where at least half of the memtable lies above every key on flash, those records become a page. While it is not full it is the
-//! first level's, where each of its followers replaces it (the *tail*); once it is full it goes to the end of the last level, so that
-//! full pages lie one behind the other there. No level holds anything of that range, nor an older version.
+//! Where at least half of the memtable lies above every key on flash, those records become a page. While it
+//! is not full it is the first level's, where each of its followers replaces it (the *tail*); once it is full
+//! it goes to the end of the last level, so that full pages lie one behind the other there. No level holds
+//! anything of that range, nor an older version.
 
 use super::Plow;
 use super::coder::{Builder, Expected};
@@ -45,8 +47,9 @@ impl<N: Nand> Plow<N> {
         (self.levels[0].page(place) == self.tail && self.tail.is_some()).then_some(place)
     }
 
-    /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many as a page takes, if they
-    /// are many and in no sealed page, from which a mount would take them again; whether it did.
+    /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
+    /// as a page takes, if they are many and in no sealed page, from which a mount would take them again;
+    /// whether it did.
     pub(super) fn sink(&mut self) -> Result<bool, IndexError> {
         let last = self.levels.len() - 1;
         if last == 0 || !self.has_place(Target::Level(0)) || !self.has_place(Target::Level(last)) {
@@ -111,8 +114,9 @@ impl<N: Nand> Plow<N> {
         Ok(true)
     }
 
-    /// Fills a page with the live records of the tail, if it is in the input buffer, and with those of the memtable; how many came from
-    /// there, how many there are, and how many records of the memtable were dealt with. None if the tail's do not fit.
+    /// Fills a page with the live records of the tail, if it is in the input buffer, and with those of the
+    /// memtable; how many came from there, how many there are, and how many records of the memtable were
+    /// dealt with. None if the tail's do not fit.
     fn fill_sunk(
         &self,
         body: &mut [u8],

@@ -1,5 +1,5 @@
-//! The step, the one primitive: the records under a level's cursor and those of the level above in the same range are merged
-//! into one page, and the cursor moves.
+//! The step, the one primitive: the records under a level's cursor and those of the level above in the same
+//! range are merged into one page, and the cursor moves.
 
 use super::coder::{Builder, Expected, View};
 use super::drain::Drain;
@@ -98,7 +98,8 @@ impl<N: Nand> Plow<N> {
         }
         let cause = core::mem::replace(&mut self.cause, Cause::Merge);
         let mut done = self.step_once(level);
-        // A sweep that only ever came up to the next one would write a short page each time: it passes it at once.
+        // A sweep that only ever came up to the next one would write a short page each time: it passes it at
+        // once.
         if done == Ok(true) && self.drain == Drain::Off && self.has_place(Target::Level(level)) {
             done = self.step_once(level);
         }
@@ -175,7 +176,8 @@ impl<N: Nand> Plow<N> {
         Ok(step)
     }
 
-    /// Reads old pages until there is a record not below where the step begins; the page stays in the input buffer.
+    /// Reads old pages until there is a record not below where the step begins; the page stays in the input
+    /// buffer.
     fn read_below(&mut self, step: &mut Step) -> Result<(), IndexError> {
         let below = &mut step.below;
         below.is_there = false;
@@ -218,7 +220,8 @@ impl<N: Nand> Plow<N> {
         self.read_below(step)
     }
 
-    /// Fills the slice with the next records of a page of the level above that are not below where the step begins.
+    /// Fills the slice with the next records of a page of the level above that are not below where the step
+    /// begins.
     fn fill_slice(&mut self, step: &mut Step, upper: usize) -> Result<(), IndexError> {
         let above = &mut step.above;
         (above.at, above.held) = (0, 0);
@@ -373,7 +376,8 @@ impl<N: Nand> Plow<N> {
         Ok(true)
     }
 
-    /// A first and a last key and the number of records between them, as the step sees them: from these the code is chosen.
+    /// A first and a last key and the number of records between them, as the step sees them: from these the
+    /// code is chosen.
     fn expected<'a>(
         &'a self,
         level: usize,
@@ -461,7 +465,8 @@ impl<N: Nand> Plow<N> {
         if level + 1 == self.levels.len() {
             self.page_records = (count as u64).max((self.page_records + count as u64) / 2);
         }
-        // Steps of the next level take pages from its cursor on: an extent that begins there need not be parted.
+        // Steps of the next level take pages from its cursor on: an extent that begins there need not be
+        // parted.
         let joins = self.levels.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.geometry.pages_per_block);
         let of_level = &mut self.levels[level];

@@ -1,16 +1,16 @@
 //! Summaries: where the pages of a block begin, so that a mount need not read them.
 //!
-//! The last page of a block of a level is a summary, and a close writes one behind the pages of each block that is being filled. The first
-//! level, of whose pages filters are made, has none where there are others, and neither have blocks of few pages, of which a
-//! summary would be a large part.
+//! The last page of a block of a level is a summary, and a close writes one behind the pages of each block
+//! that is being filled. The first level, of whose pages filters are made, has none where there are others,
+//! and neither have blocks of few pages, of which a summary would be a large part.
 //!
 //! ```text
 //! for each group of pages: its first page in the block; bytes of its begin; its begin less that of the group before, wrapping
 //! ```
 //!
-//! The header says how many groups there are, and a number before them how many pages of the block they cover. A summary tells
-//! what the fences did: of a page, a position not behind its first key. It may tell of pages that no root names, never of others'
-//! keys.
+//! The header says how many groups there are, and a number before them how many pages of the block they
+//! cover. A summary tells what the fences did: of a page, a position not behind its first key. It may tell of
+//! pages that no root names, never of others' keys.
 
 use super::Plow;
 use super::io::Target;
@@ -85,7 +85,8 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Pages of the block being filled that follow each other up to its next page: before them may be a summary.
+    /// Pages of the block being filled that follow each other up to its next page: before them may be a
+    /// summary.
     fn unsummarised(&self, level: usize, block: Pbn, next: u32) -> u32 {
         let end = self.geometry.page_at(block, 0).0 + next;
         let extents = self.levels[level].new.extents().iter().chain(self.levels[level].old.extents());

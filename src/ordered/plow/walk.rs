@@ -1,9 +1,9 @@
-//! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then the last level's
-//! pages are read up to there, and all is merged with the memtable.
+//! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then
+//! the last level's pages are read up to there, and all is merged with the memtable.
 //!
-//! Of each upper level a window takes what one page holds of the range, as far as the output buffer has room: one read a level and
-//! window, and a window reaches as far as the level that ends first. The last level's pages are read once each, and once more
-//! where a window begins within one.
+//! Of each upper level a window takes what one page holds of the range, as far as the output buffer has room:
+//! one read a level and window, and a window reaches as far as the level that ends first. The last level's
+//! pages are read once each, and once more where a window begins within one.
 
 use super::Plow;
 use super::level::{Part, Place};
@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
 
-/// Where a walk is: the key from which it goes on, and whether that one is still to come. None at the end where it began.
+/// Where a walk is: the key from which it goes on, and whether that one is still to come. None at the end
+/// where it began.
 type At = Option<(Vec<u8>, bool)>;
 
 /// How two keys follow each other in a walk.
@@ -124,7 +125,8 @@ impl<N: Nand> Plow<N> {
         })
     }
 
-    /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which they are all there.
+    /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which
+    /// they are all there.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexError> {
         let uppers = self.levels.len() - 1;
         let stride = self.record.entry_bytes() + 1;
@@ -291,7 +293,8 @@ fn step_on(rest: &mut Range<usize>, direction: Direction) {
     }
 }
 
-/// Enters a record among sorted ones, unless its key is there: what came first is newer. Returns how many there are.
+/// Enters a record among sorted ones, unless its key is there: what came first is newer. Returns how many
+/// there are.
 fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
     let stride = record.len();
     let key = |i: usize| &records[i * stride..i * stride + key_bytes];

@@ -24,9 +24,9 @@
 //! - *an operation of the tree* ends as follows. (1) While the buffer would hold more than its budget, nodes
 //!   are flushed.
 //!   (2) Its modifications are appended to the log as records, the last one marked. (3) In the class *every
-//!   operation* the log's page is written. (4) The modifications join the buffer. An update takes the place of an older one
-//!   of the same entry; when a node's modifications have become more than its entries, the node itself is
-//!   kept.
+//!   operation* the log's page is written. (4) The modifications join the buffer. An update takes the place
+//!   of an older one of the same entry; when a node's modifications have become more than its entries, the
+//!   node itself is kept.
 //! - *flush*: the policy (`policy/`) chooses nodes. The log is written, then their pages in ascending order,
 //!   as one atomic group where the store can; records say that they were flushed, and the buffer forgets
 //!   them. A node that is in the list of nodes read comes into the read buffer, any other is only brought up

@@ -1,6 +1,7 @@
 //! The hash that cells are kept under.
 
-/// FNV-1a with 128 bits. It guards against accidents, not against enemies: whoever reads a cell compares the request in it.
+/// FNV-1a with 128 bits. It guards against accidents, not against enemies: whoever reads a cell compares the
+/// request in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hash(u128);
 

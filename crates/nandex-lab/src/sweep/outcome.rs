@@ -59,8 +59,8 @@ impl Status {
     }
 }
 
-/// The figures of a run over its measured phases together; units are in the names. Times are those of the chip, but for
-/// `cpu_ns`, the only one that differs from one run to the next.
+/// The figures of a run over its measured phases together; units are in the names. Times are those of the
+/// chip, but for `cpu_ns`, the only one that differs from one run to the next.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Figures {
     /// The storage below the index: "raw", or the FTL and cache.
@@ -147,7 +147,8 @@ impl Watch for Unseen {
 }
 
 impl Request {
-    /// Runs the cell. Whatever goes wrong is in the outcome: an error here is a file that its key needs and cannot be read.
+    /// Runs the cell. Whatever goes wrong is in the outcome: an error here is a file that its key needs and
+    /// cannot be read.
     pub fn run(&self, commit: Option<&str>, control: &Control) -> Result<Outcome, LabError> {
         let mut outcome = Outcome {
             schema: CELL_SCHEMA,

@@ -200,8 +200,8 @@ impl Request {
         self.workload.as_ref().map_or(Ok(TRACE_OPTIONS), |name| Ok(workload(name)?.options))
     }
 
-    /// The request without what has no effect on it: options that neither its index nor its workload knows, an FTL below an index
-    /// on raw NAND, the seed of a trace. Requests that run alike become the same.
+    /// The request without what has no effect on it: options that neither its index nor its workload knows,
+    /// an FTL below an index on raw NAND, the seed of a trace. Requests that run alike become the same.
     pub(super) fn only_what_counts(mut self) -> Result<Request, LabError> {
         let known = [self.entry()?.known(&self.all_options()), self.workload_options()?];
         let knows = |name: &str| known.iter().any(|options| options.iter().any(|option| option.name == name));

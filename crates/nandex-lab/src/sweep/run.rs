@@ -89,8 +89,8 @@ pub trait Look: Sync {
     fn finished(&self, done: u64, outcome: &Outcome);
 }
 
-/// Runs every cell of a part that the store has not. A cell that fails is an outcome; an error is something wrong with the
-/// request or the store.
+/// Runs every cell of a part that the store has not. A cell that fails is an outcome; an error is something
+/// wrong with the request or the store.
 pub fn run(
     sweep: &Sweep,
     store: &Store,

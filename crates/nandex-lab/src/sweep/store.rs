@@ -6,8 +6,8 @@ use crate::LabError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of cells. Several processes may use it at once: each file is written beside and renamed, so it is whole or is not
-/// there, and two that run the same cell write the same.
+/// A folder of cells. Several processes may use it at once: each file is written beside and renamed, so it is
+/// whole or is not there, and two that run the same cell write the same.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -26,7 +26,8 @@ impl Store {
         self.folder.join(format!("{key}.json"))
     }
 
-    /// The outcome that is kept of a cell; none where no file is, or one that is damaged or of another layout.
+    /// The outcome that is kept of a cell; none where no file is, or one that is damaged or of another
+    /// layout.
     pub fn find(&self, request: &Request) -> Result<Option<Outcome>, LabError> {
         let key = request.key()?;
         let Ok(bytes) = fs::read(self.path(&key)) else { return Ok(None) };

@@ -23,8 +23,8 @@
 //!   fences) is merged with run i; of two records of a key the upper one stays; no fence of the runs merged
 //!   goes along but the external ones of run i.
 //!   (2) Each page written is announced to the run above, and so up to the head: the upper levels are built
-//!   anew, of fences only. (3) Filters go no further than the last run. (4) If run i has more pages than k^i heads, it is
-//!   merged into level i + 1 in turn; the last run of all has no limit.
+//!   anew, of fences only. (3) Filters go no further than the last run. (4) If run i has more pages than k^i
+//!   heads, it is merged into level i + 1 in turn; the last run of all has no limit.
 //! - *get*: the head, then in each run the page that the fence before the key names; the first record found
 //!   is the newest.
 //! - *range*: one cursor in each run, found in the same way, and the head, merged.

@@ -1,5 +1,5 @@
-//! What one operation may cost while there is room: a step, or an erase. Where a page takes so few records that a step may meet
-//! none that waits, it is followed by another; here pages take more.
+//! The cost of one operation at most while there is room: a step, or an erase. Where a page takes so few
+//! records that a step may meet none that waits, it is followed by another; here pages take more.
 
 use super::*;
 

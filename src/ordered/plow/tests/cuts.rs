@@ -3,7 +3,7 @@
 use super::*;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 
-/// What a run leaves: the chip, the states that may be found, and how many operations the chip saw.
+/// Remains of a run: the chip, the states that may be found, and how many operations the chip saw.
 struct Run {
     chip: SimChip,
     /// The state after each operation, from the last that must be there.

@@ -248,7 +248,8 @@ fn a_large_memtable_and_mounts_take_no_room() {
 
 #[test]
 fn filters_of_a_mount_do_not_outlive_the_first_level() {
-    // Mounted with one level, whose pages have filters then; a second one is put above it, and the pages are used again.
+    // Mounted with one level, whose pages have filters then; a second one is put above it, and the pages are
+    // used again.
     let set = PlowConfig { memtable: Some(20), ..settings(4, 8, Durability::EverySync) };
     let mut plow = Plow::format(chip(512, 8, 40), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));

@@ -6,7 +6,8 @@
 //! writes: a 0/1 covering knapsack, which the paper solves by dynamic programming over units and entries,
 //! O(units * L).
 //!
-//! #W takes few values: 1 where the entries fit the node, 3 and more where they do not. Of units with the same #W a set of
+//! The number #W takes few values: 1 where the entries fit the node, 3 and more where they do not. Of units
+//! with the same #W a set of
 //! least writes has the largest ones, for a larger one could take the place of a smaller. So the choice is
 //! only *how many* of each class, largest first, and of a class no more can be needed than come to L entries.
 //! The table is kept in that order all the time. The program runs over classes and writes, with f(W) the most

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension sqlite-speedtest c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -20,6 +20,7 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
 	$(CARGO) build -p nandex --locked --no-default-features
+	@$(MAKE) --no-print-directory firmware-if-there test-mtd
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 
@@ -50,6 +51,7 @@ firmware-keep: ## the same; the sizes become the ones that are compared with
 # Where core for the target and QEMU are there already: nothing is downloaded.
 firmware-if-there:
 	@firmware/run.sh --if-there
+	@firmware/run.sh --if-there --boards
 
 bench: ## benchmarks of chip, FTL and indexes
 	$(CARGO) bench --workspace
@@ -61,6 +63,9 @@ repro: ## every claim of every paper at full size: papers.html and the rows behi
 
 demo-sqlite: ## what an insert into SQLite costs on raw flash: safe and unsafe ways, on chips and on an image
 	$(CARGO) run --release --locked -p nandex-sqlite --example demo-sqlite
+
+sqlite-speedtest: sqlite-extension ## SQLite's own load, speedtest1, on raw flash and on an ordinary file, with the SQLite of the distribution
+	tests/sqlite/speedtest.sh $(RELEASE)/libnandex_sqlite.so
 
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
 	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
@@ -82,14 +87,10 @@ c: ## the static library for C, for firmware (C_INDEXES=mu for one index alone);
 	@size $(C_TARGET_DIR)/store
 	@ls -l $(C_TARGET_DIR)/release/libnandex_c.a
 
-C_ARM ?= thumbv7em-none-eabihf
-
-c-arm: ## the same for a Cortex-M4, where its core library is installed
-	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/$(C_ARM)/lib" ]; then $(C_BUILD) --target $(C_ARM) && \
-		ls -l $(C_TARGET_DIR)/$(C_ARM)/release/libnandex_c.a; \
-	else echo "skipped: the compiler has no core library for $(C_ARM) (rustup target add $(C_ARM))"; fi
-	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 \
-		-Os -Wall -fsyntax-only -DFIRMWARE -Icrates/nandex-c/include crates/nandex-c/examples/c/store.c; \
+c-arm: ## the same for a Cortex-M4, each index alone: how large it is linked (where core for the target is at hand)
+	@firmware/run.sh --if-there --c
+	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -Os -Wall -fsyntax-only -DFIRMWARE \
+		-Icrates/nandex-c/include crates/nandex-c/examples/c/store.c crates/nandex-c/examples/c/places.c; \
 	else echo "skipped: arm-none-eabi-gcc is not installed, the header was not compiled for ARM"; fi
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)

@@ -1,7 +1,7 @@
 //! CPU time of the B+-tree itself on a store that is an array: per record, and per page it touches.
 //!
-//! `cargo bench --bench bplus`. A tree of 100,000 records of 8 + 8 bytes on pages of 4 KiB is three levels high, so a get
-//! touches 3 pages and an insertion 4. Each touch copies the page and computes its checksum.
+//! `cargo bench --bench bplus`. A tree of 100,000 records of 8 + 8 bytes on pages of 4 KiB is three levels
+//! high, so a get touches 3 pages and an insertion 4. Each touch copies the page and computes its checksum.
 #![allow(clippy::unwrap_used)]
 
 use divan::counter::ItemsCount;

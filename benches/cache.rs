@@ -1,8 +1,9 @@
 //! CPU time of each replacement policy per access, as the cache grows from a thousand to a million frames.
 //!
-//! `cargo bench --bench cache`; `-- hit` or `-- 1000000` for a part. The store below answers at once and pages have 16
-//! bytes, so what is left is the cache: look-up, policy, eviction. A time that stays the same from size to size but for
-//! misses of the processor's own caches shows that no eviction looks at the whole cache.
+//! `cargo bench --bench cache`; `-- hit` or `-- 1000000` for a part. The store below answers at once and
+//! pages have 16 bytes, so what is left is the cache: look-up, policy, eviction. A time that stays the same
+//! from size to size but for misses of the processor's own caches shows that no eviction looks at the whole
+//! cache.
 #![allow(clippy::unwrap_used)]
 
 use divan::counter::ItemsCount;

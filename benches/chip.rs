@@ -1,9 +1,9 @@
-//! The simulated chip against the memory: what a page read, a page program and a block erase cost, as ratio to copying
-//! the same bytes between buffers larger than the cache.
+//! The simulated chip against the memory: what a page read, a page program and a block erase cost, as ratio
+//! to copying the same bytes between buffers larger than the cache.
 //!
-//! `cargo bench --bench chip` prints the table of ratios, then divan's figures. The aim is 1.5, the limit 3. The
-//! reference copies the same pages in the same order; "in turn" visits one page of every block before the next page of
-//! any. The fastest of several rounds counts, chip and copy taking turns.
+//! `cargo bench --bench chip` prints the table of ratios, then divan's figures. The aim is 1.5, the limit 3.
+//! The reference copies the same pages in the same order; "in turn" visits one page of every block before the
+//! next page of any. The fastest of several rounds counts, chip and copy taking turns.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use divan::black_box;

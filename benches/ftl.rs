@@ -1,7 +1,8 @@
 //! The page-mapping FTL in steady state: host writes per second on one core, as the chip grows; a mount.
 //!
-//! `cargo bench --bench ftl`. Pages of 512 bytes, 32 to a block, 12.5 % over-provisioning. The store is full and every
-//! write overwrites a page chosen evenly at random, so each costs about two and a half moved pages besides.
+//! `cargo bench --bench ftl`. Pages of 512 bytes, 32 to a block, 12.5 % over-provisioning. The store is full
+//! and every write overwrites a page chosen evenly at random, so each costs about two and a half moved pages
+//! besides.
 #![allow(clippy::unwrap_used)]
 
 use divan::counter::ItemsCount;

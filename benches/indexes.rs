@@ -1,7 +1,9 @@
-//! CPU time of each index on logical pages per operation, as it was published: no FTL, no page cache, no journal.
+//! CPU time of each index on logical pages per operation, as it was published: no FTL, no page cache, no
+//! journal.
 //!
-//! `cargo bench --bench indexes`. 20,000 records of 4 + 4 bytes with random keys on pages of 2 KiB that lie in an array; buffers have their
-//! default sizes. Indexes on raw NAND, and any of these with FTL, cache and journal: the bench of the same name in `nandex-lab`.
+//! `cargo bench --bench indexes`. 20,000 records of 4 + 4 bytes with random keys on pages of 2 KiB that lie
+//! in an array; buffers have their default sizes. Indexes on raw NAND, and any of these with FTL, cache and
+//! journal: the bench of the same name in `nandex-lab`.
 #![allow(clippy::unwrap_used)]
 
 use divan::Bencher;

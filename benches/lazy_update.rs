@@ -1,7 +1,9 @@
-//! CPU time of the choice of a victim: an insertion into a full pool of 1,000 to 1,000,000 requests, by commit policy.
+//! CPU time of the choice of a victim: an insertion into a full pool of 1,000 to 1,000,000 requests, by
+//! commit policy.
 //!
-//! `cargo bench --bench lazy_update`. The store is an array, so the time is that of pool, groups and tree. The tree below is
-//! packed full of every other key, twice as many records as the pool has requests and 100,000 at least.
+//! `cargo bench --bench lazy_update`. The store is an array, so the time is that of pool, groups and tree.
+//! The tree below is packed full of every other key, twice as many records as the pool has requests and
+//! 100,000 at least.
 #![allow(clippy::unwrap_used)]
 
 use divan::counter::ItemsCount;

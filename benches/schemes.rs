@@ -1,8 +1,9 @@
 //! Every FTL at 1 GiB: host writes per second on one core, in turn and at random.
 //!
-//! `cargo bench --bench schemes`. Pages of 2,048 bytes, 64 to a block, 8,192 blocks, default settings. The store is full;
-//! so a write at random costs the schemes with log blocks a merge of up to 64 pages, and page mapping about two and a half
-//! moved pages. What counts is the time of our code: the simulated chip takes none.
+//! `cargo bench --bench schemes`. Pages of 2,048 bytes, 64 to a block, 8,192 blocks, default settings. The
+//! store is full; so a write at random costs the schemes with log blocks a merge of up to 64 pages, and page
+//! mapping about two and a half moved pages. What counts is the time of our code: the simulated chip takes
+//! none.
 #![allow(clippy::unwrap_used)]
 
 use divan::Bencher;

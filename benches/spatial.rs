@@ -1,8 +1,10 @@
-//! Spatial indexes in memory against the `rstar` crate: what encoding, checking and paging cost the processor.
+//! Spatial indexes in memory against the `rstar` crate: what encoding, checking and paging cost the
+//! processor.
 //!
-//! `cargo bench --bench spatial`. A million points with `f64` coordinates are packed, a tenth of them inserted one by one;
-//! windows hold about 100 points and the ten nearest are asked for. Pages of 4 KiB in RAM, no cache, one core. Each row
-//! is the best of three runs; a ratio is our time over theirs. A second table counts pages, which is what flash costs.
+//! `cargo bench --bench spatial`. A million points with `f64` coordinates are packed, a tenth of them
+//! inserted one by one; windows hold about 100 points and the ten nearest are asked for. Pages of 4 KiB in
+//! RAM, no cache, one core. Each row is the best of three runs; a ratio is our time over theirs. A second
+//! table counts pages, which is what flash costs.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::Shared;
@@ -163,8 +165,8 @@ fn measure_ours(kind: &str, points: &[Point]) -> Times {
     [load, windows, nearest, insert]
 }
 
-/// Pages of the tree by insertion: reads and writes of an insertion, entries of a leaf, reads of a window and of the nearest,
-/// and the reads of the same queries in the packed tree.
+/// Pages of the tree by insertion: reads and writes of an insertion, entries of a leaf, reads of a window and
+/// of the nearest, and the reads of the same queries in the packed tree.
 fn count_pages(kind: &str, points: &[Point]) -> [f64; 7] {
     let rects: Vec<_> = points[..INSERTED].iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id)).collect();
     let reads = |store: &Store| store.lock().counters().page_reads[0] as f64;

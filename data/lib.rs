@@ -1,5 +1,5 @@
-//! The traces, words and map data that come with Nandex, packed by zstd. What each is, where it is from and its licence stand in
-//! `README.md` beside this file.
+//! The traces, words and map data that come with Nandex, packed by zstd. What each is, where it is from and
+//! its licence stand in `README.md` beside this file.
 //!
 //! They are a crate of their own, so that a package of the lab has them inside.
 

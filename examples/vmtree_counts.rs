@@ -1,8 +1,10 @@
-//! The counts that the VMTree's authors' program prints, beside ours: `cargo run --release --example vmtree_counts [seed]`.
+//! The counts that the VMTree's authors' program prints, beside ours: `cargo run --release --example
+//! vmtree_counts [seed]`.
 //!
-//! 100,000 inserts of random distinct keys, records of 4 + 12 bytes, pages of 512 bytes, 20,000 pages, erase unit of 8
-//! pages, three page buffers. Three runs of ours for each row: the authors' table as it is, entries left behind and all; the
-//! same without such entries; and that with the whole path kept instead of three buffers.
+//! 100,000 inserts of random distinct keys, records of 4 + 12 bytes, pages of 512 bytes, 20,000 pages, erase
+//! unit of 8 pages, three page buffers. Three runs of ours for each row: the authors' table as it is, entries
+//! left behind and all; the same without such entries; and that with the whole path kept instead of three
+//! buffers.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,6 @@
-//! The experiments of Nandex's lab, as text: a folder each, with what is run (`experiment.toml`), the claims that it judges
-//! (`expected.toml`) and what came out (`README.md`). How they are written stands in `docs/experiments.md`.
+//! The experiments of Nandex's lab, as text: a folder each, with what is run (`experiment.toml`), the claims
+//! that it judges (`expected.toml`) and what came out (`README.md`). How they are written stands in
+//! `docs/experiments.md`.
 //!
 //! They are a crate of their own, so that a package of the lab has them inside.
 

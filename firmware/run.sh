@@ -6,11 +6,13 @@
 #   run.sh --only mu,plow    these only
 #   run.sh --immediate       panics without any code (the Debian route only); compares nothing
 #   run.sh --if-there        skips with a word where the tools are missing
+#   run.sh --c               builds the C library for a Cortex-M4, one index at a time, prints what each takes linked, and stops
+#   run.sh --boards          builds the examples for two boards with an SPI NAND part (boards/), and stops
 #   run.sh --core            builds the engine for Cortex-M0, which has no atomic instructions, and stops
 set -euo pipefail
 cd "$(dirname "$0")"
 all="mu wandering vmtree bplus-page-map bplus-dftl sbits r-tree plow"
-keep= if_there= immediate= core=
+keep= if_there= immediate= core= boards= c=
 while [ $# -gt 0 ]; do
     case $1 in
         --keep) keep=1 ;;
@@ -18,6 +20,8 @@ while [ $# -gt 0 ]; do
         --immediate) immediate=1 ;;
         --if-there) if_there=1 ;;
         --core) core=1 ;;
+        --boards) boards=1 ;;
+        --c) c=1 ;;
         *) echo "$0: what is $1?" >&2; exit 2 ;;
     esac
     shift
@@ -30,7 +34,7 @@ skip() {
 }
 
 words=$(./toolchain.sh 2>&1) || skip "$words"
-command -v qemu-system-arm >/dev/null || skip "no qemu-system-arm (apt-get install qemu-system-arm)"
+[ -n "$c$boards$core" ] || command -v qemu-system-arm >/dev/null || skip "no qemu-system-arm (apt-get install qemu-system-arm)"
 value() { sed -n "s/^$1=//p" <<<"$words"; }
 host=$(rustc -vV | sed -n 's/^host: //p')
 linker="$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld"
@@ -58,6 +62,35 @@ export CARGO_TARGET_THUMBV7EM_NONE_EABI_RUSTFLAGS=$flags
 if [ -n "$core" ]; then
     cargo build --quiet --locked --release "${standard[@]}" --target thumbv6m-none-eabi -p nandex
     echo "firmware: the engine builds for thumbv6m-none-eabi"
+    exit 0
+fi
+
+if [ -n "$c" ]; then
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
+    export CARGO_PROFILE_RELEASE_PANIC=abort CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=false
+    calls=" nandex_new nandex_format nandex_mount nandex_put nandex_get nandex_remove nandex_scan nandex_sync nandex_close"
+    calls+=" nandex_check nandex_free nandex_use_arena nandex_on_panic nandex_last_message"
+    for index in $all; do
+        name=${index/bplus-page-map/bplus} called=$calls
+        if [ "$name" = r-tree ]; then called=${calls//nandex_/nandex_map_} called=${called/nandex_map_scan/nandex_map_window}; fi
+        called=${called/nandex_map_use_arena/nandex_use_arena} called=${called/nandex_map_on_panic/nandex_on_panic}
+        called=${called/nandex_map_put/nandex_map_insert} called=${called/nandex_map_get/nandex_map_nearest} called=${called/nandex_map_sync/}
+        (cd .. && cargo rustc --quiet --locked --release "${standard[@]}" --target thumbv7em-none-eabi -p nandex-c --lib \
+            --crate-type staticlib --no-default-features --features "firmware,$name")
+        library="$CARGO_TARGET_DIR/thumbv7em-none-eabi/release/libnandex_c.a"
+        "$linker" -flavor gnu --gc-sections -e nandex_mount ${called// / -u } "$library" -o "$CARGO_TARGET_DIR/c-$name.elf"
+        echo "c: $name, text,data,bss: $(./sizes.sh "$CARGO_TARGET_DIR/c-$name.elf")"
+    done
+    exit 0
+fi
+
+if [ -n "$boards" ]; then
+    export CARGO_TARGET_THUMBV6M_NONE_EABI_RUSTFLAGS=$flags
+    for board in rp2040:thumbv6m-none-eabi stm32f4:thumbv7em-none-eabi; do
+        name=${board%%:*} target=${board#*:}
+        (cd boards && cargo build --quiet --locked --release "${standard[@]}" --target "$target" --bin "$name")
+        echo "firmware: $name, text,data,bss: $(./sizes.sh "$CARGO_TARGET_DIR/$target/release/$name")"
+    done
     exit 0
 fi
 

@@ -1,4 +1,4 @@
-//! What an index answers when something is wrong, and what a checker reports.
+//! Errors of an index, and the report of a checker.
 
 use crate::nand::NandError;
 use crate::store::StoreError;
@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where neither the words nor
-/// what would put them together take room in a firmware.
+/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where
+/// neither the words nor what would put them together take room in a firmware.
 macro_rules! message {
     ($($text:tt)*) => {
         if cfg!(feature = "messages") { alloc::format!($($text)*) } else { alloc::string::String::new() }
@@ -24,8 +24,8 @@ pub enum IndexError {
     Store(StoreError),
     /// No room is left: the operation was not done and nothing was lost.
     Full,
-    /// So many blocks of the chip have failed that it takes no more writes: the operation was not done, nothing was lost,
-    /// and every record can still be read, now and after the next mount.
+    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing
+    /// was lost, and every record can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium contradict an invariant of the index.
     Corrupted {
@@ -52,7 +52,7 @@ pub enum IndexError {
     NotAscending,
     /// The RAM that the index was given is less than it needs.
     TooLittleRam {
-        /// What takes it.
+        /// The part that takes it.
         what: &'static str,
         /// Bytes given.
         given: usize,
@@ -61,7 +61,7 @@ pub enum IndexError {
     },
     /// The chip has too few good blocks.
     ChipTooSmall {
-        /// What needs them.
+        /// The structure that needs them.
         who: &'static str,
         /// Blocks that it needs.
         needs: u32,
@@ -70,14 +70,15 @@ pub enum IndexError {
     },
     /// The spare area of a page is too small.
     SpareTooSmall {
-        /// What needs it.
+        /// The structure that needs it.
         who: &'static str,
         /// Bytes that it needs in a page.
         needs: u32,
         /// Bytes that the chip has.
         has: u32,
     },
-    /// The index cannot run with these settings on this chip, for another reason than those that have numbers.
+    /// The index cannot run with these settings on this chip, for another reason than those that have
+    /// numbers.
     Unsupported(Cow<'static, str>),
     /// The medium holds no index of this kind, or one made with other settings.
     NotFormatted(&'static str),
@@ -174,11 +175,11 @@ pub struct Violation {
     pub invariant: &'static str,
     /// The page or node at fault.
     pub at: u64,
-    /// What was found.
+    /// The fact that contradicts it.
     pub found: String,
 }
 
-/// What a walk over the whole index found.
+/// Findings of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Nodes visited.

@@ -1,7 +1,7 @@
 //! Fixed-width little-endian fields in byte slices, and the checksum of a page.
 //!
-//! Every multi-byte field on the chip is little-endian, except keys: keys are byte strings in `memcmp` order, so
-//! an unsigned integer key is stored big-endian.
+//! Every multi-byte field on the chip is little-endian, except keys: keys are byte strings in `memcmp` order,
+//! so an unsigned integer key is stored big-endian.
 
 /// Reads a `u16` at `at`.
 #[inline]
@@ -87,7 +87,8 @@ const NIBBLES: [u32; 16] = {
     effects
 };
 
-/// A CRC-32 by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the code.
+/// A CRC-32 by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the
+/// code.
 #[cfg(any(test, not(feature = "crc32fast")))]
 fn small_crc32(parts: &[&[u8]]) -> u32 {
     let step = |crc: u32| crc >> 4 ^ NIBBLES[(crc & 15) as usize];
@@ -98,8 +99,8 @@ fn small_crc32(parts: &[&[u8]]) -> u32 {
 /// The polynomial of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is: `syndrome` is the
-/// difference (exclusive or) of its CRC-32 and that of the right message.
+/// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is:
+/// `syndrome` is the difference (exclusive or) of its CRC-32 and that of the right message.
 pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
     // What a wrong bit does to the checksum depends only on the number of bits that follow it.
     let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });

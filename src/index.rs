@@ -1,4 +1,5 @@
-//! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and bounds of what is set.
+//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and
+//! bounds of what is set.
 
 use crate::check::IndexError;
 use crate::check::message;
@@ -6,7 +7,7 @@ use crate::store::PageStore;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What an index promises about a power cut.
+/// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing: mounting after a cut reports it instead of returning wrong data.
@@ -27,8 +28,8 @@ impl Durability {
         }
     }
 
-    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the store cannot take
-    /// them atomically a cut tears an operation, and nothing is promised.
+    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the
+    /// store cannot take them atomically a cut tears an operation, and nothing is promised.
     pub fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
         match (store.durable_writes(), store.prefix_consistent()) {
             _ if store.atomic_pages_max() < group_pages => Durability::None,
@@ -38,7 +39,8 @@ impl Durability {
         }
     }
 
-    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages` together, comes to.
+    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages`
+    /// together, comes to.
     pub(crate) fn require(
         self,
         given: Durability,
@@ -64,13 +66,13 @@ impl Durability {
 /// One figure that an index tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, in snake case, unit last.
+    /// Name of the figure, in snake case, unit last.
     pub name: &'static str,
-    /// Its value.
+    /// The figure.
     pub value: u64,
 }
 
-/// What an index tells about itself without touching the medium.
+/// Figures of an index, told without touching the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Levels from leaf to root; a tree of one leaf has height 1.
@@ -96,8 +98,8 @@ impl IndexStats {
     }
 }
 
-/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and small
-/// enough that what is allocated for them fits a machine.
+/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
+/// small enough that what is allocated for them fits a machine.
 pub mod most {
     /// Entries of a node: one for each byte of the largest page.
     pub const NODE_ENTRIES: u64 = 1 << 16;

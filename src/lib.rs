@@ -1,7 +1,7 @@
 //! Ordered and spatial indexes for flash memory.
 //!
-//! The crate is the *engine*: chips, flash translation layers, caches and indexes. It is `no_std` with `alloc`,
-//! deterministic, and reads no clock, spawns no thread, opens no file and prints nothing.
+//! The crate is the *engine*: chips, flash translation layers, caches and indexes. It is `no_std` with
+//! `alloc`, deterministic, and reads no clock, spawns no thread, opens no file and prints nothing.
 //!
 //! The rooms, each using only those to its right:
 //!
@@ -20,8 +20,8 @@
 //! | keep rectangles or points | [`RTree`], [`RStarTree`], [`HilbertRTree`], [`MrTree`], [`ForTree`] |
 //! | keep readings of a sensor | [`MicroHash`](sensor::microhash::MicroHash) |
 //!
-//! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens it to those who build
-//! an index or an FTL of their own; it may change with any release.
+//! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens
+//! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
 #![deny(missing_docs)]
 // What the grounds offer is used by other crates where `unstable` opens them, and not all of it here.
@@ -69,6 +69,7 @@ pub mod ordered;
 pub mod sensor;
 pub mod shared;
 mod sort;
+mod sorted;
 pub mod spatial;
 pub mod store;
 pub mod units;

@@ -1,7 +1,8 @@
-//! One thing of several owners: a chip and who watches it, a store and its slices, a journal and the index above it.
+//! One thing of several owners: a chip and who watches it, a store and its slices, a journal and the index
+//! above it.
 //!
-//! With the feature `std` the owners may be sent to other threads, so that every chip, store and index can. Without it they
-//! stay on one thread, and no atomic instruction is needed.
+//! With the feature `std` the owners may be sent to other threads, so that every chip, store and index can.
+//! Without it they stay on one thread, and no atomic instruction is needed.
 
 use core::ops::DerefMut;
 

@@ -1,8 +1,10 @@
-//! Sorting. With the feature `std` by the standard library; without it by one routine that all sorts of a firmware share.
+//! Sorting. With the feature `std` by the standard library; without it by one routine that all sorts of a
+//! firmware share.
 //!
-//! The standard library's sorts are written out for each type of element, 2 to 7 KiB of code each: more than a whole index should
-//! have. The one here sees its elements through two calls, compares and swaps them in place, takes no memory, and is stable, so
-//! both give the same order wherever elements that compare as equal are equal, or the sort asked for is a stable one.
+//! The standard library's sorts are written out for each type of element, 2 to 7 KiB of code each: more than
+//! a whole index should have. The one here sees its elements through two calls, compares and swaps them in
+//! place, takes no memory, and is stable, so both give the same order wherever elements that compare as equal
+//! are equal, or the sort asked for is a stable one.
 
 use core::cmp::Ordering;
 
@@ -14,7 +16,8 @@ pub(crate) fn total<T: Ord>(items: &mut [T]) {
     in_place(items, T::cmp);
 }
 
-/// Sorts by an order in which no two elements are equal, or which of two equal ones comes first does not matter.
+/// Sorts by an order in which no two elements are equal, or which of two equal ones comes first does not
+/// matter.
 pub(crate) fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     #[cfg(feature = "std")]
     items.sort_unstable_by(order);
@@ -76,7 +79,8 @@ fn in_place<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
 #[cfg(any(test, not(feature = "std")))]
 const RUN: usize = 16;
 
-/// Sorts by the one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n times at most.
+/// Sorts by the one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n
+/// times at most.
 #[cfg(any(test, not(feature = "std")))]
 #[inline(never)]
 fn sort(row: &mut dyn Row, count: usize) {
@@ -100,8 +104,9 @@ fn sort(row: &mut dyn Row, count: usize) {
     }
 }
 
-/// Merges `low..middle` and `middle..high`, both of them sorted, by the symmetric merge of Kim and Kutzner: what belongs into the
-/// other half of the whole is found by bisection and rotated over, then each half is merged.
+/// Merges `low..middle` and `middle..high`, both of them sorted, by the symmetric merge of Kim and Kutzner:
+/// what belongs into the other half of the whole is found by bisection and rotated over, then each half is
+/// merged.
 #[cfg(any(test, not(feature = "std")))]
 #[inline(never)]
 fn merge(row: &mut dyn Row, low: usize, middle: usize, high: usize) {

@@ -1,5 +1,5 @@
-//! The B+-tree over the page-mapping FTL on the simulated chip, with the power cut before, inside and after every
-//! physical operation of a run that splits, merges, collects garbage and writes checkpoints.
+//! The B+-tree over the page-mapping FTL on the simulated chip, with the power cut before, inside and after
+//! every physical operation of a run that splits, merges, collects garbage and writes checkpoints.
 #![allow(clippy::unwrap_used)]
 
 use nandex::Shared;

@@ -1,4 +1,5 @@
-//! The simulated chip against a naive model that states the rules of NAND page by page, under random operations.
+//! The simulated chip against a naive model that states the rules of NAND page by page, under random
+//! operations.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../src/inputs.rs"]

@@ -1,4 +1,5 @@
-//! The mu*-Tree: every layout, changes of the layout under way, small nodes, full chips, and a cut at every operation.
+//! The mu*-Tree: every layout, changes of the layout under way, small nodes, full chips, and a cut at every
+//! operation.
 
 #![allow(clippy::unwrap_used)]
 

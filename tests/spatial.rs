@@ -1,5 +1,6 @@
-//! Spatial indexes from outside: the same answers as the `rstar` crate gives, the pages a query reads against what packing
-//! predicts, and a tree over the page-mapping FTL with the power cut at every physical operation.
+//! Spatial indexes from outside: the same answers as the `rstar` crate gives, the pages a query reads against
+//! what packing predicts, and a tree over the page-mapping FTL with the power cut at every physical
+//! operation.
 #![allow(clippy::unwrap_used)]
 
 use nandex::Shared;
@@ -117,8 +118,8 @@ fn even_points(count: u64) -> Vec<(Rect<f64, 2>, u64)> {
     (0..count).map(|id| (Rect::point([unit(rng.next_u64()), unit(rng.next_u64())]).unwrap(), id)).collect()
 }
 
-/// Pages that a window of this side reads in the mean, in a tree packed into squares: a node of P on its level has the
-/// side 1 / sqrt(P), and a window meets it when their centres are close enough on both axes.
+/// Pages that a window of this side reads in the mean, in a tree packed into squares: a node of P on its
+/// level has the side 1 / sqrt(P), and a window meets it when their centres are close enough on both axes.
 fn predicted_reads(levels: &[u64], side: f64) -> f64 {
     levels
         .iter()

@@ -16,7 +16,8 @@ use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, StoreEr
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-/// A spare area with which a store of 128-byte pages becomes a chip of 64-byte pages, as a simulated one may have.
+/// A spare area with which a store of 128-byte pages becomes a chip of 64-byte pages, as a simulated one may
+/// have.
 const SPARE: u32 = 63;
 
 fn sim(geometry: Geometry) -> SimChip {
@@ -138,8 +139,8 @@ fn mark_of(mut store: RamStore, lpn: u32) -> u8 {
     page[127]
 }
 
-/// A store that forgets any of the writes and trims since the last sync when its power is cut; that is cut, or whose device
-/// fails, after so many accesses.
+/// A store that forgets any of the writes and trims since the last sync when its power is cut; that is cut,
+/// or whose device fails, after so many accesses.
 struct Forgetful {
     now: RamStore,
     synced: RamStore,
@@ -259,8 +260,8 @@ fn allowed(before: &[(Vec<u8>, Vec<u8>)], op: &Op, found: &[(Vec<u8>, Vec<u8>)],
     })
 }
 
-/// Runs operations until the power goes off; then what is found must be what was acknowledged, but for the operation that was
-/// cut. A simulated chip that is never cut says what that is. Whether the power went off.
+/// Runs operations until the power goes off; then what is found must be what was acknowledged, but for the
+/// operation that was cut. A simulated chip that is never cut says what that is. Whether the power went off.
 fn survives<S: PageStore>(
     mut nand: StoreNand<S>,
     model: &mut SimChip,

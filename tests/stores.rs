@@ -1,5 +1,5 @@
-//! Page stores against an array of pages: the FTL, and caches over it, through random operations, remounts, failing
-//! blocks and power cuts.
+//! Page stores against an array of pages: the FTL, and caches over it, through random operations, remounts,
+//! failing blocks and power cuts.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../src/inputs.rs"]
@@ -331,8 +331,8 @@ fn cut() -> impl Strategy<Value = (u64, CutWhen, TornModel)> {
     (prop_oneof![0..8u64, 0..120u64], when, (0..4usize).prop_map(|i| TornModel::ALL[i]))
 }
 
-/// The cut leaves a page of which one bit is missing, alone in its block. It tells its version, and must not be mistaken for
-/// a later page of the same version that was lost.
+/// The cut leaves a page of which one bit is missing, alone in its block. It tells its version, and must not
+/// be mistaken for a later page of the same version that was lost.
 #[test]
 fn what_was_nearly_written_is_not_missed_later() {
     let numbers = HotSettings { counters: 5, hashes: 2, threshold: 2, decay_writes: 18 };

@@ -1,4 +1,5 @@
-//! The house rules that a machine can keep: which way imports point, what a file's header says, how long a file is.
+//! The house rules that a machine can keep: which way imports point, what a file's header says, how long a
+//! file is.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 19] = [
+const ROOMS: [&str; 20] = [
     "units",
     "shared",
     "codec",
     "rng",
     "sort",
+    "sorted",
     "nand",
     "store",
     "blocks",
@@ -42,6 +44,9 @@ const APART: [(&str, &str); 8] = [
 
 /// Lines of a file without its inline tests.
 const LINES_MAX: usize = 600;
+
+/// Columns of a comment: those that rustfmt keeps the code to.
+const COLUMNS: usize = 110;
 
 /// Words of the README.
 const README_WORDS_MAX: usize = 600;
@@ -81,8 +86,8 @@ fn sources() -> Vec<(String, String)> {
     files.iter().map(|path| (name(path), text(path))).collect()
 }
 
-/// The lines of a file, each with whether only tests have it: the item below a `#[cfg(test)]`, from that line to the one on
-/// which rustfmt ends the item, at the same indentation.
+/// The lines of a file, each with whether only tests have it: the item below a `#[cfg(test)]`, from that line
+/// to the one on which rustfmt ends the item, at the same indentation.
 fn lines_by_use(text: &str) -> Vec<(&str, bool)> {
     let mut indentation = None;
     let mut lines = Vec::new();
@@ -101,7 +106,8 @@ fn lines_by_use(text: &str) -> Vec<(&str, bool)> {
     lines
 }
 
-/// A file without what is in it for tests alone, whose lines are left empty: what tests do is no one's affair but theirs.
+/// A file without what is in it for tests alone, whose lines are left empty: what tests do is no one's affair
+/// but theirs.
 fn without_tests(text: &str) -> String {
     lines_by_use(text)
         .iter()
@@ -165,6 +171,26 @@ fn a_file_says_what_it_is() {
     fail_if_any(&faults);
 }
 
+/// Comments that are wider than the columns of the code; a table is as wide as it is.
+fn wide_comments(name: &str, text: &str) -> Vec<String> {
+    let is_comment = |line: &str| line.trim_start().starts_with("//") && !line.contains("| ");
+    let wide =
+        text.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS && is_comment(line));
+    let is_one_word = |line: &str| line.split_whitespace().count() < 3;
+    wide.filter(|(_, line)| !is_one_word(line))
+        .map(|(number, line)| format!("{name}:{}: a comment of {} columns", number + 1, line.chars().count()))
+        .collect()
+}
+
+#[test]
+fn comments_keep_to_the_columns() {
+    let faults: Vec<String> = sources().iter().flat_map(|(name, text)| wide_comments(name, text)).collect();
+    fail_if_any(&faults);
+    let wide = format!("// {}\n", "word ".repeat(30));
+    assert_eq!(wide_comments("a.rs", &wide).len(), 1);
+    assert!(wide_comments("a.rs", "/// | a | b |\n").is_empty());
+}
+
 #[test]
 fn files_have_one_subject() {
     let mut faults = Vec::new();
@@ -196,9 +222,9 @@ fn nothing_is_left_open() {
 /// and floating point.
 const NOT_IN_ENGINE: [&str; 7] = [".unwrap()", ".expect(", "println!", "HashMap", "HashSet", "f32", "f64"];
 
-/// Floats are numbers of the user's in spatial indexes, whose coordinates they may be. There they are added, subtracted,
-/// multiplied, divided and compared, which IEEE 754 defines to the bit, and not given to the functions of a mathematical
-/// library, which differ between machines.
+/// Floats are numbers of the user's in spatial indexes, whose coordinates they may be. There they are added,
+/// subtracted, multiplied, divided and compared, which IEEE 754 defines to the bit, and not given to the
+/// functions of a mathematical library, which differ between machines.
 const FLOATS_IN: &str = "src/spatial/";
 const LIBRARY_FUNCTIONS: [&str; 10] =
     ["sqrt(", "powi(", "powf(", ".exp(", ".ln(", ".sin(", ".cos(", "atan2(", "hypot(", "mul_add("];
@@ -265,8 +291,8 @@ fn what_stands_below_the_declaration_of_tests_is_seen() {
     assert_eq!(seen, TESTS_FIRST.lines().count() - 2 - 4 - 5, "lines of tests do not count");
 }
 
-/// The words that would make an input of a test differ from run to run: proptest's own settings beside the one
-/// way to take them (`src/inputs.rs`), clocks, threads, processes and the order of hash tables.
+/// The words that would make an input of a test differ from run to run: proptest's own settings beside the
+/// one way to take them (`src/inputs.rs`), clocks, threads, processes and the order of hash tables.
 const DRAWN: [&str; 14] = [
     "ProptestConfig",
     "TestRunner",
@@ -432,15 +458,7 @@ const POINTERS: [&str; 15] = [
 ];
 
 /// Files whose doc comments still open with such words.
-const POINTING: [&str; 7] = [
-    "crates/nandex-lab/src/replay/session.rs",
-    "crates/nandex-lab/src/runner/",
-    "src/check.rs",
-    "src/index.rs",
-    "src/nand/sim",
-    "src/ordered/plow/",
-    "/settings.rs",
-];
+const POINTING: [&str; 1] = ["src/ordered/plow/"];
 
 /// Doc comments that open with a pronoun in place of their subject.
 fn pointing_comments(name: &str, text: &str) -> Vec<String> {

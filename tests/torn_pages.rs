@@ -1,4 +1,5 @@
-//! A chip of logical pages on a device that leaves half a page when the power is cut: what was acknowledged is there after the mount.
+//! A chip of logical pages on a device that leaves half a page when the power is cut: what was acknowledged
+//! is there after the mount.
 
 #![allow(clippy::unwrap_used)]
 
@@ -137,7 +138,8 @@ fn torn_pages_lose_nothing_that_was_acknowledged() {
     }
 }
 
-/// A store that says it never tears a page, and does: the page counts as damaged, and nothing is passed over in silence.
+/// A store that says it never tears a page, and does: the page counts as damaged, and nothing is passed over
+/// in silence.
 #[test]
 fn a_torn_page_of_a_store_that_tears_none_is_damage() {
     assert!(cut_everywhere(mu, false) > 0);

@@ -1,5 +1,6 @@
-//! The cost of collection, against the closed form for FIFO cleaning under uniform random writes (Desnoyers 2012).
-//! `cargo test --test write_amplification -- --nocapture` prints the figures of `docs/ftl/page-map.md`.
+//! The cost of collection, against the closed form for FIFO cleaning under uniform random writes (Desnoyers
+//! 2012). `cargo test --test write_amplification -- --nocapture` prints the figures of
+//! `docs/ftl/page-map.md`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::blocks::BlockState;
@@ -60,7 +61,8 @@ fn fifo(a: f64) -> f64 {
     a / (a + lambert_w0(-a * (-a).exp()))
 }
 
-/// Pages that hold data in steady state, per logical page: without what the FTL keeps free or uses for itself.
+/// Pages that hold data in steady state, per logical page: without what the FTL keeps free or uses for
+/// itself.
 fn spread(ftl: &PageMapFtl<SimChip>) -> f64 {
     let reserved = ftl.blocks().in_state(BlockState::Reserved).count() as u32;
     let data_blocks = GEOMETRY.blocks - reserved - ftl.blocks().free_count();
@@ -87,8 +89,8 @@ fn plain(over_provisioning_ppm: u32, victim: VictimPolicy) -> PageMapFtl<SimChip
     PageMapFtl::format(chip(Geometry::new(64, 16, 32, 2000)), settings).unwrap()
 }
 
-/// Uniform random writes on a full store, in steady state: pages in full blocks for each logical page, and programs for
-/// each write.
+/// Uniform random writes on a full store, in steady state: pages in full blocks for each logical page, and
+/// programs for each write.
 fn uniform(over_provisioning_ppm: u32, victim: VictimPolicy) -> (f64, f64) {
     let mut ftl = plain(over_provisioning_ppm, victim);
     let pages = u64::from(ftl.page_count());
@@ -209,7 +211,8 @@ fn cold_pages_kept_apart_cost_less() {
     assert!(cost_benefit < 0.8 * greedy, "cost-benefit {cost_benefit:.3}, greedy {greedy:.3}");
 }
 
-/// A tenth of the pages is rewritten for ever, the rest is cold: the spread of wear, and programs for each write.
+/// A tenth of the pages is rewritten for ever, the rest is cold: the spread of wear, and programs for each
+/// write.
 fn levelled(wear_levelling: WearLevelling) -> (u32, f64) {
     let settings = FtlSettings { wear_levelling, ..FtlSettings::default() };
     let mut ftl = PageMapFtl::format(chip(Geometry::new(512, 16, 16, 200)), settings).unwrap();

@@ -1,6 +1,7 @@
 //! A chip whose cells are RAM: what a driver for a real part looks like to the engine.
 //!
-//! The cells lie in a section of their own that no start-up code touches, so they stay through a reset as flash does.
+//! The cells lie in a section of their own that no start-up code touches, so they stay through a reset as
+//! flash does.
 
 use core::cell::UnsafeCell;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};

@@ -24,7 +24,8 @@ struct Counted(LlffHeap);
 #[global_allocator]
 static HEAP: Counted = Counted(LlffHeap::empty());
 
-// SAFETY: every call goes to the heap unchanged; the counters are no part of it. One thread, so loads and stores suffice.
+// SAFETY: every call goes to the heap unchanged; the counters are no part of it. One thread, so loads and
+// stores suffice.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.load(Relaxed) + layout.size();

@@ -1,4 +1,5 @@
-//! One index on a Cortex-M4: 2,000 insertions, a reset, a mount from what is on the chip, and every record again.
+//! One index on a Cortex-M4: 2,000 insertions, a reset, a mount from what is on the chip, and every record
+//! again.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! What is told to the host: by semihosting, without the formatting machinery, which would be a part of what is measured.
+//! What is told to the host: by semihosting, without the formatting machinery, which would be a part of what
+//! is measured.
 
 use cortex_m_semihosting::{debug, hio};
 
@@ -34,7 +35,8 @@ pub fn number(name: &str, value: usize) {
 pub fn stack_peak() -> usize {
     let (low, high) = (&raw const _stack_end, &raw const _stack_start);
     let words = (high as usize - low as usize) / 4;
-    // SAFETY: the linker places the stack's memory between the two, and words that were never used hold the paint.
+    // SAFETY: the linker places the stack's memory between the two, and words that were never used hold the
+    // paint.
     let untouched = (0..words).take_while(|&i| unsafe { low.add(i).read_volatile() } == PAINT).count();
     (words - untouched) * 4
 }

@@ -1,7 +1,8 @@
 //! Choosing the victim: each policy of [`VictimPolicy`] over the table of blocks.
 
+use super::numbers::NONE;
 use super::order::Order;
-use super::{BlockState, BlockTable, NONE, TIE_SCAN};
+use super::{BlockState, BlockTable, TIE_SCAN};
 use crate::blocks::victim::{Candidate, VictimPolicy};
 use crate::sort;
 use crate::units::Pbn;
@@ -11,15 +12,19 @@ use alloc::vec::Vec;
 const DRAWS_PER_CHOICE: usize = 64;
 
 impl BlockTable {
-    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
-    /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
+    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed.
+    /// Without this it learns of the policy when [`BlockTable::victim`] is first called, and takes the order
+    /// of the last changes for it.
     pub fn follow(&mut self, policy: VictimPolicy) {
+        if policy != VictimPolicy::Greedy {
+            self.keep_ages();
+        }
         if self.order.suits(policy) {
             return;
         }
         let mut full: Vec<u32> = self.in_state(BlockState::Full).map(|pbn| pbn.0).collect();
-        sort::by_key(&mut full, |&pbn| self.blocks[pbn as usize].modified);
-        self.order = Order::new(policy, self.blocks.len(), full.into_iter(), self.clock);
+        sort::by_key(&mut full, |&pbn| self.modified(Pbn(pbn)));
+        self.order = Order::new(policy, self.rows.len(), full.into_iter(), self.clock);
     }
 
     /// The full block to collect next; none when no full block has an invalid page. Each one has.
@@ -46,41 +51,38 @@ impl BlockTable {
             return None;
         }
         let head = self.by_valid[self.lowest].head;
-        debug_assert_eq!(
-            self.blocks[head as usize].state,
-            BlockState::Full,
-            "T3: Block({head}) is no victim"
-        );
-        let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
+        debug_assert_eq!(self.state(Pbn(head)), BlockState::Full, "T3: Block({head}) is no victim");
+        let successor = |&at: &u32| Some(self.next.get(at as usize)).filter(|&n| n != NONE);
         let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
         // `min_by_key` keeps the first of equals: the one unchanged for longest.
-        oldest.min_by_key(|&at| self.blocks[at as usize].erases).map(Pbn)
+        oldest.min_by_key(|&at| self.rows.erases(at as usize)).map(Pbn)
     }
 
     /// The best of all full blocks, for policies that weigh age against valid pages.
     fn best(&self, policy: VictimPolicy) -> Option<Pbn> {
         let pages = self.geometry.pages_per_block;
         let mut best: Option<(Pbn, Candidate)> = None;
-        for (i, block) in self.blocks.iter().enumerate() {
-            if block.state != BlockState::Full || u32::from(block.valid) == pages {
+        for pbn in self.in_state(BlockState::Full) {
+            let (valid, modified) = (self.valid_count(pbn), self.modified(pbn));
+            if valid == pages {
                 continue;
             }
-            debug_assert!(block.modified <= self.clock, "block {i} was modified in the future");
-            let age = self.clock - block.modified;
-            let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
+            debug_assert!(modified <= self.clock, "{pbn} was modified in the future");
+            let candidate =
+                Candidate { valid, pages, age: self.clock - modified, erases: self.erase_count(pbn) };
             if best.as_ref().is_none_or(|(_, b)| candidate.beats(b, policy)) {
-                best = Some((Pbn(i as u32), candidate));
+                best = Some((pbn, candidate));
             }
         }
         best.map(|(pbn, _)| pbn)
     }
 
-    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that come first go
-    /// to the end; there must be another.
+    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that
+    /// come first go to the end; there must be another.
     fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
         let Order::Closing(closing) = &mut self.order else { return None };
-        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
-        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        let (rows, all) = (&self.rows, self.geometry.pages_per_block);
+        let valid = |pbn: u32| rows.valid(pbn as usize);
         while valid(closing.iter().next()?) == all {
             closing.rotate();
         }
@@ -88,12 +90,12 @@ impl BlockTable {
         closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }
 
-    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count; none when the
-    /// draw finds hardly any others.
+    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count;
+    /// none when the draw finds hardly any others.
     fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
         let Order::Drawing(drawing) = &mut self.order else { return None };
-        let (blocks, all, count) = (&self.blocks, self.geometry.pages_per_block, count.max(1) as usize);
-        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        let (rows, all, count) = (&self.rows, self.geometry.pages_per_block, count.max(1) as usize);
+        let valid = |pbn: u32| rows.valid(pbn as usize);
         let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| drawing.draw());
         drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }

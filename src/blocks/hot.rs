@@ -1,23 +1,24 @@
 //! Which logical pages are hot: the multi-hash-function filter of Hsieh, Kuo and Chang (ACM TOS 2(1), 2006).
 //!
-//! A table of small counters, a few hash functions. A write increments the counters to which the functions send its
-//! page; a page is hot when all of them have reached the threshold. After so many writes every counter is halved, so that
-//! what was hot long ago is forgotten. A cold page passes for hot when others share all its counters; a page written
-//! often is never taken for cold.
+//! A table of small counters, a few hash functions. A write increments the counters to which the functions
+//! send its page; a page is hot when all of them have reached the threshold. After so many writes every
+//! counter is halved, so that what was hot long ago is forgotten. A cold page passes for hot when others
+//! share all its counters; a page written often is never taken for cold.
 //!
-//! State: the counters, two to a byte, and the writes since they were halved. Nothing of it is on the chip: after a mount
-//! the filter starts empty and knows the hot pages again after some thousand writes.
+//! State: the counters, two to a byte, and the writes since they were halved. Nothing of it is on the chip:
+//! after a mount the filter starts empty and knows the hot pages again after some thousand writes.
 //!
 //! Invariants
-//! - M1: no counter of a page is smaller than the page's writes counted the same way (to 15 at most, halved when the
-//!   table is).
+//! - M1: no counter of a page is smaller than the page's writes counted the same way (to 15 at most, halved
+//!   when the table is).
 //! - M2: a page has as many different counters as there are functions, or all counters if there are fewer.
 //!
-//! Choices of ours: the functions are a double hashing of one 64-bit mix, whose second part is odd, so that a page
-//! never hits one counter twice (the paper leaves the functions open). The table has a power of two of counters.
+//! Choices of ours: the functions are a double hashing of one 64-bit mix, whose second part is odd, so that a
+//! page never hits one counter twice (the paper leaves the functions open). The table has a power of two of
+//! counters.
 //!
-//! Confidence: the scheme and its default numbers (4,096 counters of 4 bits, 2 functions, hot from 4, halved every 5,120
-//! writes) as in the paper by the abstracts and citing papers at hand.
+//! Confidence: the scheme and its default numbers (4,096 counters of 4 bits, 2 functions, hot from 4, halved
+//! every 5,120 writes) as in the paper by the abstracts and citing papers at hand.
 
 use crate::rng::split_mix;
 use crate::units::Lpn;
@@ -36,7 +37,8 @@ pub struct HotSettings {
     pub hashes: u32,
     /// A page is hot when all its counters have reached this; 1 to 15.
     pub threshold: u8,
-    /// Every counter is halved after this many writes. The paper's bound is counters / (1 - share of hot pages).
+    /// Every counter is halved after this many writes. The paper's bound is counters / (1 - share of hot
+    /// pages).
     pub decay_writes: u32,
 }
 

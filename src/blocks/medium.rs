@@ -1,7 +1,7 @@
 //! The table of blocks as part of a checkpoint.
 //!
-//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The rank is the
-//! place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
+//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The
+//! rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
 
 use super::order::Order;
 use super::{BlockState, BlockTable};
@@ -26,11 +26,11 @@ impl BlockTable {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.clock.min(CLOCK_MAX).to_le_bytes());
         let rows = out.len();
-        for block in &self.blocks {
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
             let mut row = [0; 13];
-            row[0] = block.state as u8;
-            put_u32(&mut row, 1, block.erases);
-            put_u40(&mut row, 5, block.modified.min(CLOCK_MAX));
+            row[0] = self.state(pbn) as u8;
+            put_u32(&mut row, 1, self.erase_count(pbn));
+            put_u40(&mut row, 5, self.modified(pbn).min(CLOCK_MAX));
             out.extend_from_slice(&row);
         }
         if let Order::Closing(closing) = &self.order {
@@ -44,8 +44,8 @@ impl BlockTable {
         }
     }
 
-    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back Unclean: a
-    /// program may have been cut short in one of them since.
+    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back
+    /// Unclean: a program may have been cut short in one of them since.
     pub fn decode(geometry: Geometry, bytes: &[u8]) -> Result<BlockTable, StoreError> {
         let corrupted =
             |at: usize| StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 };
@@ -57,21 +57,26 @@ impl BlockTable {
         if table.clock > CLOCK_MAX {
             return Err(corrupted(0));
         }
-        table.decode_bits(&bytes[8 + table.blocks.len() * 13..]).ok_or_else(|| corrupted(0))?;
+        table.decode_bits(&bytes[8 + table.rows.len() * 13..]).ok_or_else(|| corrupted(0))?;
         table.pool.clear();
         let mut ranks = Vec::new();
         for pbn in (0..geometry.blocks).map(Pbn) {
             let row = &bytes[8 + pbn.index() * 13..];
             let state = BlockState::from_byte(row[0]).ok_or_else(|| corrupted(pbn.index()))?;
             let state = if state == BlockState::Free { BlockState::Unclean } else { state };
-            let valid = table.valid_pages(pbn).count() as u16;
-            let block = &mut table.blocks[pbn.index()];
-            (block.erases, block.modified, block.valid) = (get_u32(row, 1), get_u40(row, 5), valid);
+            let valid = table.valid_pages(pbn).count();
+            table.rows.set_erases(pbn.index(), get_u32(row, 1));
+            (0..valid).for_each(|_| table.rows.change_valid(pbn.index(), true));
+            let modified = get_u40(row, 5);
             let may_have_valid = matches!(state, BlockState::Open | BlockState::Full);
-            if block.modified > table.clock || (valid > 0 && !may_have_valid) {
+            if modified > table.clock || (valid > 0 && !may_have_valid) {
                 return Err(corrupted(pbn.index()));
             }
-            table.live_pages += u32::from(valid);
+            if modified > 0 {
+                table.keep_ages();
+                table.ages[pbn.index()] = modified;
+            }
+            table.live_pages += valid as u32;
             table.link(pbn, state);
             if state == BlockState::Full {
                 ranks.push((get_u32(row, 9) >> 8, pbn.0));
@@ -86,7 +91,7 @@ impl BlockTable {
         if ranks.iter().any(|&(rank, _)| rank > 0) {
             sort::total(&mut ranks);
             let full = ranks.into_iter().map(|(_, pbn)| pbn);
-            self.order = Order::new(VictimPolicy::Fifo, self.blocks.len(), full, 0);
+            self.order = Order::new(VictimPolicy::Fifo, self.rows.len(), full, 0);
         }
     }
 

@@ -1,8 +1,9 @@
 //! The table of all blocks: the state of each, its valid pages, its wear. All in RAM; saved with a
 //! checkpoint.
 //!
-//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own except in
-//! [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in step.
+//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own
+//! except in [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in
+//! step.
 //!
 //! ```text
 //!            take_free, claim            close              victim ... discard / release
@@ -11,21 +12,28 @@
 //!       +--reserve--> Reserved --discard / release--> Unclean, Free
 //! ```
 //!
-//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
-//! pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however large
-//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
-//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
+//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of
+//! valid pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however
+//! large the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest.
+//! The order of closing and the index of full blocks (`order`) are kept once a policy that needs them is
+//! asked for.
+//!
+//! A block takes 11 bytes of RAM on a chip with fewer than 65,535 of them (`rows`, `numbers`), and a bit for
+//! each page.
 //!
 //! Invariants
-//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
+//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count
+//!   exactly when Full.
 //! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
 
 pub mod checkpoint;
 mod choose;
 pub mod hot;
 mod medium;
+mod numbers;
 mod order;
 mod pool;
+mod rows;
 pub mod spare;
 #[cfg(test)]
 mod tests;
@@ -37,13 +45,13 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
+use numbers::{NONE, Numbers};
 use order::Order;
 use pool::Pool;
+use rows::Rows;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
-
-const NONE: u32 = u32::MAX;
 
 /// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +100,6 @@ pub enum Wear {
     Most,
 }
 
-#[derive(Clone, Debug)]
-struct Block {
-    modified: u64,
-    erases: u32,
-    previous: u32,
-    next: u32,
-    valid: u16,
-    state: BlockState,
-    /// Erased before it was taken: it is counted then, and keeps its turn.
-    is_ahead: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -114,7 +110,12 @@ struct List {
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     geometry: Geometry,
-    blocks: Vec<Block>,
+    rows: Rows,
+    /// The neighbours of each full block in the list of its valid count.
+    previous: Numbers,
+    next: Numbers,
+    /// When a page of each block last became valid or invalid; empty where nobody asks.
+    ages: Vec<u64>,
     valid_bits: Vec<u64>,
     pool: Pool,
     by_valid: Vec<List>,
@@ -129,18 +130,12 @@ pub struct BlockTable {
 impl BlockTable {
     /// A table for a chip of which nothing is known: every block is Unclean.
     pub fn new(geometry: Geometry) -> BlockTable {
-        let block = Block {
-            modified: 0,
-            erases: 0,
-            previous: NONE,
-            next: NONE,
-            valid: 0,
-            state: BlockState::Unclean,
-            is_ahead: false,
-        };
         BlockTable {
             geometry,
-            blocks: vec![block; geometry.blocks as usize],
+            rows: Rows::unclean(geometry.blocks),
+            previous: Numbers::none(geometry.blocks),
+            next: Numbers::none(geometry.blocks),
+            ages: Vec::new(),
             valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
             pool: Pool::unworn(geometry.blocks),
             by_valid: vec![List { head: NONE, tail: NONE }; geometry.pages_per_block as usize + 1],
@@ -160,7 +155,7 @@ impl BlockTable {
     /// The use of the block.
     #[inline]
     pub fn state(&self, pbn: Pbn) -> BlockState {
-        self.blocks[pbn.index()].state
+        self.rows.state(pbn.index())
     }
 
     /// Blocks in the pool, erased or not.
@@ -171,7 +166,7 @@ impl BlockTable {
 
     /// Blocks not marked bad.
     pub fn good_count(&self) -> u32 {
-        self.blocks.iter().filter(|b| b.state != BlockState::Bad).count() as u32
+        self.geometry.blocks - self.in_state(BlockState::Bad).count() as u32
     }
 
     /// Valid pages of the chip.
@@ -183,25 +178,33 @@ impl BlockTable {
     /// Valid pages of a block.
     #[inline]
     pub fn valid_count(&self, pbn: Pbn) -> u32 {
-        u32::from(self.blocks[pbn.index()].valid)
+        self.rows.valid(pbn.index())
     }
 
     /// Erases of a block, as far as checkpoints and this session know.
     #[inline]
     pub fn erase_count(&self, pbn: Pbn) -> u32 {
-        self.blocks[pbn.index()].erases
+        self.rows.erases(pbn.index())
     }
 
-    /// When a page of a block last became valid or invalid, in pages marked valid so far.
+    /// When a page of a block last became valid or invalid, in pages marked valid so far; 0 where that is not
+    /// kept.
     #[inline]
     pub fn modified(&self, pbn: Pbn) -> u64 {
-        self.blocks[pbn.index()].modified
+        self.ages.get(pbn.index()).copied().unwrap_or(0)
+    }
+
+    /// Keeps from now on when each block was last modified, 8 bytes a block. Policies that ask for it do so
+    /// by themselves.
+    pub fn keep_ages(&mut self) {
+        if self.ages.is_empty() {
+            self.ages = vec![0; self.rows.len()];
+        }
     }
 
     /// The blocks in a state, ascending.
     pub fn in_state(&self, state: BlockState) -> impl Iterator<Item = Pbn> + '_ {
-        let numbered = self.blocks.iter().enumerate();
-        numbered.filter(move |(_, b)| b.state == state).map(|(i, _)| Pbn(i as u32))
+        (0..self.geometry.blocks).map(Pbn).filter(move |pbn| self.state(*pbn) == state)
     }
 
     /// The blocks of the pool, the most worn one first.
@@ -224,12 +227,13 @@ impl BlockTable {
         }
     }
 
-    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
+    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is
+    /// programmed.
     pub fn claim(&mut self, pbn: Pbn) -> bool {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is free and has valid pages");
-        if core::mem::take(&mut self.blocks[pbn.index()].is_ahead) {
+        if self.rows.take_ahead(pbn.index()) {
             self.note_erase(pbn);
         }
         self.set_state(pbn, BlockState::Open);
@@ -279,9 +283,9 @@ impl BlockTable {
             self.discard(pbn);
         }
         for &pbn in reserved {
-            match self.blocks.get(pbn.index()).map(|b| (b.state, b.valid)) {
-                Some((BlockState::Reserved, _)) => {}
-                Some((BlockState::Free | BlockState::Unclean, _)) => self.reserve(pbn),
+            match (pbn.0 < self.geometry.blocks).then(|| self.state(pbn)) {
+                Some(BlockState::Reserved) => {}
+                Some(BlockState::Free | BlockState::Unclean) => self.reserve(pbn),
                 _ => {
                     let what = "a checkpoint lies in a block that holds other data";
                     return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
@@ -316,8 +320,7 @@ impl BlockTable {
     pub fn note_erase(&mut self, pbn: Pbn) {
         let state = self.state(pbn);
         self.unlink(pbn);
-        let erases = &mut self.blocks[pbn.index()].erases;
-        *erases = erases.saturating_add(1);
+        self.rows.set_erases(pbn.index(), self.erase_count(pbn).saturating_add(1));
         self.link(pbn, state);
     }
 
@@ -325,7 +328,7 @@ impl BlockTable {
     pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
         let state = self.state(pbn);
         self.unlink(pbn);
-        self.blocks[pbn.index()].erases = erases;
+        self.rows.set_erases(pbn.index(), erases);
         self.link(pbn, state);
     }
 
@@ -356,13 +359,13 @@ impl BlockTable {
         if state == BlockState::Full {
             self.unlink(pbn);
         }
-        let block = &mut self.blocks[pbn.index()];
-        block.modified = self.clock;
+        if let Some(age) = self.ages.get_mut(pbn.index()) {
+            *age = self.clock;
+        }
+        self.rows.change_valid(pbn.index(), more);
         if more {
-            block.valid += 1;
             self.live_pages += 1;
         } else {
-            block.valid -= 1;
             self.live_pages -= 1;
         }
         debug_assert!(
@@ -412,8 +415,8 @@ impl BlockTable {
 
     /// The largest erase count of a good block.
     pub fn most_erases(&self) -> u32 {
-        let good = self.blocks.iter().filter(|b| b.state != BlockState::Bad);
-        good.map(|b| b.erases).max().unwrap_or(0)
+        let good = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.state(pbn) != BlockState::Bad);
+        good.map(|pbn| self.erase_count(pbn)).max().unwrap_or(0)
     }
 
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
@@ -428,47 +431,41 @@ impl BlockTable {
     }
 
     fn unlink(&mut self, pbn: Pbn) {
-        let Block { erases, previous, next, valid, state, .. } = self.blocks[pbn.index()];
+        let state = self.state(pbn);
         if state.is_free() {
-            assert!(self.pool.remove(erases, pbn), "T1: {pbn} is missing from the pool");
+            assert!(self.pool.remove(&self.rows, pbn), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
-            debug_assert!(
-                previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0,
-                "T3: {pbn} heads no list"
-            );
-            debug_assert!(
-                next != NONE || self.by_valid[usize::from(valid)].tail == pbn.0,
-                "T3: {pbn} ends no list"
-            );
-            let list = &mut self.by_valid[usize::from(valid)];
+            let (previous, next) = (self.previous.get(pbn.index()), self.next.get(pbn.index()));
+            let list = &mut self.by_valid[self.rows.valid(pbn.index()) as usize];
+            debug_assert!(previous != NONE || list.head == pbn.0, "T3: {pbn} heads no list");
+            debug_assert!(next != NONE || list.tail == pbn.0, "T3: {pbn} ends no list");
             if previous == NONE {
                 list.head = next;
             } else {
-                self.blocks[previous as usize].next = next;
+                self.next.set(previous as usize, next);
             }
             if next == NONE {
                 list.tail = previous;
             } else {
-                self.blocks[next as usize].previous = previous;
+                self.previous.set(next as usize, previous);
             }
         }
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(!self.pool.contains(self.blocks[pbn.index()].erases, pbn), "T1: {pbn} is in the pool");
-        let block = &mut self.blocks[pbn.index()];
-        block.state = state;
+        debug_assert!(!self.pool.contains(&self.rows, pbn), "T1: {pbn} is in the pool");
+        self.rows.set_state(pbn.index(), state);
         if state.is_free() {
-            self.pool.insert(block.erases, pbn);
+            self.pool.insert(&self.rows, pbn);
         } else if state == BlockState::Full {
-            let valid = usize::from(block.valid);
+            let valid = self.rows.valid(pbn.index()) as usize;
             let tail = self.by_valid[valid].tail;
-            block.previous = tail;
-            block.next = NONE;
+            self.previous.set(pbn.index(), tail);
+            self.next.set(pbn.index(), NONE);
             if tail == NONE {
                 self.by_valid[valid].head = pbn.0;
             } else {
-                self.blocks[tail as usize].next = pbn.0;
+                self.next.set(tail as usize, pbn.0);
             }
             self.by_valid[valid].tail = pbn.0;
             self.lowest = self.lowest.min(valid);
@@ -479,7 +476,8 @@ impl BlockTable {
     /// Bytes of RAM held at most, in the pool one entry for each block: the same for all of a chip's life.
     pub fn ram_bytes(&self) -> usize {
         size_of::<BlockTable>()
-            + self.blocks.len() * (size_of::<Block>() + size_of::<(u32, u32)>())
+            + self.rows.len() * (Rows::BYTES_EACH + 3 * Numbers::bytes_each(self.geometry.blocks))
+            + self.ages.len() * size_of::<u64>()
             + self.valid_bits.len() * 8
             + self.by_valid.len() * size_of::<List>()
             + self.order.ram_bytes()
@@ -522,8 +520,8 @@ impl BlockTable {
         }
     }
 
-    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their turn stays the
-    /// same. `Full` when there are fewer.
+    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their
+    /// turn stays the same. `Full` when there are fewer.
     pub fn erase_ahead<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -541,10 +539,7 @@ impl BlockTable {
                 return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
             };
             match nand.erase(pbn, cause) {
-                Ok(()) => {
-                    let block = &mut self.blocks[pbn.index()];
-                    (block.state, block.is_ahead) = (BlockState::Free, true);
-                }
+                Ok(()) => self.rows.set_ahead(pbn.index()),
                 Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => self.give_up(nand, pbn)?,
                 Err(error) => return Err(error.into()),
             }
@@ -558,8 +553,8 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when the pool
-    /// is empty.
+    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when
+    /// the pool is empty.
     pub fn take_erased<N: Nand>(
         &mut self,
         nand: &mut N,

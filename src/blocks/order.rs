@@ -1,8 +1,8 @@
 //! The order of the full blocks that some victim policies need besides the lists by valid count.
 //!
-//! FIFO and windowed greedy go by the order in which blocks were closed: a doubly linked list through the blocks. Choices
-//! draws full blocks evenly: an array of them, and the place of each in it. Either is kept only while a policy asks for it,
-//! takes 8 bytes a block, and every change is O(1).
+//! FIFO and windowed greedy go by the order in which blocks were closed: a doubly linked list through the
+//! blocks. Choices draws full blocks evenly: an array of them, and the place of each in it. Either is kept
+//! only while a policy asks for it, takes 8 bytes a block, and every change is O(1).
 //!
 //! Invariant T3: what is kept holds exactly the full blocks, each once.
 

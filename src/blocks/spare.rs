@@ -5,10 +5,11 @@
 //!      0xFF   kind   number   version   extra   CRC-32 of the page's place, the data area, bytes 1..12
 //! ```
 //!
-//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra mean
-//! depends on the kind. The data area is always programmed and checked whole, so that one CRC covers every bit of the
-//! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
-//! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
+//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra
+//! mean depends on the kind. The data area is always programmed and checked whole, so that one CRC covers
+//! every bit of the page but the mark; a page that is torn, half erased or flipped does not pass for a
+//! written one. The place (the number of the physical page) is not stored, only summed up: a page that comes
+//! back in another place does not pass either.
 
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
@@ -28,7 +29,8 @@ pub enum PageKind {
     Copy = b'C',
     /// A list of trimmed logical pages.
     Trim = b'T',
-    /// A logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical block.
+    /// A logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical
+    /// block.
     Data = b'D',
     /// A logical page in a log block that belongs to one logical block, or to a group of them.
     Log = b'L',
@@ -100,8 +102,9 @@ impl Header {
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }
 
-    /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance bytes looks
-    /// like by chance, in one case of 2^32 for each bit, is not to be trusted without another sign.
+    /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance
+    /// bytes looks like by chance, in one case of 2^32 for each bit, is not to be trusted without another
+    /// sign.
     fn identify(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let syndrome = checksum(spare) ^ sum(ppn, data, spare);
         if syndrome.count_ones() == 1 {
@@ -132,8 +135,8 @@ pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
 pub enum Found {
     /// Every bit is 1: never programmed, or a program or erase was cut short.
     Erased,
-    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable. With the fields, if all but one
-    /// bit is right.
+    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable. With the fields,
+    /// if all but one bit is right.
     Unreadable(Option<Header>),
     /// A whole page, and its checksum.
     Page(Header, u32),
@@ -149,7 +152,8 @@ pub fn read_page<N: Nand>(
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
-/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere soon.
+/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
+/// soon.
 pub fn read_weak_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -184,7 +188,8 @@ pub fn read_weak_page<N: Nand>(
     Ok((Found::Unreadable(claim), false))
 }
 
-/// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut leaves that.
+/// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut
+/// leaves that.
 fn is_exchanged<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -201,8 +206,8 @@ fn is_exchanged<N: Nand>(
     }
 }
 
-/// The place in which a page would be whole, whatever its bytes are: each bit of the place changes other bits of the checksum, so that
-/// every checksum belongs to one place.
+/// The place in which a page would be whole, whatever its bytes are: each bit of the place changes other bits
+/// of the checksum, so that every checksum belongs to one place.
 fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
     let here = sum(ppn, data, spare);
     // Rows of a basis, by their highest bit: what of the checksum changes, and with which bits of the place.

@@ -9,9 +9,10 @@
 //! | Windowed | fewest valid pages among the w closed first (Hu and others, SYSTOR 2009) | O(w), the same RAM |
 //! | Choices | fewest valid pages among d drawn at random (Van Houdt, SIGMETRICS 2013) | O(d), the same RAM |
 //!
-//! `u` is the share of valid pages. A block with valid pages only is never a victim: to move it gains nothing. Where one
-//! comes first in the order of closing, it goes to its end, as if it had been moved. So whatever the policy, each victim
-//! gains a page at least, and collection ends. All arithmetic is in integers.
+//! `u` is the share of valid pages. A block with valid pages only is never a victim: to move it gains
+//! nothing. Where one comes first in the order of closing, it goes to its end, as if it had been moved. So
+//! whatever the policy, each victim gains a page at least, and collection ends. All arithmetic is in
+//! integers.
 
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,9 +20,11 @@ pub enum VictimPolicy {
     /// Fewest valid pages; among equals the one erased least, then the one unchanged for longest.
     #[default]
     Greedy,
-    /// Kawaguchi's benefit over cost: old blocks go first even with more valid pages. Looks at every full block.
+    /// Kawaguchi's benefit over cost: old blocks go first even with more valid pages. Looks at every full
+    /// block.
     CostBenefit,
-    /// Chiang and Chang's cost, age and times: as cost-benefit, and worn blocks are spared. Looks at every full block.
+    /// Chiang and Chang's cost, age and times: as cost-benefit, and worn blocks are spared. Looks at every
+    /// full block.
     Cat,
     /// The block closed first, whatever is valid in it.
     Fifo,
@@ -79,7 +82,8 @@ impl Candidate {
     pub(super) fn beats(&self, other: &Candidate, policy: VictimPolicy) -> bool {
         // The erases that count as a cost; a block never erased must not be free of cost.
         let times = |c: &Candidate| if policy == VictimPolicy::Cat { u128::from(c.erases) + 1 } else { 1 };
-        // age * (N - v) / (v * times), compared crosswise; a block without valid pages is worth more than any other.
+        // age * (N - v) / (v * times), compared crosswise; a block without valid pages is worth more than any
+        // other.
         let worth = |a: &Candidate, b: &Candidate| {
             u128::from(a.age) * u128::from((a.pages - a.valid) * b.valid) * times(b)
         };

@@ -1,28 +1,35 @@
 //! Static wear levelling: which block should be moved so that blocks with cold data wear as well.
 //!
-//! Allocation by wear ([`crate::blocks::Wear`]) evens out the blocks that are free now and then. A block full of data that
-//! nobody changes never is; it stays young while the others wear out. The leveller finds such blocks. It does no I/O: an
-//! FTL asks [`WearLeveller::next_move`] about once per block it opens, and empties the block it is told.
+//! Allocation by wear ([`crate::blocks::Wear`]) evens out the blocks that are free now and then. A block full
+//! of data that nobody changes never is; it stays young while the others wear out. The leveller finds such
+//! blocks. It does no I/O: an FTL asks [`WearLeveller::next_move`] about once per block it opens, and empties
+//! the block it is told.
 //!
 //! - *Threshold*: the least worn full block moves once it lags behind the most worn block by more than a gap.
-//! - *Dual pool* (Chang, SAC 2007): every block belongs to the hot or to the cold pool. `EC` are its erases, `EEC` those
-//!   since it joined the pool; `T` is the threshold.
-//!   1. Cold pool resize: while max EEC of the cold pool - min EEC of the hot pool > T, that block of the cold pool is
+//! - *Dual pool* (Chang, SAC 2007): every block belongs to the hot or to the cold pool. `EC` are its erases,
+//!   `EEC` those since it joined the pool; `T` is the threshold.
+//!   1. Cold pool resize: while max EEC of the cold pool - min EEC of the hot pool > T, that block of the
+//!      cold pool is
 //!      not cold: it goes to the hot pool.
-//!   2. Dirty swap: while max EC of the hot pool - min EC of the cold pool > T, the data of the latter block move into the
+//!   2. Dirty swap: while max EC of the hot pool - min EC of the cold pool > T, the data of the latter block
+//!      move into the
 //!      former, and the two change pools.
-//!   3. Hot pool resize: while max EC - min EC of the hot pool > 2 T, the block erased least goes to the cold pool.
+//!   3. Hot pool resize: while max EC - min EC of the hot pool > 2 T, the block erased least goes to the cold
+//!      pool.
 //!
-//! Looking for the extremes takes a scan of the table. So one scan plans as many moves as blocks are opened until the next
-//! one, in a 32nd of the blocks. That costs a look at some 32 to 200 blocks per opened one, and the pools 8 bytes of RAM a block.
+//! Looking for the extremes takes a scan of the table. So one scan plans as many moves as blocks are opened
+//! until the next one, in a 32nd of the blocks. That costs a look at some 32 to 200 blocks per opened one,
+//! and the pools 8 bytes of RAM a block.
 //!
 //! Invariants
-//! - W1: every block told is full, and lagged by more than the threshold behind the most worn one at the last scan.
+//! - W1: every block told is full, and lagged by more than the threshold behind the most worn one at the last
+//!   scan.
 //! - W2: a worn block told is free. At a swap it was in the hot pool, and the cold block in the cold pool.
 //!
-//! Deviations: the paper looks after each erase, at the block erased; here the worn block is the most worn free one of the
-//! hot pool, and many cold blocks are found at once. Which pool a block is in is not on the chip: after a mount the half
-//! that is unchanged for longest is the cold pool. A cold block that holds nothing joins the hot pool by itself.
+//! Deviations: the paper looks after each erase, at the block erased; here the worn block is the most worn
+//! free one of the hot pool, and many cold blocks are found at once. Which pool a block is in is not on the
+//! chip: after a mount the half that is unchanged for longest is the cold pool. A cold block that holds
+//! nothing joins the hot pool by itself.
 //!
 //! Confidence: the dual pool from the published simulator of its author; threshold levelling is folklore.
 
@@ -50,6 +57,11 @@ pub enum WearLevelling {
 }
 
 impl WearLevelling {
+    /// Whether it goes by when blocks were last modified ([`BlockTable::keep_ages`]).
+    pub const fn asks_for_ages(self) -> bool {
+        matches!(self, WearLevelling::DualPool { .. })
+    }
+
     /// The name used in settings and results, without its number.
     pub const fn name(self) -> &'static str {
         match self {
@@ -103,7 +115,8 @@ impl WearLeveller {
         WearLeveller { rule, pool, planned, calls_since_scan: 0 }
     }
 
-    /// The move that is due, if any. To be called about once for each block opened; what is told should be done.
+    /// The move that is due, if any. To be called about once for each block opened; what is told should be
+    /// done.
     pub fn next_move(&mut self, blocks: &BlockTable) -> Option<Move> {
         self.calls_since_scan += 1;
         if self.calls_since_scan > moves_per_scan(blocks) {
@@ -236,9 +249,11 @@ mod tests {
 
     const BLOCKS: u32 = 100;
 
-    /// Eighty blocks of cold data, and ten of hot data, each rewritten in turn into the least worn free block; no FTL.
+    /// Eighty blocks of cold data, and ten of hot data, each rewritten in turn into the least worn free
+    /// block; no FTL.
     fn spread_after(rule: WearLevelling, rewrites: u32) -> (u32, u32) {
         let mut blocks = BlockTable::new(Geometry::new(512, 16, 4, BLOCKS));
+        blocks.keep_ages();
         let fill = |blocks: &mut BlockTable, wear| {
             let (pbn, needs_erase) = blocks.take_free(wear).unwrap();
             if needs_erase {

@@ -1,7 +1,8 @@
-//! Which frame holds which page, or any slot any number: an open-addressing hash table of fixed size and fixed hashing.
+//! Which frame holds which page, or any slot any number: an open-addressing hash table of fixed size and
+//! fixed hashing.
 //!
-//! Linear probing; a removal shifts what follows back, so that there are no tombstones. At most half of the places are
-//! taken. Nothing iterates over it, so its order never shows.
+//! Linear probing; a removal shifts what follows back, so that there are no tombstones. At most half of the
+//! places are taken. Nothing iterates over it, so its order never shows.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,7 +65,8 @@ impl SlotTable {
             if (other, slot) == EMPTY {
                 break;
             }
-            // An entry may fill the hole unless its home lies after the hole, cyclically, and up to its place.
+            // An entry may fill the hole unless its home lies after the hole, cyclically, and up to its
+            // place.
             let mask = self.places.len() - 1;
             let from_home = place.wrapping_sub(self.home(other)) & mask;
             if from_home >= (place.wrapping_sub(hole) & mask) {

@@ -1,35 +1,37 @@
 //! BAST: data blocks in place, and for some logical blocks a log block of their own.
 //!
-//! Source: Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for CompactFlash systems", IEEE
-//! Transactions on Consumer Electronics 48(2), 2002, as realised in flashsim and described in notes on the paper. Data
-//! path: high confidence. Choice of the victim: medium. Recovery and trim are ours.
+//! Source: Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for CompactFlash systems",
+//! IEEE Transactions on Consumer Electronics 48(2), 2002, as realised in flashsim and described in notes on
+//! the paper. Data path: high confidence. Choice of the victim: medium. Recovery and trim are ours.
 //!
 //! # State
 //!
-//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical block.
-//! - `logs[lbn]`: its log block, if it has one, and which page of the logical block each page of it holds. There are at
-//!   most `log_blocks` of them.
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical
+//!   block.
+//! - `logs[lbn]`: its log block, if it has one, and which page of the logical block each page of it holds.
+//!   There are at most `log_blocks` of them.
 //!
 //! # Write
 //!
-//! 1. The page's place in the data block can be programmed: in place. (Where the chip wants ascending order, places
-//!    below a programmed one count as programmed.)
+//! 1. The page's place in the data block can be programmed: in place. (Where the chip wants ascending order,
+//!    places below a programmed one count as programmed.)
 //! 2. The logical block has a log block with room: appended.
 //! 3. It has one that is full: that one is merged, and a new one takes the page.
 //! 4. It has none: when all log blocks are in use, a victim is merged; then a new one takes the page.
 //!
 //! # Merge of a logical block with its log block
 //!
-//! - *Switch*: the log block is full, and page `n` of it holds page `n` for all `n`. It becomes the data block.
-//! - *Partial*: so far page `n` holds page `n`, and the rest is erased. The rest is copied from the data block, then as
-//!   above.
+//! - *Switch*: the log block is full, and page `n` of it holds page `n` for all `n`. It becomes the data
+//!   block.
+//! - *Partial*: so far page `n` holds page `n`, and the rest is erased. The rest is copied from the data
+//!   block, then as above.
 //! - *Full*: all pages are gathered in a new block, and both old ones are erased.
 //! - A log block all of whose pages were trimmed is erased.
 //!
 //! # Blocks
 //!
-//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back, and two
-//! in place of blocks that fail in it or before it.
+//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back,
+//! and two in place of blocks that fail in it or before it.
 //!
 //! # Invariants
 //!
@@ -38,11 +40,12 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`crate::ftl::mapping`]: the table of blocks is found by the spare areas and the base, not in map blocks of the scheme's
-//! own. After an unclean end no block takes more pages, so a log block then ends in a full merge, or in a switch when it
-//! is complete. A log block that was switched and not yet known to a base is found as a log block; it is a data block
-//! again if all its live pages are in their places and there is no other. A merge that was cut may leave the new block as
-//! data block and the old data block as log block, which is as good. The order of use of log blocks is not kept.
+//! As in [`crate::ftl::mapping`]: the table of blocks is found by the spare areas and the base, not in map
+//! blocks of the scheme's own. After an unclean end no block takes more pages, so a log block then ends in a
+//! full merge, or in a switch when it is complete. A log block that was switched and not yet known to a base
+//! is found as a log block; it is a data block again if all its live pages are in their places and there is
+//! no other. A merge that was cut may leave the new block as data block and the old data block as log block,
+//! which is as good. The order of use of log blocks is not kept.
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;

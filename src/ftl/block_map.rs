@@ -70,7 +70,8 @@ impl BlockMap {
         self.data[lbn.index()] = Some(pbn);
     }
 
-    /// Another data block for a logical block, or none any more; the one before it, in which nothing is valid by now.
+    /// Another data block for a logical block, or none any more; the one before it, in which nothing is valid
+    /// by now.
     pub(super) fn replace(&mut self, lbn: Lbn, pbn: Option<Pbn>) -> Option<Pbn> {
         core::mem::replace(&mut self.data[lbn.index()], pbn)
     }
@@ -89,7 +90,8 @@ impl BlockMap {
         }
     }
 
-    /// Gathers a logical block in a new data block, if anything of it is left; the one before it, to be erased.
+    /// Gathers a logical block in a new data block, if anything of it is left; the one before it, to be
+    /// erased.
     pub(super) fn gather<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -1,7 +1,8 @@
 //! A mapping table on flash with the entries in use cached: what DFTL and the schemes after it share.
 //!
-//! The table ([`crate::ftl::table`]), the cache ([`crate::ftl::cmt`]), and *untold* entries: dirty ones that have no room in the
-//! cache. There are some while a block is collected, after a group, and after a mount that followed a cut.
+//! The table ([`crate::ftl::table`]), the cache ([`crate::ftl::cmt`]), and *untold* entries: dirty ones that
+//! have no room in the cache. There are some while a block is collected, after a group, and after a mount
+//! that followed a cut.
 //!
 //! Invariants
 //! - D1: a clean entry equals that of the table.
@@ -31,7 +32,8 @@ pub struct CacheCounters {
     pub misses: u64,
     /// Translation pages rewritten for a dirty entry that was evicted.
     pub evictions: u64,
-    /// Translation pages rewritten because their entries had no room in the cache: mostly those of pages moved.
+    /// Translation pages rewritten because their entries had no room in the cache: mostly those of pages
+    /// moved.
     pub batch_updates: u64,
     /// Victims that held translation pages.
     pub table_victims: u64,
@@ -120,7 +122,8 @@ impl CachedTable {
         self.cmt.touch(lpn).or_else(|| self.untold.get(&lpn).copied())
     }
 
-    /// A logical page has another place: its entry changes in the cache if it is there, and is untold otherwise.
+    /// A logical page has another place: its entry changes in the cache if it is there, and is untold
+    /// otherwise.
     pub(super) fn update(&mut self, lpn: u32, ppn: u32) {
         if self.cmt.set(lpn, ppn) {
             return;
@@ -230,7 +233,8 @@ impl CachedTable {
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
-    /// The most of it but for what a power cut leaves untold: of a write and a collection no more than two blocks.
+    /// The most of it but for what a power cut leaves untold: of a write and a collection no more than two
+    /// blocks.
     pub(super) fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
         let untold = 2 * geometry.pages_per_block as usize * 2 * size_of::<(u32, u32)>();
         self.table.directory_bytes() + self.cmt.ram_bytes_max() + untold

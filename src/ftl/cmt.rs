@@ -1,12 +1,12 @@
 //! The cached mapping table: entries of logical pages in a segmented order of least recent use.
 //!
-//! An entry speaks for a *run*: logical pages in sequence that lie in physical pages in sequence, mostly one. A run does
-//! not reach beyond its page of the table on flash.
+//! An entry speaks for a *run*: logical pages in sequence that lie in physical pages in sequence, mostly one.
+//! A run does not reach beyond its page of the table on flash.
 //!
-//! A new entry joins the probationary segment; one used again moves to the protected segment, which holds four fifths
-//! of the entries at most and gives its least recently used one back. The next to go is the least recently used of the
-//! probationary segment. All operations take O(log n): a B-tree finds the slot of a logical page, and the slots of a
-//! segment are chained.
+//! A new entry joins the probationary segment; one used again moves to the protected segment, which holds
+//! four fifths of the entries at most and gives its least recently used one back. The next to go is the least
+//! recently used of the probationary segment. All operations take O(log n): a B-tree finds the slot of a
+//! logical page, and the slots of a segment are chained.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -158,7 +158,8 @@ impl Cmt {
         self.link(at);
     }
 
-    /// Changes an entry of one page, which the flash does not know then. False: there is none of this page alone.
+    /// Changes an entry of one page, which the flash does not know then. False: there is none of this page
+    /// alone.
     pub(super) fn set(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = self.find(lpn) else { return false };
         let slot = &mut self.slots[at as usize];
@@ -169,7 +170,8 @@ impl Cmt {
         true
     }
 
-    /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on there.
+    /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on
+    /// there.
     pub(super) fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = lpn.checked_sub(1).and_then(|before| self.find(before)) else { return false };
         let slot = &mut self.slots[at as usize];
@@ -181,8 +183,8 @@ impl Cmt {
         true
     }
 
-    /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no room for
-    /// that, it is given back, unless the flash knows it.
+    /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no
+    /// room for that, it is given back, unless the flash knows it.
     pub(super) fn carve(&mut self, lpn: u32) -> Option<Run> {
         let at = self.find(lpn)?;
         let slot = self.slots[at as usize];

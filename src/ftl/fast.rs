@@ -1,25 +1,28 @@
 //! FAST: data blocks in place, one log block for sequential writes, the other log blocks shared by all.
 //!
-//! Source: Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash translation layer using fully-associative
-//! sector translation", ACM TECS 6(3), 2007, as realised in the FlashSim of Pennsylvania State University. Data path:
-//! high confidence. Recovery and trim are ours; the original defines none.
+//! Source: Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash translation layer using
+//! fully-associative sector translation", ACM TECS 6(3), 2007, as realised in the FlashSim of Pennsylvania
+//! State University. Data path: high confidence. Recovery and trim are ours; the original defines none.
 //!
 //! # State
 //!
-//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical block.
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical
+//!   block.
 //! - SW, the sequential log block: pages `0..fill` hold pages `0..fill` of its owner.
 //! - RW, the random log blocks: a queue of at most `log_blocks - 1`; any logical page may be in any of them.
 //!
 //! # Write
 //!
-//! 1. The page's place in the data block can be programmed, and no log block has the page: in place. (Where the chip
-//!    wants ascending order, places below a programmed one count as programmed.)
-//! 2. It is the first page of its logical block: SW is merged (a *switch* if it is full, else a *partial merge*: the rest
-//!    of the owner is copied to it), and a new SW starts with this page.
-//! 3. SW belongs to the logical block: the next page in sequence is appended; a page above it goes to its place while the
-//!    rest is copied (partial merge); a page written again makes a *full merge* of the owner, the new contents included.
-//! 4. Any other page is appended to the last RW block. When all are full, the oldest is the victim: each logical block
-//!    with a live page in it gets a full merge (or, as the owner of SW, a partial one), whose sources are all log blocks.
+//! 1. The page's place in the data block can be programmed, and no log block has the page: in place. (Where
+//!    the chip wants ascending order, places below a programmed one count as programmed.)
+//! 2. It is the first page of its logical block: SW is merged (a *switch* if it is full, else a *partial
+//!    merge*: the rest of the owner is copied to it), and a new SW starts with this page.
+//! 3. SW belongs to the logical block: the next page in sequence is appended; a page above it goes to its
+//!    place while the rest is copied (partial merge); a page written again makes a *full merge* of the owner,
+//!    the new contents included.
+//! 4. Any other page is appended to the last RW block. When all are full, the oldest is the victim: each
+//!    logical block with a live page in it gets a full merge (or, as the owner of SW, a partial one), whose
+//!    sources are all log blocks.
 //!
 //! # Invariants
 //!
@@ -28,9 +31,10 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`crate::ftl::mapping`]. A log block or data block that was open takes no more pages; SW is then merged in full. An
-//! old copy is dropped only after the new one is programmed; the simulators' option to drop it before the victim is
-//! chosen saves a merge now and then and loses data at a power cut, so there is none.
+//! As in [`crate::ftl::mapping`]. A log block or data block that was open takes no more pages; SW is then
+//! merged in full. An old copy is dropped only after the new one is programmed; the simulators' option to
+//! drop it before the victim is chosen saves a merge now and then and loses data at a power cut, so there is
+//! none.
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
@@ -54,7 +58,8 @@ pub struct FastSettings {
     pub common: FlashSettings,
     /// Log blocks, the sequential one included, at least 2; `None`: 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
-    /// A full SW block becomes a data block before one of its pages is written again, instead of being merged in full.
+    /// A full SW block becomes a data block before one of its pages is written again, instead of being merged
+    /// in full.
     pub eager_switch: bool,
 }
 
@@ -269,7 +274,8 @@ impl Fast {
             let (pbn, (lbn, place)) = (g.block_of(page.ppn), flash.split(page.number));
             match (self.data.get(lbn), self.sw) {
                 (Some(data), _) if data == pbn => {}
-                // The merge was completed but for its last step; or the old data block has no live page any more.
+                // The merge was completed but for its last step; or the old data block has no live page any
+                // more.
                 (None, _) => self.data.adopt(flash, lbn, pbn),
                 (Some(_), Some(sw)) if sw.pbn == pbn => {
                     self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
@@ -358,8 +364,8 @@ impl Fast {
         }
     }
 
-    /// Ends the sequential log block by the cheapest merge that is possible, with a page of its owner that the host
-    /// writes now.
+    /// Ends the sequential log block by the cheapest merge that is possible, with a page of its owner that
+    /// the host writes now.
     fn merge_owner<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

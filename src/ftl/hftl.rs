@@ -1,24 +1,26 @@
 //! HFTL-like: FAST for what is cold, an area mapped by pages for what is hot.
 //!
-//! Source: Lee, Yun and Lee, "HFTL: hybrid flash translation layer based on hot data identification for flash memory",
-//! IEEE Transactions on Consumer Electronics 55(4), 2009. Title and abstract only were at hand, so this is **our
-//! reading**, with low confidence: that hot data is told by multi-hash filters for blocks and for pages, that hot pages
-//! are mapped one by one and the rest by blocks with logs. Quotas, cleaning and eviction are ours.
+//! Source: Lee, Yun and Lee, "HFTL: hybrid flash translation layer based on hot data identification for flash
+//! memory", IEEE Transactions on Consumer Electronics 55(4), 2009. Title and abstract only were at hand, so
+//! this is **our reading**, with low confidence: that hot data is told by multi-hash filters for blocks and
+//! for pages, that hot pages are mapped one by one and the rest by blocks with logs. Quotas, cleaning and
+//! eviction are ours.
 //!
 //! # State
 //!
 //! - [`crate::ftl::fast`], for the cold pages, with all of its rules.
-//! - The hot area: at most `hot_blocks` blocks, filled one after the other; a map from logical pages to places in it.
+//! - The hot area: at most `hot_blocks` blocks, filled one after the other; a map from logical pages to
+//!   places in it.
 //! - Two filters ([`crate::blocks::hot`]), of logical pages and of logical blocks.
 //!
 //! # Operations
 //!
-//! - *Write*: both filters count it. A hot page of a hot block is appended to the hot area, if it is there already or less
-//!   than three quarters of the area is live; any other goes to FAST. The copy that is superseded, in whichever part,
-//!   becomes invalid.
-//! - *Cleaning*: when the area is full, the block with the fewest live pages is the victim. Its pages that are still hot
-//!   move to a new block of the area, the others go to FAST as cold writes. If all pages are live, all of them go to
-//!   FAST, so that the area always gains room.
+//! - *Write*: both filters count it. A hot page of a hot block is appended to the hot area, if it is there
+//!   already or less than three quarters of the area is live; any other goes to FAST. The copy that is
+//!   superseded, in whichever part, becomes invalid.
+//! - *Cleaning*: when the area is full, the block with the fewest live pages is the victim. Its pages that
+//!   are still hot move to a new block of the area, the others go to FAST as cold writes. If all pages are
+//!   live, all of them go to FAST, so that the area always gains room.
 //! - *Read*: the hot area, then as FAST.
 //!
 //! # Invariants and recovery
@@ -26,7 +28,8 @@
 //! - A1 and A2 of FAST, for pages that are not in the hot area.
 //! - A3: a page in the hot map is live there, and nowhere else.
 //!
-//! Recovery as in [`crate::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The filters start empty.
+//! Recovery as in [`crate::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The
+//! filters start empty.
 
 use crate::blocks::Wear;
 use crate::blocks::hot::{HotFilter, HotSettings};
@@ -223,8 +226,8 @@ impl Hftl {
         self.hot_map.len()
     }
 
-    /// Whether the hot area takes another page: with more live ones than three quarters of its places, cleaning would push
-    /// out what is still hot.
+    /// Whether the hot area takes another page: with more live ones than three quarters of its places,
+    /// cleaning would push out what is still hot.
     fn has_room<N: Nand>(&self, flash: &Flash<N>) -> bool {
         let places = self.hot_blocks * flash.geometry().pages_per_block as usize;
         4 * self.hot_map.len() < 3 * places

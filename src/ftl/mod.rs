@@ -16,3 +16,5 @@ pub mod sast;
 pub mod superblock;
 mod table;
 pub mod tbm;
+
+pub use crate::blocks::spare::SPARE_BYTES;

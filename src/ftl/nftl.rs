@@ -1,53 +1,57 @@
 //! NFTL: every page in its place, in the first block of a chain that still has the place free.
 //!
-//! Source: the Linux driver `nftl` (`drivers/mtd/nftlcore.c`, `nftlmount.c`), after the patent of A. Ban, "Flash file
-//! system", 1995. High confidence for writing and folding; versions, mounting and trim are ours.
+//! Source: the Linux driver `nftl` (`drivers/mtd/nftlcore.c`, `nftlmount.c`), after the patent of A. Ban,
+//! "Flash file system", 1995. High confidence for writing and folding; versions, mounting and trim are ours.
 //!
 //! # State
 //!
-//! - For each virtual unit (logical block) a chain of blocks: the primary one, then replacement blocks from the oldest to
-//!   the newest. `first[unit]` and `next[block]` are its links. Page `n` of each of them can hold only page `n` of the
-//!   unit, and at most one of these pages is live.
+//! - For each virtual unit (logical block) a chain of blocks: the primary one, then replacement blocks from
+//!   the oldest to the newest. `first[unit]` and `next[block]` are its links. Page `n` of each of them can
+//!   hold only page `n` of the unit, and at most one of these pages is live.
 //!
 //! # Read
 //!
-//! The block of the chain whose page is live, if any. The original reads the spare areas along the chain to find it.
+//! The block of the chain whose page is live, if any. The original reads the spare areas along the chain to
+//! find it.
 //!
 //! # Write
 //!
-//! 1. Along the chain: the first block whose page can be programmed takes it. (Where the chip wants ascending order,
-//!    places below a programmed one count as programmed, so that chains grow faster.)
+//! 1. Along the chain: the first block whose page can be programmed takes it. (Where the chip wants ascending
+//!    order, places below a programmed one count as programmed, so that chains grow faster.)
 //! 2. The chain is as long as it may be: it is folded, and the new block takes the page too.
-//! 3. A replacement block is appended. When there is no free block to take, the longest chain is folded first.
+//! 3. A replacement block is appended. When there is no free block to take, the longest chain is folded
+//!    first.
 //!
 //! # Fold
 //!
-//! - *In place*, if every live page is in the last block or its place there can be programmed: the others are copied
-//!   there. Counted as a partial merge.
+//! - *In place*, if every live page is in the last block or its place there can be programmed: the others are
+//!   copied there. Counted as a partial merge.
 //! - *Out of place*: all live pages are gathered in a new block. Counted as a full merge.
 //!
 //! The other blocks of the chain are erased, in its order.
 //!
 //! # Blocks
 //!
-//! One for each unit; four that only folding may take (one for the copies, three in place of blocks that fail in it) and
-//! as many as a base takes stay free; and two replacement blocks. So when no more may be taken, some chain has two blocks,
-//! and folding it gives back at least one more than it takes.
+//! One for each unit; four that only folding may take (one for the copies, three in place of blocks that fail
+//! in it) and as many as a base takes stay free; and two replacement blocks. So when no more may be taken,
+//! some chain has two blocks, and folding it gives back at least one more than it takes.
 //!
 //! # Invariants
 //!
 //! - C1: a block is in at most one chain; all its live pages belong to that unit, each in its place.
-//! - C2: a fold that makes room only copies: cut short, it leaves no more blocks in use than before it. One that takes
-//!   a page of the host as well may leave one more, and is done only while blocks are free besides.
+//! - C2: a fold that makes room only copies: cut short, it leaves no more blocks in use than before it. One
+//!   that takes a page of the host as well may leave one more, and is done only while blocks are free
+//!   besides.
 //!
 //! # Recovery and deviations
 //!
-//! As in [`crate::ftl::mapping`]. The original programs spare areas again, to mark a sector as deleted or a unit as being folded;
-//! the parts meant here take one program per page, so what is live is known in RAM and by versions after a mount. It
-//! formats a whole chain when one header in it cannot be read; here the readable pages of a damaged unit are kept. It
-//! drops the old copy of a page before the new one is written when that write makes it fold; here the old one counts until
-//! the new one is programmed. After an unclean end no block takes more pages, and the order of a chain is that of the
-//! block numbers; after a clean one it is kept in the base.
+//! As in [`crate::ftl::mapping`]. The original programs spare areas again, to mark a sector as deleted or a
+//! unit as being folded; the parts meant here take one program per page, so what is live is known in RAM and
+//! by versions after a mount. It formats a whole chain when one header in it cannot be read; here the
+//! readable pages of a damaged unit are kept. It drops the old copy of a page before the new one is written
+//! when that write makes it fold; here the old one counts until the new one is programmed. After an unclean
+//! end no block takes more pages, and the order of a chain is that of the block numbers; after a clean one it
+//! is kept in the base.
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;

@@ -1,40 +1,43 @@
 //! SAST, the N:K scheme: data blocks in place; N logical blocks share up to K log blocks.
 //!
-//! Source: Park, Cheon, Kang, Roh, Cho and Kim, "A reconfigurable FTL (flash translation layer) architecture for NAND
-//! flash-based applications", ACM TECS 7(4), 2008, as realised in the simulator wiscsee. High confidence as far as that
-//! code goes; recovery and trim are ours.
+//! Source: Park, Cheon, Kang, Roh, Cho and Kim, "A reconfigurable FTL (flash translation layer) architecture
+//! for NAND flash-based applications", ACM TECS 7(4), 2008, as realised in the simulator wiscsee. High
+//! confidence as far as that code goes; recovery and trim are ours.
 //!
 //! # State
 //!
-//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical block.
-//! - Groups of `group_blocks` (N) logical blocks, each with a queue of at most `logs_per_group` (K) log blocks, any page of
-//!   the group in any of them; `log_map` says where the newest copy of a page is. All groups together have at most
-//!   `log_blocks`.
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical
+//!   block.
+//! - Groups of `group_blocks` (N) logical blocks, each with a queue of at most `logs_per_group` (K) log
+//!   blocks, any page of the group in any of them; `log_map` says where the newest copy of a page is. All
+//!   groups together have at most `log_blocks`.
 //!
 //! # Write
 //!
-//! 1. The page's place in the data block can be programmed: in place. (Where the chip wants ascending order, places
-//!    below a programmed one count as programmed.)
+//! 1. The page's place in the data block can be programmed: in place. (Where the chip wants ascending order,
+//!    places below a programmed one count as programmed.)
 //! 2. The last log block of the group has room: appended.
-//! 3. The group has K log blocks: it is cleaned. All log blocks are in use: the group not written for longest is
-//!    cleaned. Then the group gets a log block, which takes the page.
+//! 3. The group has K log blocks: it is cleaned. All log blocks are in use: the group not written for longest
+//!    is cleaned. Then the group gets a log block, which takes the page.
 //!
 //! # Cleaning
 //!
-//! Log block by log block, the oldest first; all of the group, or only the oldest one, by a setting. Each by the cheapest
-//! way there is:
+//! Log block by log block, the oldest first; all of the group, or only the oldest one, by a setting. Each by
+//! the cheapest way there is:
 //! - No page is live: erased.
-//! - *Switch*: full, and page `n` holds the newest copy of page `n` of one logical block. It becomes the data block.
-//! - *Partial*: the same of the pages programmed so far, the rest is erased. The rest is copied from wherever it is.
+//! - *Switch*: full, and page `n` holds the newest copy of page `n` of one logical block. It becomes the data
+//!   block.
+//! - *Partial*: the same of the pages programmed so far, the rest is erased. The rest is copied from wherever
+//!   it is.
 //! - *Full*: every logical block with a live page in it is gathered in a new block.
 //!
-//! With N = K = 1 this is BAST with its oldest rule for victims (LRU), merge for merge. With one group and any number of
-//! log blocks to it, cleaning only the oldest, it is FAST without the sequential log block.
+//! With N = K = 1 this is BAST with its oldest rule for victims (LRU), merge for merge. With one group and
+//! any number of log blocks to it, cleaning only the oldest, it is FAST without the sequential log block.
 //!
 //! # Blocks
 //!
-//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back, and two
-//! in place of blocks that fail in it or before it.
+//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back,
+//! and two in place of blocks that fail in it or before it.
 //!
 //! # Invariants
 //!
@@ -43,9 +46,9 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`crate::ftl::mapping`], and as in [`crate::ftl::bast`] what concerns blocks of log pages all in place. The original cleans in
-//! the background between two marks of used blocks; here cleaning happens when a log block is needed. The order of log
-//! blocks and of the use of groups is not kept over a mount.
+//! As in [`crate::ftl::mapping`], and as in [`crate::ftl::bast`] what concerns blocks of log pages all in
+//! place. The original cleans in the background between two marks of used blocks; here cleaning happens when
+//! a log block is needed. The order of log blocks and of the use of groups is not kept over a mount.
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;

@@ -1,51 +1,55 @@
 //! Superblock FTL: N logical blocks share up to N + M blocks, in which their pages may lie anywhere.
 //!
-//! Source: Kang, Jo, Kim and Lee, "A superblock-based flash translation layer for NAND flash memory", EMSOFT 2006; Jung,
-//! Kang, Jo, Kim and Lee, ACM TECS 9(4), 2010. Of these only abstracts and lecture notes were at hand: this is **our
-//! reading**, with medium to low confidence in the choice of victims, in what is hot, and in the reclaiming of others.
+//! Source: Kang, Jo, Kim and Lee, "A superblock-based flash translation layer for NAND flash memory", EMSOFT
+//! 2006; Jung, Kang, Jo, Kim and Lee, ACM TECS 9(4), 2010. Of these only abstracts and lecture notes were at
+//! hand: this is **our reading**, with medium to low confidence in the choice of victims, in what is hot, and
+//! in the reclaiming of others.
 //!
 //! # State
 //!
 //! - Superblocks of `group_blocks` (N) logical blocks next to each other, each with a list of blocks.
-//! - `map[lpn]`: where each page is, in RAM. (The original keeps a table in three levels in the spare areas of the pages
-//!   it programs, and the maps of a few superblocks in RAM.)
-//! - Of each superblock up to two blocks take pages: U, the update block, for pages of the host and for hot copies;
-//!   C for cold copies. All others are D-blocks. A page is hot if it was written again since it was last copied.
+//! - `map[lpn]`: where each page is, in RAM. (The original keeps a table in three levels in the spare areas
+//!   of the pages it programs, and the maps of a few superblocks in RAM.)
+//! - Of each superblock up to two blocks take pages: U, the update block, for pages of the host and for hot
+//!   copies; C for cold copies. All others are D-blocks. A page is hot if it was written again since it was
+//!   last copied.
 //!
 //! # Write
 //!
 //! 1. The page is appended to U.
-//! 2. U is full: it becomes a D-block; if it holds one logical block whole and in order, that is a switch merge. A new U
-//!    is taken while the superblock has fewer than N + M blocks; else the superblock is collected first.
-//! 3. There is no free block to take: the superblock not written for longest, of those that have more blocks than their
-//!    live pages need, gives one back.
+//! 2. U is full: it becomes a D-block; if it holds one logical block whole and in order, that is a switch
+//!    merge. A new U is taken while the superblock has fewer than N + M blocks; else the superblock is
+//!    collected first.
+//! 3. There is no free block to take: the superblock not written for longest, of those that have more blocks
+//!    than their live pages need, gives one back.
 //!
 //! # Collection
 //!
 //! 1. A block without live pages is erased.
-//! 2. Otherwise the D-block with the fewest live pages: hot pages are copied to U, cold ones to C, and it is erased. A
-//!    block that holds a logical block whole is never worth taking, and stays as it is.
+//! 2. Otherwise the D-block with the fewest live pages: hot pages are copied to U, cold ones to C, and it is
+//!    erased. A block that holds a logical block whole is never worth taking, and stays as it is.
 //!
-//! Repeated until the superblock has room. When free blocks are short, and to give a block back, all pages go to C (or to
-//! U, where there is no C), and the other one may be the victim. Each victim then takes at most one block and gives one
-//! back, and ends with fewer pages wasted.
+//! Repeated until the superblock has room. When free blocks are short, and to give a block back, all pages go
+//! to C (or to U, where there is no C), and the other one may be the victim. Each victim then takes at most
+//! one block and gives one back, and ends with fewer pages wasted.
 //!
 //! # Blocks
 //!
-//! One for each logical block; four that only collection may take (one for the copies, three in place of blocks that fail)
-//! and as many as a base takes stay free; and two more. So when none may be taken, some superblock has more blocks than
-//! its live pages need.
+//! One for each logical block; four that only collection may take (one for the copies, three in place of
+//! blocks that fail) and as many as a base takes stay free; and two more. So when none may be taken, some
+//! superblock has more blocks than its live pages need.
 //!
 //! # Invariants
 //!
 //! - U1: the live pages of a block belong to the superblock that has it.
-//! - U2: a superblock whose blocks are more than N + M - 1 and which has no U, or more than N + M, has a block without
-//!   live pages or a D-block with room to gain, because its live pages fill at most N blocks.
+//! - U2: a superblock whose blocks are more than N + M - 1 and which has no U, or more than N + M, has a
+//!   block without live pages or a D-block with room to gain, because its live pages fill at most N blocks.
 //!
 //! # Recovery and deviations
 //!
-//! As in [`crate::ftl::mapping`]: the spare area of each page names the logical page and its version, from which the map is found
-//! again. After an unclean end no block takes more pages. What is hot is forgotten by a mount.
+//! As in [`crate::ftl::mapping`]: the spare area of each page names the logical page and its version, from
+//! which the map is found again. After an unclean end no block takes more pages. What is hot is forgotten by
+//! a mount.
 
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
@@ -391,7 +395,8 @@ impl Superblock {
         }
     }
 
-    /// Makes the superblock not written for longest that has a block too many give it back; false: there is none.
+    /// Makes the superblock not written for longest that has a block too many give it back; false: there is
+    /// none.
     fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);

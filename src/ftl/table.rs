@@ -1,9 +1,9 @@
 //! A mapping table kept on flash, page by page, and the frontiers of the schemes that keep one.
 //!
-//! Page `t` of the table holds the entries of logical pages `t * n ..`, `n` being the bytes of a page over four: a
-//! physical page as u32, little-endian, all ones for none. The *directory* in RAM says where each page of the table is.
-//! A page is never changed in place: it is loaded, changed, and saved as a new version (kind `Map`); reads, programs
-//! and erases for all that are [`Cause::Mapping`].
+//! Page `t` of the table holds the entries of logical pages `t * n ..`, `n` being the bytes of a page over
+//! four: a physical page as u32, little-endian, all ones for none. The *directory* in RAM says where each
+//! page of the table is. A page is never changed in place: it is loaded, changed, and saved as a new version
+//! (kind `Map`); reads, programs and erases for all that are [`Cause::Mapping`].
 //!
 //! Invariant
 //! - M1: the valid pages of kind `Map` are exactly those the directory names.
@@ -273,7 +273,8 @@ impl MapTable {
         self.live(flash, lpn)
     }
 
-    /// The entry of a logical page in the buffer, which nothing newer is known of: so it names a page that is live.
+    /// The entry of a logical page in the buffer, which nothing newer is known of: so it names a page that is
+    /// live.
     pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
         match self.get(lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {

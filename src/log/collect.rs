@@ -10,8 +10,8 @@ pub trait Relocate<N: Nand> {
     /// The log the tree lives on.
     fn log(&mut self) -> &mut Log<N>;
 
-    /// Writes what lives in the page elsewhere, or, when nothing in it can be reached from the root, invalidates it. The
-    /// page is invalid afterwards.
+    /// Writes what lives in the page elsewhere, or, when nothing in it can be reached from the root,
+    /// invalidates it. The page is invalid afterwards.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError>;
 
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
@@ -22,7 +22,8 @@ pub trait Relocate<N: Nand> {
         Ok(true)
     }
 
-    /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in doubt.
+    /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
+    /// doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
 
     /// Does what else lets collection gain; false when nothing came of it.
@@ -60,8 +61,8 @@ pub struct Need {
     pub live_max: Option<u32>,
 }
 
-/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or `WornOut` when even
-/// `need` is not met; nothing was changed then but the place of some pages.
+/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or
+/// `WornOut` when even `need` is not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
     if tree.log().needs_checkpoint() {
@@ -91,7 +92,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a page that needed another read elsewhere, where there is room besides `need`; moves that fail undo nothing.
+/// Writes a page that needed another read elsewhere, where there is room besides `need`; moves that fail undo
+/// nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
     while let Some(weak) = tree.log().take_weak() {
         let programs = tree.programs_per_move() + tree.collection_slack();
@@ -119,8 +121,9 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
     tree.log().refusal(live, need.pages, cost)
 }
 
-/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of a few does where
-/// what a move takes is not known beforehand. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
+/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of
+/// a few does where what a move takes is not known beforehand. The log is short of blocks here, so the policy
+/// that chooses victims otherwise does not count.
 fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexError> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
@@ -151,8 +154,8 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexEr
     Ok(())
 }
 
-/// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one spends, as when a
-/// journal is committed on the way.
+/// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one
+/// spends, as when a journal is committed on the way.
 fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexError> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while tree.log().wants_collection() && futile_rounds < 8 && collect_one(tree)? {
@@ -200,7 +203,8 @@ impl<N: Nand> Log<N> {
         self.ready_to_collect(victim)
     }
 
-    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed first.
+    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed
+    /// first.
     fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
         let victim = self.blocks.fewest_valid();
         self.ready_to_collect(victim)
@@ -215,8 +219,9 @@ impl<N: Nand> Log<N> {
         Ok(victim)
     }
 
-    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
-    /// written, and a reclaim could remove the sign or have another block opened first: a plain checkpoint precedes it.
+    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign
+    /// that anything was written, and a reclaim could remove the sign or have another block opened first: a
+    /// plain checkpoint precedes it.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -225,7 +230,8 @@ impl<N: Nand> Log<N> {
         self.blocks.valid_count(block)
     }
 
-    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
+    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither
+    /// place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
         assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");

@@ -19,9 +19,11 @@ pub enum WritePartLimit {
     /// Before an operation that finds more pages than its size: an operation is never divided.
     #[default]
     Operation,
-    /// Before a page is added to a part that holds its size and one page more, in the middle of an operation too.
+    /// Before a page is added to a part that holds its size and one page more, in the middle of an operation
+    /// too.
     Lenient,
-    /// Before a page is added to a full part, in the middle of an operation too: it never holds more than its size.
+    /// Before a page is added to a full part, in the middle of an operation too: it never holds more than its
+    /// size.
     Strict,
 }
 

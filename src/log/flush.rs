@@ -7,8 +7,8 @@ use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
 
 impl<N: Nand> Log<N> {
-    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part keeps its pages
-    /// and takes no more.
+    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
+    /// keeps its pages and takes no more.
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
         self.require_sound_part()?;
         let slots = self.writes.take();
@@ -35,9 +35,10 @@ impl<N: Nand> Log<N> {
         self.writes.pages() + usize::from(self.config.write_part == WritePartLimit::Lenient)
     }
 
-    /// Programs a full write part before it takes another page, in the middle of an operation, where asked for. Not after a page of
-    /// the part died: the root before may lead to it, or to the one that stands in its place. Then it waits for the
-    /// operation's end, as the mu-Tree paper has it (section 5.3). Nor where blocks failed: such a flush might find none.
+    /// Programs a full write part before it takes another page, in the middle of an operation, where asked
+    /// for. Not after a page of the part died: the root before may lead to it, or to the one that stands in
+    /// its place. Then it waits for the operation's end, as the mu-Tree paper has it (section 5.3). Nor where
+    /// blocks failed: such a flush might find none.
     pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexError> {
         let divides = self.config.write_part != WritePartLimit::Operation && !self.has_failed_blocks();
         if !divides || self.is_part_divided || self.writes.slots.len() < self.part_limit() {
@@ -77,8 +78,9 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Which slots must be programmed, and how many are passed over before each: the live ones, and dead ones where a hole would hide something. As first page of a block
-    /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
+    /// Which slots must be programmed, and how many are passed over before each: the live ones, and dead ones
+    /// where a hole would hide something. As first page of a block it would hide the block from a mount, as
+    /// last page its valid bits, and in a longer row of holes where a cut struck.
     fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<Option<u8>> {
         let last = self.geometry.pages_per_block - 1;
         let needed = |slot: &parts::Slot| {

@@ -1,5 +1,5 @@
-//! Addresses that must not be given to a page, because something on the chip still names what was there: one bit a page,
-//! and how many of them lie where the log is yet to write.
+//! Addresses that must not be given to a page, because something on the chip still names what was there: one
+//! bit a page, and how many of them lie where the log is yet to write.
 
 use crate::check::IndexError;
 use crate::log::Log;
@@ -126,8 +126,8 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid
-    /// bits: there a page without a node is written.
+    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has
+    /// the valid bits: there a page without a node is written.
     pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
         debug_assert!(self.held.contains(ppn), "{ppn} is passed over and not held");
         self.held.pass();

@@ -1,19 +1,22 @@
-//! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to collect, and how
-//! all of it is found again.
+//! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to
+//! collect, and how all of it is found again.
 //!
-//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), asks for an address ([`Log::allocate`]), writes the page there
-//! ([`Log::write`]), says which pages died ([`Log::invalidate`]) and when its operation is over ([`Log::finish`]). The page
-//! that holds the new root is written last: what precedes it without such a page is as if never written.
+//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), asks for an address
+//! ([`Log::allocate`]), writes the page there ([`Log::write`]), says which pages died ([`Log::invalidate`])
+//! and when its operation is over ([`Log::finish`]). The page that holds the new root is written last: what
+//! precedes it without such a page is as if never written.
 //!
 //! * **Frontier**: one open block, programmed in ascending order; the next one is the least worn free block.
-//! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is durable when it
-//!   returns; with one, every flush is: its pages carry how many are still to come, and a flush that was cut is dropped whole.
-//! * **Collection**: `collect`. The log keeps one valid bit per page; the last page of each block also carries the bits of its
-//!   block as they were when it was filled (section 5.1), from which a mount after a power cut starts.
-//! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a fixed place
-//!   (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
-//! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's addresses from then
-//!   on (its home), so that no pointer in the tree changes.
+//! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is
+//!   durable when it returns; with one, every flush is: its pages carry how many are still to come, and a
+//!   flush that was cut is dropped whole.
+//! * **Collection**: `collect`. The log keeps one valid bit per page; the last page of each block also
+//!   carries the bits of its block as they were when it was filled (section 5.1), from which a mount after a
+//!   power cut starts.
+//! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a
+//!   fixed place (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
+//! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's
+//!   addresses from then on (its home), so that no pointer in the tree changes.
 
 pub mod collect;
 mod config;
@@ -21,6 +24,7 @@ mod flush;
 mod held;
 mod needed;
 mod opened;
+mod over;
 mod parts;
 mod placed;
 mod program;
@@ -122,7 +126,8 @@ pub struct Log<N> {
     next_free: u32,
     /// The write part could not be programmed whole: what it holds can be read, and that is all.
     flush_failed: bool,
-    /// The operation under way has replaced a page of the write part: without its end what the part holds is no tree.
+    /// The operation under way has replaced a page of the write part: without its end what the part holds is
+    /// no tree.
     is_part_divided: bool,
     /// The low half of each block's number in the order of opening, by home: older pages are no pages of it.
     openings: Vec<u16>,
@@ -156,7 +161,7 @@ impl PageBuffer {
         PageBuffer {
             tag: Tag::default(),
             data: vec![0; geometry.page_bytes as usize],
-            spare: vec![0; geometry.spare_bytes as usize],
+            spare: vec![0; tag::spare_bytes_needed(geometry.pages_per_block)],
         }
     }
 }
@@ -280,7 +285,11 @@ impl<N: Nand> Log<N> {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
         let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
-        let tables = self.blocks.ram_bytes() + self.area.ram_bytes(0) + self.held.ram_bytes() + lists;
+        let tables = self.nand.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.area.ram_bytes(0)
+            + self.held.ram_bytes()
+            + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
 
@@ -309,7 +318,8 @@ impl<N: Nand> Log<N> {
         Ok(frame.page())
     }
 
-    /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no cost.
+    /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
+    /// cost.
     pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexError> {
         if let Some(frame) = self.reads.find(ppn) {
             return Ok(self.reads.frame(frame).page());
@@ -502,8 +512,9 @@ impl<N: Nand> Log<N> {
         self.program(ppn, (&tag, &place), data, cause)
     }
 
-    /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits in the write
-    /// part gives up its place at once; one on the chip stays valid until then, because a cut may bring it back.
+    /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits
+    /// in the write part gives up its place at once; one on the chip stays valid until then, because a cut
+    /// may bring it back.
     pub fn invalidate(&mut self, ppn: Ppn) {
         self.reads.remove(ppn);
         self.loaded = None;

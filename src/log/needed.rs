@@ -1,8 +1,9 @@
 //! Which blocks the next mount reads and cannot do without: those with pages since the newest root.
 //!
-//! A power cut in the erase of a block leaves any part of its pages unreadable. Where a mount expects them, because they were
-//! programmed after the newest root, it cannot know that all were dead. So before such a block is erased a root is programmed.
-//! With a write part it takes two: a page that cannot be read before a flush may be of that flush.
+//! A power cut in the erase of a block leaves any part of its pages unreadable. Where a mount expects them,
+//! because they were programmed after the newest root, it cannot know that all were dead. So before such a
+//! block is erased a root is programmed. With a write part it takes two: a page that cannot be read before a
+//! flush may be of that flush.
 
 use crate::log::{Frontier, Log};
 use crate::nand::Nand;
@@ -38,7 +39,8 @@ impl<N: Nand> Log<N> {
     /// Whether a mount would miss pages of a block, though all of them are dead.
     pub fn is_needed(&self, block: Pbn) -> bool {
         let newest = self.frontier.block_sequence;
-        // A block is known by the low bits of its number: an old one may be taken for needed, never the other way.
+        // A block is known by the low bits of its number: an old one may be taken for needed, never the other
+        // way.
         let age = (newest as u16).wrapping_sub(self.openings[block.index()]);
         newest.saturating_sub(u32::from(age)) >= self.needed.from
     }

@@ -70,8 +70,8 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the last whole page, and how
-    /// many there are.
+    /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the
+    /// last whole page, and how many there are.
     fn written_of(&mut self, block: Pbn, place: &Place) -> Result<(bool, u32, u32), IndexError> {
         let is_known = self.home_of_stand_in(block) == Some(Pbn(place.home));
         let (mut last, mut count) = (0, 0);
@@ -131,7 +131,8 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as their second pages tell.
+    /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as
+    /// their second pages tell.
     pub(super) fn blocks_hidden_since(
         &mut self,
         since: Frontier,
@@ -200,7 +201,8 @@ impl<N: Nand> Log<N> {
         Ok(None)
     }
 
-    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
+    /// lived.
     fn retire_unless_replaced(&mut self, block: Pbn) {
         if let Some(home) = self.home_of_stand_in(block) {
             self.replaced.retain(|pair| pair.0 != home);
@@ -246,8 +248,8 @@ impl<N: Nand> Log<N> {
         }
         let source = self.physical_block(home);
         if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
-            // The unfinished copy of a failed block: that one is there, or has been erased and filled anew since, where it could
-            // not be marked bad.
+            // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
+            // since, where it could not be marked bad.
             let is_of_block = |original: Place| {
                 original.home == place.home && original.block_sequence >= place.block_sequence
             };

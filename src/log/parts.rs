@@ -1,13 +1,14 @@
-//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that share none.
+//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that
+//! share none.
 //!
-//! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an address but are
-//! not programmed yet, in the order of their addresses, so that it can be programmed whole, in ascending page order.
-//! When a page of it dies, the next page takes over its place and its address.
+//! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an
+//! address but are not programmed yet, in the order of their addresses, so that it can be programmed whole,
+//! in ascending page order. When a page of it dies, the next page takes over its place and its address.
 
 use crate::cache::lru::LruList;
 use crate::log::tag::Tag;
+use crate::sorted::Map;
 use crate::units::Ppn;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -35,7 +36,7 @@ impl Frame {
 /// The read part: least recently used page out.
 pub(super) struct ReadPart {
     frames: Vec<Frame>,
-    places: BTreeMap<Ppn, u32>,
+    places: Map<Ppn, u32>,
     order: LruList,
     unused: Vec<u32>,
 }
@@ -45,7 +46,7 @@ impl ReadPart {
         let frame = || Frame { ppn: Ppn(0), tag: Tag::default(), data: vec![0; page_bytes] };
         ReadPart {
             frames: (0..pages).map(|_| frame()).collect(),
-            places: BTreeMap::new(),
+            places: Map::new(),
             order: LruList::new(pages),
             unused: (0..pages as u32).rev().collect(),
         }

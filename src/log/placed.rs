@@ -1,15 +1,17 @@
-//! Pages in place: a log on a chip whose pages may be programmed over, an FTL shown as one ([`crate::nand::Nand::replaces`]).
+//! Pages in place: a log on a chip whose pages may be programmed over, an FTL shown as one
+//! ([`crate::nand::Nand::replaces`]).
 //!
 //! * A new page goes to the lowest place in which nothing lives.
-//! * The page that ends an operation, the one with the root, is written over the first page that died in it: in a mu-Tree the page
-//!   that held the leaf. What the operation wrote before it lies where nothing lived, and a store never tears a page, so a power
-//!   cut leaves the tree before the operation or after it.
-//! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once: the root with the
-//!   highest number is the tree's, and the tree says what it leads to (`ordered::path_log::ground::doubt`).
+//! * The page that ends an operation, the one with the root, is written over the first page that died in it:
+//!   in a mu-Tree the page that held the leaf. What the operation wrote before it lies where nothing lived,
+//!   and a store never tears a page, so a power cut leaves the tree before the operation or after it.
+//! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once: the
+//!   root with the highest number is the tree's, and the tree says what it leads to
+//!   (`ordered::path_log::ground::doubt`).
 //! * A page that cannot be read may have held the newest root, so a mount refuses it.
 //!
-//! A page that the store below gives back in an older version is not noticed: its address and its tree are right, and no number of
-//! a block tells when it was written.
+//! A page that the store below gives back in an older version is not noticed: its address and its tree are
+//! right, and no number of a block tells when it was written.
 
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
@@ -39,7 +41,8 @@ impl<N: Nand> Log<N> {
         Ok(log)
     }
 
-    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree says so.
+    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
+    /// says so.
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
         let mut log = Log::place(nand, config, owner)?;
         let (mut newest, mut broken) = (0, None);
@@ -107,7 +110,8 @@ impl<N: Nand> Log<N> {
         Ok(free)
     }
 
-    /// The address of the page that ends an operation: where pages keep their places, that of the first page that died in it.
+    /// The address of the page that ends an operation: where pages keep their places, that of the first page
+    /// that died in it.
     pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
         let replaced = self.dying.first().copied().filter(|_| self.is_placed());
         let Some(ppn) = replaced else { return self.allocate(cause) };

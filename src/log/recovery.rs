@@ -2,26 +2,28 @@
 //!
 //! A checkpoint holds the root, the frontier and the block table. A mount reads the newest one and then:
 //!
-//! 1. If it was written at close (or by the last mount), one read of the block that would have been opened next tells
-//!    whether anything was written since. Nothing was: done.
-//! 2. Otherwise the first page of every block tells which were opened since, and the second one too where a block may be missing among
-//!    them: where numbers are missing, or the last one is full. Their pages are read in the order they were
-//!    programmed. A page whose checksum fails at the end was torn and is left out; so are the pages of a flush that is not whole.
-//!    A cut tears one page: a second one, or one with whole pages after it and no newer root, is damage.
-//!    So is a page that later ones say was programmed, unless a whole block is missing there: that one was reclaimed. A page with a
-//!    write part before it says how many addresses were passed over just before it, so that one that reads as erased is missed.
-//!    The newest page left that holds a root is the root; what follows it belongs to no complete operation.
-//! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
-//!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
-//!    (mu-Tree, section 5.1).
-//! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is damaged, and so may be
-//!    one whose number is missing. Only the tree knows: its owner asks [`Log::is_in_doubt`], and keeps what can be reached.
-//! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is programmed; where it
-//!    is impossible the log can only be read.
+//! 1. If it was written at close (or by the last mount), one read of the block that would have been opened
+//!    next tells whether anything was written since. Nothing was: done.
+//! 2. Otherwise the first page of every block tells which were opened since, and the second one too where a
+//!    block may be missing among them: where numbers are missing, or the last one is full. Their pages are
+//!    read in the order they were programmed. A page whose checksum fails at the end was torn and is left
+//!    out; so are the pages of a flush that is not whole. A cut tears one page: a second one, or one with
+//!    whole pages after it and no newer root, is damage. So is a page that later ones say was programmed,
+//!    unless a whole block is missing there: that one was reclaimed. A page with a write part before it says
+//!    how many addresses were passed over just before it, so that one that reads as erased is missed. The
+//!    newest page left that holds a root is the root; what follows it belongs to no complete operation.
+//! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else
+//!    every page counts as valid. That may be too many: whoever moves a page asks first whether it can still
+//!    be reached (mu-Tree, section 5.1).
+//! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is
+//!    damaged, and so may be one whose number is missing. Only the tree knows: its owner asks
+//!    [`Log::is_in_doubt`], and keeps what can be reached.
+//! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is
+//!    programmed; where it is impossible the log can only be read.
 //!
-//! Every free block is erased before its next use, and no page of a block opened before the mount is programmed again, but where
-//! blocks are scarce: then the pages that a cut may have torn are passed over (`resume`). Neither a torn page nor an interrupted
-//! erase has to be told from an erased page.
+//! Every free block is erased before its next use, and no page of a block opened before the mount is
+//! programmed again, but where blocks are scarce: then the pages that a cut may have torn are passed over
+//! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
 
 use crate::blocks::checkpoint::{CheckpointArea, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
@@ -88,9 +90,10 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the rest of a block.
-    /// The page that was being programmed is the last one touched, or the one behind it if it looks erased: both are
-    /// passed over, and with them what its writer may have passed over before that one. A block whose first page is whole was erased in full.
+    /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the
+    /// rest of a block. The page that was being programmed is the last one touched, or the one behind it if
+    /// it looks erased: both are passed over, and with them what its writer may have passed over before that
+    /// one. A block whose first page is whole was erased in full.
     fn resume(&mut self, (home, written): (Pbn, Written)) {
         debug_assert!(written.end <= self.geometry.pages_per_block, "a block of {} pages", written.end);
         let Some(gap) = written.gaps.unwrap_or(self.gaps_before).most() else { return };
@@ -102,11 +105,12 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays the newest and
-    /// the next mount has more to follow; nothing is lost by that.
+    /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
+    /// the newest and the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         let mut payload = self.payload();
-        // A closing checkpoint must be followed by a plain one before anything is reclaimed: see `Log::is_closed`.
+        // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
+        // `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, payload.len());
         let closed = closed && self.blocks.free_count() as usize > blocks_needed;
         payload[1] = u8::from(closed) | self.gaps().code() << 1;
@@ -158,6 +162,13 @@ impl<N: Nand> Log<N> {
 
     /// Finds the newest state again.
     pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
+        // As a remount does, so that a firmware has the code of a mount once.
+        let found = Log::find(&mut nand, config)?.over(());
+        Ok(found.over(nand))
+    }
+
+    /// Finds the newest state on a chip that may be lent.
+    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
@@ -177,14 +188,15 @@ impl<N: Nand> Log<N> {
         log.recount();
         if !(closed && log.nothing_since()?) {
             log.follow()?;
-            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not name them: the tree
-            // enters them first.
+            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
+            // name them: the tree enters them first.
             log.needs_checkpoint = true;
         }
         Ok(log)
     }
 
-    /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits in RAM.
+    /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
+    /// in RAM.
     pub fn remount(&mut self) -> Result<(), IndexError> {
         assert_eq!(self.writes.pages(), 0, "what waits to be written would be lost");
         let Log {
@@ -205,7 +217,7 @@ impl<N: Nand> Log<N> {
         } = if self.is_placed() {
             Log::mount_placed(&mut self.nand, self.config, &self.owner)?
         } else {
-            Log::mount(&mut self.nand, self.config)?
+            Log::find(&mut self.nand, self.config)?
         };
         (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
         (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
@@ -221,15 +233,17 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be read, and takes
-    /// no page before one is written: else what a cut left would be taken for part of what follows.
+    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
+    /// read, and takes no page before one is written: else what a cut left would be taken for part of what
+    /// follows.
     pub fn end_mount(&mut self) -> Result<(), IndexError> {
         self.needs_checkpoint = true;
         let closes = self.frontier.block.is_none();
         self.write_checkpoint(closes)
     }
 
-    /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree leads to.
+    /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree
+    /// leads to.
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -270,15 +284,16 @@ impl<N: Nand> Log<N> {
         self.needs_checkpoint
     }
 
-    /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner enters them and
-    /// then closes the log.
+    /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner
+    /// enters them and then closes the log.
     pub fn take_journal(&mut self) -> Vec<Ppn> {
         core::mem::take(&mut self.journal)
     }
 
-    /// Whether the block that a session would have opened first shows no sign of one. An older first page may hide what follows
-    /// it, and where all of the block reads as erased that may be damage: then those that would have been next are asked. One that was
-    /// marked bad since may have failed in that session: another block has its pages then.
+    /// Whether the block that a session would have opened first shows no sign of one. An older first page may
+    /// hide what follows it, and where all of the block reads as erased that may be damage: then those that
+    /// would have been next are asked. One that was marked bad since may have failed in that session: another
+    /// block has its pages then.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
         let mut next = Vec::new();
         for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
@@ -332,7 +347,8 @@ impl<N: Nand> Log<N> {
         let mut has_looked_twice = false;
         let mut at = 0;
         loop {
-            // Numbers are missing, or the last block is full: blocks were reclaimed, no other was opened yet, or one is hidden.
+            // Numbers are missing, or the last block is full: blocks were reclaimed, no other was opened yet,
+            // or one is hidden.
             let is_in_doubt = match opened.get(at) {
                 Some(next) => seen.is_gap(next.0),
                 None => self.is_last_full(&last),
@@ -346,7 +362,8 @@ impl<N: Nand> Log<N> {
             let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
             at += 1;
             seen.block(block_sequence, self.geometry.pages_per_block);
-            // A stand-in of the frontier is read whole, for its valid pages; what the checkpoint knew says nothing new.
+            // A stand-in of the frontier is read whole, for its valid pages; what the checkpoint knew says
+            // nothing new.
             let known = if block_sequence == since.block_sequence { since.next_page } else { 0 };
             let written = self.follow_block((block_sequence, home), (first_page, known), &mut seen)?;
             last = Some((home, written));

@@ -1,7 +1,8 @@
 //! The replacement of a block in which a program failed: another block takes its pages and answers to its
 //! addresses.
 //!
-//! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the copy counts.
+//! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the
+//! copy counts.
 
 use crate::blocks::mark_bad;
 use crate::check::IndexError;

@@ -1,13 +1,15 @@
 //! How many pages can still be written, and how many may live: what makes a full tree shrink again.
 //!
-//! Collection gains as long as some full block has few enough valid pages: moving `v` pages of a block of `P` programs `v * c`
-//! pages, where `c` is what a move takes, and must leave a gain. With `L` valid pages in `U` full blocks, one has at most `L / U`
-//! of them. So insertions are refused while the pages that live exceed `U` times the most valid pages that leave a
-//! gain ([`Log::live_limit`]), where `U` is what remains when everything that may be kept free is kept free. Then a collection that
-//! gains is always to be found, and because a removal never has more pages live, every removal finds its room.
+//! Collection gains as long as some full block has few enough valid pages: moving `v` pages of a block of `P`
+//! programs `v * c` pages, where `c` is what a move takes, and must leave a gain. With `L` valid pages in `U`
+//! full blocks, one has at most `L / U` of them. So insertions are refused while the pages that live exceed
+//! `U` times the most valid pages that leave a gain ([`Log::live_limit`]), where `U` is what remains when
+//! everything that may be kept free is kept free. Then a collection that gains is always to be found, and
+//! because a removal never has more pages live, every removal finds its room.
 //!
-//! What is kept free besides, in this order: the blocks of the next checkpoint, which only a checkpoint takes; one block's
-//! worth of pages, which only collection takes, and gives back; the pages of a removal, which an insertion leaves.
+//! What is kept free besides, in this order: the blocks of the next checkpoint, which only a checkpoint
+//! takes; one block's worth of pages, which only collection takes, and gives back; the pages of a removal,
+//! which an insertion leaves.
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable};
@@ -17,7 +19,8 @@ use crate::log::state::{FIXED_BYTES, PAIR_BYTES};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 
-/// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
+/// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as
+/// well.
 const GAIN: u32 = 8;
 
 /// Blocks for log pages and for checkpoints, counted.
@@ -79,7 +82,8 @@ impl<N: Nand> Log<N> {
         usable.saturating_sub(not_full) * (pages - (pages / GAIN).max(1)) / programs_per_move.max(1)
     }
 
-    /// The answer to who finds no room for so many pages that live: `WornOut` if blocks that failed would have had it.
+    /// The answer to who finds no room for so many pages that live: `WornOut` if blocks that failed would
+    /// have had it.
     pub fn refusal(&self, live: u32, free_pages: u32, programs_per_move: u32) -> IndexError {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
@@ -91,8 +95,8 @@ impl<N: Nand> Log<N> {
         self.capacity.failed > 0
     }
 
-    /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be undone, so it must not
-    /// begin where an erase that fails might stop it.
+    /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be
+    /// undone, so it must not begin where an erase that fails might stop it.
     pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexError> {
         let open = self.frontier.block.map_or(0, |_| self.geometry.pages_per_block - self.frontier.next_page);
         let wanted = pages.saturating_sub(open).div_ceil(self.geometry.pages_per_block);

@@ -34,7 +34,8 @@ pub(super) struct Seen {
     reclaimed: u64,
     /// Numbers of blocks are missing before the one that is read, and no page of it was read yet.
     is_after_gap: bool,
-    /// Something is missing among what was read: pages that the tree leads to may count as dead, or their blocks as free.
+    /// Something is missing among what was read: pages that the tree leads to may count as dead, or their
+    /// blocks as free.
     pub(super) is_missing_any: bool,
 }
 
@@ -59,8 +60,8 @@ impl Seen {
         }
     }
 
-    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what lived in them
-    /// stands in later pages.
+    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what
+    /// lived in them stands in later pages.
     pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
         let between = number.saturating_sub(self.block_sequence.saturating_add(1));
         self.reclaimed += u64::from(between) * u64::from(pages_per_block);
@@ -112,12 +113,14 @@ impl Seen {
         let lost = torn.or((is_missing || is_after_gap).then_some(ppn));
         self.is_missing_any |= lost.is_some();
         if place.gaps != Gaps::Any {
-            // The pages of a write part are not in the order of their numbers: what is missing may be newer than the root.
+            // The pages of a write part are not in the order of their numbers: what is missing may be newer
+            // than the root.
             self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
             self.lost = self.lost.or(lost);
         }
         self.sequence = self.sequence.max(place.sequence);
-        // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages of it are lost.
+        // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages
+        // of it are lost.
         if self.still_to_come.is_some_and(|next| next != place.remaining) {
             self.break_flush();
         }

@@ -1,4 +1,5 @@
-//! The spare area of a log page: who it is, when it was written, how many entries its nodes hold, and its checksum.
+//! The spare area of a log page: who it is, when it was written, how many entries its nodes hold, and its
+//! checksum.
 //!
 //! ```text
 //! at  bytes  field

@@ -17,17 +17,18 @@ pub enum Reading {
     Whole,
     /// Whole, but not at the first read: the page is weak and should be written anew elsewhere.
     Weak,
-    /// Never whole, but the chip returned bytes: the same ones at two reads, unless all of them differed. Those are in the
-    /// buffers.
+    /// Never whole, but the chip returned bytes: the same ones at two reads, unless all of them differed.
+    /// Those are in the buffers.
     Broken,
 }
 
-/// Reads a page until `is_whole` takes what came (data, spare area), [`READ_TRIES`] times at most, or until two reads agree.
+/// Reads a page until `is_whole` takes what came (data, spare area), [`READ_TRIES`] times at most, or until
+/// two reads agree.
 ///
-/// A page that is torn, or damaged for good, costs two reads: what came twice is what the page holds, and a third read might
-/// come back wrong. Where none of three reads agree it is read twice more. An erased page is whole to whoever expects one, so
-/// `is_whole` should accept bytes that are all 0xFF. [`NandError::Uncorrectable`] is answered only where the last read was
-/// refused with it.
+/// A page that is torn, or damaged for good, costs two reads: what came twice is what the page holds, and a
+/// third read might come back wrong. Where none of three reads agree it is read twice more. An erased page is
+/// whole to whoever expects one, so `is_whole` should accept bytes that are all 0xFF.
+/// [`NandError::Uncorrectable`] is answered only where the last read was refused with it.
 pub fn read_again<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause): (Ppn, Cause),

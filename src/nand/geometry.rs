@@ -14,12 +14,14 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Blocks of the chip.
     pub blocks: u32,
-    /// Programs a page takes between two erases (NOP); 1 forbids partial programs, [`Geometry::ANY_PROGRAMS`] is NOR.
+    /// Programs a page takes between two erases (NOP); 1 forbids partial programs, [`Geometry::ANY_PROGRAMS`]
+    /// is NOR.
     pub programs_per_page_max: u32,
     /// Whether the pages of a block may be programmed in any order.
     pub random_order: bool,
-    /// Chips that work at the same time, each on a bus of its own; 1 for a single chip. An array of several is shown as
-    /// one chip whose blocks are rows of one block of each: page i of a block lies on channel i modulo `channels`.
+    /// Chips that work at the same time, each on a bus of its own; 1 for a single chip. An array of several
+    /// is shown as one chip whose blocks are rows of one block of each: page i of a block lies on channel i
+    /// modulo `channels`.
     pub channels: u32,
 }
 
@@ -48,7 +50,8 @@ const PAGES_MAX: u64 = 1 << 28;
 const CHANNELS_MAX: u32 = 64;
 
 impl Geometry {
-    /// The `programs_per_page_max` of NOR flash: a page is programmed over and over, each program clearing bits only.
+    /// The `programs_per_page_max` of NOR flash: a page is programmed over and over, each program clearing
+    /// bits only.
     pub const ANY_PROGRAMS: u32 = u32::MAX;
 
     /// Pages of a block at most.
@@ -67,8 +70,8 @@ impl Geometry {
         }
     }
 
-    /// Refuses what nothing shown as a chip can be, naming the field and the reason. A part must satisfy more:
-    /// [`super::Part::validate`].
+    /// Refuses what nothing shown as a chip can be, naming the field and the reason. A part must satisfy
+    /// more: [`super::Part::validate`].
     pub fn validate(&self) -> Result<(), PartError> {
         let fail = |field, value: u32, reason| Err(PartError { field, reason, value: u64::from(value) });
         if !(64..=65_536).contains(&self.page_bytes) {
@@ -111,8 +114,8 @@ impl Geometry {
         Ok(())
     }
 
-    /// Whether a page that is not erased may be programmed any number of times (NOR): a byte that is programmed only loses
-    /// bits, and 0xFF leaves a byte as it is.
+    /// Whether a page that is not erased may be programmed any number of times (NOR): a byte that is
+    /// programmed only loses bits, and 0xFF leaves a byte as it is.
     #[inline]
     pub const fn overwrites(&self) -> bool {
         self.programs_per_page_max == Geometry::ANY_PROGRAMS

@@ -1,15 +1,16 @@
 //! The chip: a trait for raw NAND flash, its geometry, and what can go wrong.
 //!
-//! A page is the unit of read and program, a block the unit of erase. A page is programmed only when erased, and the
-//! pages of a block in ascending order unless the part allows otherwise. Each page has a spare area (out-of-band
-//! bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers mark a bad block; the
-//! layers above leave it 0xFF.
+//! A page is the unit of read and program, a block the unit of erase. A page is programmed only when erased,
+//! and the pages of a block in ascending order unless the part allows otherwise. Each page has a spare area
+//! (out-of-band bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers
+//! mark a bad block; the layers above leave it 0xFF.
 
 mod again;
 pub mod catalogue;
 #[cfg(test)]
 pub(crate) mod damaged;
 mod geometry;
+mod lent;
 #[cfg(test)]
 pub(crate) mod misread;
 mod part;
@@ -19,6 +20,7 @@ pub mod sim;
 
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
+pub use lent::LentSpare;
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 
@@ -81,8 +83,8 @@ impl Cause {
 
 /// Raw NAND flash.
 ///
-/// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a program leaves
-/// the rest erased (0xFF). Longer slices are refused.
+/// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a
+/// program leaves the rest erased (0xFF). Longer slices are refused.
 pub trait Nand: MaybeSend {
     /// The shape of the chip and the rules it enforces.
     fn geometry(&self) -> Geometry;
@@ -90,8 +92,9 @@ pub trait Nand: MaybeSend {
     /// Reads a page. An erased page reads as 0xFF.
     fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError>;
 
-    /// Programs an erased page, or any page of a chip that overwrites ([`Geometry::overwrites`]), to clear bits. When this
-    /// returns [`NandError::ProgramFailed`], the page must be treated as programmed with unknown contents.
+    /// Programs an erased page, or any page of a chip that overwrites ([`Geometry::overwrites`]), to clear
+    /// bits. When this returns [`NandError::ProgramFailed`], the page must be treated as programmed with
+    /// unknown contents.
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
 
     /// Erases a block: every page reads 0xFF and may be programmed again.
@@ -103,15 +106,23 @@ pub trait Nand: MaybeSend {
     /// Marks a block bad for good.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
 
-    /// Whether a power cut may leave a page that cannot be read. Where it may not, such a page is damaged, and no mount may
-    /// take it for one that was being programmed, or for part of a block that was being erased.
+    /// Whether a power cut may leave a page that cannot be read. Where it may not, such a page is damaged,
+    /// and no mount may take it for one that was being programmed, or for part of a block that was being
+    /// erased.
     fn tears(&self) -> bool {
         true
     }
 
-    /// Whether a program of a page that was programmed before replaces what it holds, whole: an FTL shown as a chip.
+    /// Whether a program of a page that was programmed before replaces what it holds, whole: an FTL shown as
+    /// a chip.
     fn replaces(&self) -> bool {
         false
+    }
+
+    /// Bytes of RAM that a layer before the chip holds for its user, a page buffer for one. An index counts
+    /// them as its own.
+    fn ram_bytes(&self) -> usize {
+        0
     }
 
     /// Begins a batch: the operations up to [`Nand::end_batch`] are submitted together, so that channels may
@@ -135,7 +146,8 @@ pub enum NandError {
     BufferTooLong(Ppn),
     /// The page was programmed since its block was erased, and the part allows no further partial program.
     NotErased(Ppn),
-    /// The program would set bits that are clear, on a part whose pages may be overwritten: only an erase does.
+    /// The program would set bits that are clear, on a part whose pages may be overwritten: only an erase
+    /// does.
     SetsBits {
         /// The page.
         page: Ppn,
@@ -207,6 +219,9 @@ macro_rules! forward {
             fn replaces(&self) -> bool {
                 (**self).replaces()
             }
+            fn ram_bytes(&self) -> usize {
+                (**self).ram_bytes()
+            }
             fn begin_batch(&mut self) {
                 (**self).begin_batch();
             }
@@ -243,6 +258,9 @@ impl<N: Nand> Nand for Shared<N> {
     }
     fn replaces(&self) -> bool {
         self.lock().replaces()
+    }
+    fn ram_bytes(&self) -> usize {
+        self.lock().ram_bytes()
     }
     fn begin_batch(&mut self) {
         self.lock().begin_batch();

@@ -8,8 +8,11 @@ use alloc::borrow::Cow;
 pub struct Part {
     /// Name in the catalogue, or of the chip file.
     pub name: Cow<'static, str>,
-    /// Shape and programming rules.
+    /// Shape and programming rules. The spare bytes are those that the user may program under the ECC of the
+    /// part.
     pub geometry: Geometry,
+    /// All spare bytes of a page, where the ECC of the part keeps some for itself.
+    pub raw_spare_bytes: Option<u32>,
     /// How long each operation takes.
     pub timing: Timing,
     /// The voltage and the currents that the operations draw.
@@ -119,7 +122,8 @@ impl Supply {
         }
     }
 
-    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of that.
+    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of
+    /// that.
     #[inline]
     pub const fn energy_pj(&self, ma: u32, ns: u64, transfer_ns: u64) -> u64 {
         self.voltage_mv as u64 * (ma as u64 * ns + self.transfer_ma as u64 * transfer_ns) / 1000
@@ -135,11 +139,19 @@ impl Part {
         Part {
             name: Cow::Borrowed(name),
             geometry,
+            raw_spare_bytes: None,
             timing,
             supply: Supply::flat(3300, 25),
             endurance_erases: 100_000,
             notes: &[],
         }
+    }
+
+    /// This part where its ECC leaves the user so many of the spare bytes.
+    pub const fn leaving(mut self, spare_bytes: u32) -> Part {
+        self.raw_spare_bytes = Some(self.geometry.spare_bytes);
+        self.geometry.spare_bytes = spare_bytes;
+        self
     }
 
     /// This part with another number of blocks.

@@ -1,7 +1,7 @@
 //! A run of blocks of a chip, shown as a chip of its own: how an FTL and another store divide one chip.
 //!
-//! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and fails as ever;
-//! two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
+//! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and
+//! fails as ever; two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
 
 use super::{Cause, Geometry, Nand, NandError};
 use crate::shared::Shared;
@@ -115,6 +115,11 @@ impl<N: Nand> Nand for BlockRange<N> {
     fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
         let page = self.page(ppn)?;
         self.nand.read(page, cause, data, spare).map_err(|error| self.within(error))
+    }
+
+    /// Counted by the first range of a chip alone.
+    fn ram_bytes(&self) -> usize {
+        if self.first_block == 0 { self.nand.ram_bytes() } else { 0 }
     }
 
     fn begin_batch(&mut self) {

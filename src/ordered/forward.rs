@@ -1,4 +1,5 @@
-//! Methods of an index that the index inside answers: for a wrapper that changes some answers and none of the others.
+//! Methods of an index that the index inside answers: for a wrapper that changes some answers and none of the
+//! others.
 
 /// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by those of a field.
 ///

@@ -17,7 +17,7 @@ pub mod typed;
 
 pub use in_place::{bplus, wpcb};
 pub use messages::{bepsilon, fd, la};
-pub use path_log::ground::RawConfig;
+pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
 pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
@@ -82,8 +82,8 @@ pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 /// The bounds of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether all of it got onto
-/// the chip before.
+/// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether
+/// all of it got onto the chip before.
 pub(crate) fn holds_change(
     index: &mut impl OrderedIndex,
     (key, value): (&[u8], Option<&[u8]>),
@@ -134,8 +134,9 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Removes a key; returns whether it existed.
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 
-    /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be built from
-    /// sorted records writes each page once and packs it full; any other inserts them one by one, which this does.
+    /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be
+    /// built from sorted records writes each page once and packs it full; any other inserts them one by one,
+    /// which this does.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         let mut loaded = 0;
         for (key, value) in records {

@@ -4,10 +4,10 @@
 //! | key 0 | key 1 | ... | key c-1 | value 0 | value 1 | ... | value c-1 |      c = capacity
 //! ```
 //!
-//! Keys lie together so that a binary search touches few cache lines. How many entries are in use is kept by the owner of
-//! the node (in the page's spare area or in a header), so that a node of `c` entries fills `c * entry_bytes` exactly.
-//! In an internal node the value is a child's address and key `i` is a lower bound of all keys below child `i`;
-//! the bound of child 0 is not relied upon.
+//! Keys lie together so that a binary search touches few cache lines. How many entries are in use is kept by
+//! the owner of the node (in the page's spare area or in a header), so that a node of `c` entries fills `c *
+//! entry_bytes` exactly. In an internal node the value is a child's address and key `i` is a lower bound of
+//! all keys below child `i`; the bound of child 0 is not relied upon.
 
 use core::cmp::Ordering;
 
@@ -138,7 +138,8 @@ impl NodeShape {
         node.copy_within(self.value_at(0)..self.value_at(count), self.value_at(n));
     }
 
-    /// Copies `count` entries from place `from` of one node to place `to` of another, whose capacity may differ.
+    /// Copies `count` entries from place `from` of one node to place `to` of another, whose capacity may
+    /// differ.
     pub fn copy_entries(&self, source: (&[u8], usize), count: usize, into: (&NodeShape, &mut [u8], usize)) {
         let ((node, from), (shape, target, to)) = (source, into);
         assert!(from + count <= self.capacity && to + count <= shape.capacity);

@@ -1,8 +1,9 @@
 //! Typed records over any ordered index: integers, byte arrays and tuples instead of byte strings.
 //!
-//! A key type says how its values become bytes whose `memcmp` order is the order of the values: unsigned integers
-//! big-endian, signed ones big-endian with the sign bit turned over, byte arrays as they are, tuples one part after
-//! the other. Value types are free to choose; integers are little-endian like every field on the medium.
+//! A key type says how its values become bytes whose `memcmp` order is the order of the values: unsigned
+//! integers big-endian, signed ones big-endian with the sign bit turned over, byte arrays as they are, tuples
+//! one part after the other. Value types are free to choose; integers are little-endian like every field on
+//! the medium.
 
 use crate::check::IndexError;
 use crate::ordered::{Direction, OrderedIndex, RecordFormat};
@@ -40,8 +41,8 @@ pub trait ValueCodec: Sized {
 
 /// An ordered index with keys of type `K` and values of type `V`.
 ///
-/// The names are those of `BTreeMap`. Everything can fail, and `insert` and `remove` answer whether the key was
-/// there, as the index does.
+/// The names are those of `BTreeMap`. Everything can fail, and `insert` and `remove` answer whether the key
+/// was there, as the index does.
 ///
 /// ```
 /// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
@@ -177,8 +178,8 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
     }
 }
 
-/// The sizes of records with keys of type `K` and values of type `V`, to format an index with. A key of no bytes, or one
-/// or a value of more than 255, does not compile.
+/// The sizes of records with keys of type `K` and values of type `V`, to format an index with. A key of no
+/// bytes, or one or a value of more than 255, does not compile.
 pub const fn record_of<K: KeyCodec, V: ValueCodec>() -> RecordFormat {
     const {
         assert!(K::KEY_BYTES > 0 && K::KEY_BYTES <= BYTES_MAX, "a key has 1 to 255 bytes");

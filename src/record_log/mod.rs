@@ -1,13 +1,12 @@
 //! A log of records of one size in a run of pages of a store: what journals and logs of layers write.
 //!
-//! Records are gathered in the log's last page, which is in RAM, and written with it. A page that is not full is rewritten
-//! in place as records come, which is atomic on every store: old or new. An *epoch* is the time between two beginnings; its
-//! pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the last. The medium learns of a new epoch with
-//! its page 0; before that the old run stands. A new run that must not be seen before it is complete *withholds* its page 0
-//! until then.
+//! Records are gathered in the log's last page, which is in RAM, and written with it. A page that is not full
+//! is rewritten in place as records come, which is atomic on every store: old or new. An *epoch* is the time
+//! between two beginnings; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the
+//! last. The medium learns of a new epoch with its page 0. A run that must be complete first *withholds* it.
 //!
-//! Page i is the store's i-th page from its end, so that the last page of a store is where a log is found. Integers are
-//! little-endian:
+//! Page i is the store's i-th page from its end, so that the last page of a store is where a log is found.
+//! Integers are little-endian:
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -23,14 +22,14 @@
 //!       36..    records, oldest first; what lies beyond them is 0
 //! ```
 //!
-//! A log that is full and of which some records are still needed is *condensed*: these are written from page 0 on, in a new
-//! epoch, each page but the last with the mark that the run goes on with what stands behind it. So at any time the run is what was
-//! condensed so far and the pages that are still to be, and no record that is needed ever leaves it.
+//! A full log of which some records are still needed is *condensed*: these are written from page 0 on, in a
+//! new epoch, each page but the last with the mark that the run goes on behind it. So no record that is needed
+//! ever leaves the run.
 //!
 //! # Invariants
 //!
-//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of the page in RAM;
-//!   nothing of the epoch, if nothing was written in it.
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of
+//!   the page in RAM; nothing of the epoch, if nothing was written in it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 
 use crate::check::message;
@@ -314,8 +313,8 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Mark { number: self.number, records: self.records }
     }
 
-    /// Drops the records since a mark that the medium has not. Those that filled a page are there, and must tell by
-    /// themselves that they are of no use.
+    /// Drops the records since a mark that the medium has not. Those that filled a page are there, and must
+    /// tell by themselves that they are of no use.
     pub fn drop_since(&mut self, mark: Mark) {
         let kept = if self.number == mark.number { mark.records } else { 0 }.max(self.written);
         (kept..self.records).for_each(|at| self.layout.record_mut(&mut self.page, at).fill(0));
@@ -359,9 +358,9 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.turn_to(0);
     }
 
-    /// Begins a new epoch with these records in the place of all others, oldest first. Each must
-    /// come no later than where the run has it. However many pages are written when the power is cut, or when the store
-    /// refuses one, the run has the newest record of each.
+    /// Begins a new epoch with these records in the place of all others, oldest first. Each must come no
+    /// later than where the run has it. However many pages are written when the power is cut, or when the
+    /// store refuses one, the run has the newest record of each.
     pub fn condense<'a>(
         &mut self,
         epoch: u64,
@@ -420,7 +419,8 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
     }
 
-    /// Notes on the medium that the epoch has no records; closed, that the owner holds all and nothing followed.
+    /// Notes on the medium that the epoch has no records; closed, that the owner holds all and nothing
+    /// followed.
     pub fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
         assert!(self.records == 0 && self.number == 0, "the epoch has records");
         self.write(is_closed)
@@ -497,7 +497,8 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         let mut page = vec![0; self.page_bytes()];
         (self.epoch, self.withheld, self.is_mixed) = (epoch, None, false);
         self.turn_to(0);
-        // The epoch of the page before, and whether the next may be older, while the next may be one of the run.
+        // The epoch of the page before, and whether the next may be older, while the next may be one of the
+        // run.
         let mut next = Some((epoch, false));
         for number in 0..layout.pages {
             match self.read(number, Cause::Recovery, &mut page)? {

@@ -1,7 +1,8 @@
-//! Logs of sensor readings: appended in time, found by time and by value, the oldest given up when the chip is full.
+//! Logs of sensor readings: appended in time, found by time and by value, the oldest given up when the chip
+//! is full.
 //!
-//! A log of readings is no ordered index: times rise and repeat, nothing is updated or removed, and what is old goes by itself.
-//! So it has an interface of its own, [`SensorLog`].
+//! A log of readings is no ordered index: times rise and repeat, nothing is updated or removed, and what is
+//! old goes by itself. So it has an interface of its own, [`SensorLog`].
 
 pub mod microhash;
 

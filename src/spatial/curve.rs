@@ -1,7 +1,8 @@
 //! The Hilbert curve through a square or a cube: every cell once, each step to a neighbouring cell.
 //!
-//! J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 2004: the coordinates are turned, bit by
-//! bit from the top, into the transposed number of the cell on the curve, whose bits are then interleaved.
+//! J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 2004: the coordinates are
+//! turned, bit by bit from the top, into the transposed number of the cell on the curve, whose bits are then
+//! interleaved.
 
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
@@ -22,7 +23,8 @@ impl CurveKey {
     }
 }
 
-/// The number on the curve of the cell with these coordinates, each of so many bits, `bits * D` being at most 128.
+/// The number on the curve of the cell with these coordinates, each of so many bits, `bits * D` being at most
+/// 128.
 pub fn curve_place<const D: usize>(mut cell: [u64; D], bits: u32) -> u128 {
     assert!(bits as usize * D <= 128 && (1..=64).contains(&bits), "a number of more than 128 bits");
     let top = 1u64 << (bits - 1);
@@ -61,8 +63,9 @@ pub fn curve_place<const D: usize>(mut cell: [u64; D], bits: u32) -> u128 {
 
 /// How coordinates become cells of the curve.
 ///
-/// With a domain its sides are cut into equal parts, and what lies outside counts to the cells at the border. Without
-/// one, integers are taken as they are, and floats by their bits, which rise with the number but are denser towards zero.
+/// With a domain its sides are cut into equal parts, and what lies outside counts to the cells at the border.
+/// Without one, integers are taken as they are, and floats by their bits, which rise with the number but are
+/// denser towards zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid<C, const D: usize> {
     /// The region of interest.

@@ -144,8 +144,8 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
         shared.area()
     }
 
-    /// The square of the distance from a point to its nearest point; 0 for a point inside. Of floats as computed: a square
-    /// beyond the range of `f64` is its greatest number.
+    /// The square of the distance from a point to its nearest point; 0 for a point inside. Of floats as
+    /// computed: a square beyond the range of `f64` is its greatest number.
     #[inline]
     pub fn distance2(&self, point: &[C; D]) -> C::Measure {
         (0..D).fold(C::Measure::ZERO, |sum, axis| {

@@ -1,19 +1,23 @@
 //! The Hilbert R-tree: an R-tree whose entries stand in the order of the Hilbert curve, as in a B-tree.
 //!
-//! I. Kamel and C. Faloutsos, "Hilbert R-tree: an improved R-tree using fractals", VLDB 1994. An entry's place is that of its
-//! rectangle's centre on the curve; a child entry holds, besides the box, the greatest place below it (LHV).
+//! I. Kamel and C. Faloutsos, "Hilbert R-tree: an improved R-tree using fractals", VLDB 1994. An entry's
+//! place is that of its rectangle's centre on the curve; a child entry holds, besides the box, the greatest
+//! place below it (LHV).
 //!
-//! - *insert*: descend to the first child whose LHV is not below the place, or the last child. A full node shares its
-//!   entries out with one neighbour below the same parent (the right one if there is one); when that is full too the two
-//!   become three (2-to-3 split), and the parent takes one entry more. The root becomes two.
-//! - *remove*: a node that gets too empty shares out with a neighbour, or with both, or becomes one node fewer with them.
+//! - *insert*: descend to the first child whose LHV is not below the place, or the last child. A full node
+//!   shares its entries out with one neighbour below the same parent (the right one if there is one); when
+//!   that is full too the two become three (2-to-3 split), and the parent takes one entry more. The root
+//!   becomes two.
+//! - *remove*: a node that gets too empty shares out with a neighbour, or with both, or becomes one node
+//!   fewer with them.
 //! - *search* as in an R-tree; to find an entry for removal its place narrows the way.
 //!
 //! Leaves do not store the places of their entries: they follow from the rectangles.
 //!
 //! # Invariants, besides those of `paged.rs`
 //!
-//! - H1 The places of a leaf's entries and the LHVs of any other node do not descend, and an LHV is the greatest place below.
+//! - H1 The places of a leaf's entries and the LHVs of any other node do not descend, and an LHV is the
+//!   greatest place below.
 
 use super::coordinate::Coordinate;
 use super::curve::{CurveKey, Grid};
@@ -37,7 +41,8 @@ pub struct HilbertRules<C, const D: usize> {
 /// A Hilbert R-tree whose nodes are pages.
 pub type HilbertRTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, HilbertRules<C, D>>;
 
-/// A curve through this domain (or through all numbers), full pages, 40 % full at least, every operation durable.
+/// A curve through this domain (or through all numbers), full pages, 40 % full at least, every operation
+/// durable.
 pub fn config<C: Coordinate, const D: usize>(
     domain: Option<Rect<C, D>>,
 ) -> SpatialConfig<HilbertRules<C, D>> {

@@ -1,7 +1,9 @@
-//! Numbers wide enough for areas, margins and squared distances: exact for integers, clamped to finite values for floats.
+//! Numbers wide enough for areas, margins and squared distances: exact for integers, clamped to finite values
+//! for floats.
 //!
-//! A measure never overflows and is never NaN, so comparing two of them always has an answer and the same one on every
-//! machine. Floats use only addition, subtraction, multiplication and comparisons, which IEEE 754 defines to the bit.
+//! A measure never overflows and is never NaN, so comparing two of them always has an answer and the same one
+//! on every machine. Floats use only addition, subtraction, multiplication and comparisons, which IEEE 754
+//! defines to the bit.
 
 use core::cmp::Ordering;
 use core::fmt::Debug;
@@ -97,8 +99,8 @@ impl Measure for f64 {
     }
 }
 
-/// A signed integer of 256 bits, two's complement: enough for the volume of any box with 64-bit sides, added up over the
-/// largest node.
+/// A signed integer of 256 bits, two's complement: enough for the volume of any box with 64-bit sides, added
+/// up over the largest node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct I256 {
     high: i128,

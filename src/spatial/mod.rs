@@ -35,31 +35,36 @@
 //! | `r_tree.rs`, `r_star.rs`, `hilbert.rs`, `mr_tree/` | the kinds of tree |
 //! | `for_tree/` | the FOR-tree: a kind of tree and the layer that it stands on, whose nodes go on in overflow nodes |
 //!
-//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see `r_tree.rs`); one that inserts
-//! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes
-//! come with `Tree`. A tree whose nodes mix data and child entries, or whose leaves lie on different levels, sets
-//! `is_balanced = false` in its `NodeFormat` (the search functions in `tree/search.rs` take that, and `Node::tag` is free
-//! for it) and may implement [`SpatialIndex`] itself over the free functions.
+//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see
+//! `r_tree.rs`); one that inserts and removes in its own way implements `Rules` (see `hilbert.rs`); search,
+//! load, check, mount and the durability classes come with `Tree`. A tree whose nodes mix data and child
+//! entries, or whose leaves lie on different levels, sets `is_balanced = false` in its `NodeFormat` (the
+//! search functions in `tree/search.rs` take that, and `Node::tag` is free for it) and may implement
+//! [`SpatialIndex`] itself over the free functions.
 //!
-//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put under any tree with [`tree::Tree::over`]. It gets
-//! every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one entry by its place, or `Whole`), and
-//! [`node::Node::apply`] replays one. It may keep an operation's nodes as `PagedNodes` does (`held`), or wrap one:
-//! `begin`, `change(id, Change::Whole(..))`, `commit` writes a group of nodes. A layer that needs pages of its own (a log)
-//! divides the store with [`crate::store::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it.
-//! An operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again with fewer
-//! changes; a layer whose commit is a log append answers true. A layer that delays writes keeps [`node::Node::link`] with
-//! the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are with what it delayed.
+//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put under any tree with
+//! [`tree::Tree::over`]. It gets every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one
+//! entry by its place, or `Whole`), and [`node::Node::apply`] replays one. It may keep an operation's nodes
+//! as `PagedNodes` does (`held`), or wrap one: `begin`, `change(id, Change::Whole(..))`, `commit` writes a
+//! group of nodes. A layer that needs pages of its own (a log) divides the store with
+//! [`crate::store::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it. An
+//! operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again
+//! with fewer changes; a layer whose commit is a log append answers true. A layer that delays writes keeps
+//! [`node::Node::link`] with the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are
+//! with what it delayed.
 //!
 //! # Entries
 //!
-//! An index is a multiset of pairs of a rectangle and an identifier: the same pair inserted twice is there twice, and a
-//! removal takes one. (To make it a set each insertion would have to search first, which the literature's costs do not
-//! contain.) Coordinates are finite; NaN, infinities and reversed sides are refused by [`Rect::new`].
+//! An index is a multiset of pairs of a rectangle and an identifier: the same pair inserted twice is there
+//! twice, and a removal takes one. (To make it a set each insertion would have to search first, which the
+//! literature's costs do not contain.) Coordinates are finite; NaN, infinities and reversed sides are refused
+//! by [`Rect::new`].
 //!
 //! # Floating point
 //!
-//! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds, subtracts,
-//! multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a mathematical library.
+//! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds,
+//! subtracts, multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a
+//! mathematical library.
 
 pub mod buffered;
 pub mod coordinate;
@@ -175,8 +180,8 @@ pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend 
     /// Removes an entry, one of them if it is there several times; returns whether it was there.
     fn remove(&mut self, rect: &Rect<C, D>, id: u64) -> Result<bool, IndexError>;
 
-    /// Fills an empty index; returns how many entries there were. Holds them in RAM while it sorts them. After an error the
-    /// index is empty still.
+    /// Fills an empty index; returns how many entries there were. Holds them in RAM while it sorts them.
+    /// After an error the index is empty still.
     fn load(&mut self, entries: Entries<'_, C, D>, packing: Packing, fill: Fill) -> Result<u64, IndexError>;
 
     /// Visits every entry that stands in this relation to a window, in no certain order.
@@ -187,8 +192,9 @@ pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend 
         visit: VisitRect<'_, C, D>,
     ) -> Result<(), IndexError>;
 
-    /// Visits the `count` entries nearest to a point, nearest first; entries equally near by their identifiers, and those
-    /// with equal ones by their corners ([`Rect::order`]). Which of several equally near ones come is decided likewise.
+    /// Visits the `count` entries nearest to a point, nearest first; entries equally near by their
+    /// identifiers, and those with equal ones by their corners ([`Rect::order`]). Which of several equally
+    /// near ones come is decided likewise.
     fn nearest(
         &mut self,
         point: &[C; D],

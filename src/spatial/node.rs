@@ -214,7 +214,8 @@ pub struct NodeFormat {
     pub fill_min_percent: u8,
     /// Whether every child is one level below its parent.
     pub is_balanced: bool,
-    /// Nodes of one level that the largest operation changes when it is kept narrow ([`super::Nodes::fits_group`]).
+    /// Nodes of one level that the largest operation changes when it is kept narrow
+    /// ([`super::Nodes::fits_group`]).
     pub group_per_level: u8,
     /// The layer between the tree and its pages: 0 nothing, else [`super::buffered::LAYER`] and its kin.
     pub layer: u8,
@@ -292,8 +293,9 @@ impl NodeFormat {
         share.max(if self.is_balanced { 2 } else { 1 })
     }
 
-    /// The height of the highest tree that finds room: a root of two children and every other node as empty as may be.
-    /// Where a removal may leave nodes emptier than that, a limit that only a tree made sparse on purpose comes to.
+    /// The height of the highest tree that finds room: a root of two children and every other node as empty
+    /// as may be. Where a removal may leave nodes emptier than that, a limit that only a tree made sparse on
+    /// purpose comes to.
     pub fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count.saturating_sub(1));
         let sparse = if self.is_balanced { 1 } else { 2 };
@@ -310,7 +312,8 @@ impl NodeFormat {
         height
     }
 
-    /// Nodes that the largest operation changes when it is kept narrow, and one more should the tree be as high as can be.
+    /// Nodes that the largest operation changes when it is kept narrow, and one more should the tree be as
+    /// high as can be.
     pub fn group_nodes_max(&self) -> usize {
         self.height_max() * usize::from(self.group_per_level) + 1
     }
@@ -387,7 +390,8 @@ impl NodeFormat {
         put_u32(page, 0, crc);
     }
 
-    /// Reads the node `id` from its page; whatever contradicts the format is refused, so what this gives is safe to use.
+    /// Reads the node `id` from its page; whatever contradicts the format is refused, so what this gives is
+    /// safe to use.
     pub fn decode<C: Coordinate, const D: usize>(
         &self,
         id: NodeId,

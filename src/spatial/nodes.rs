@@ -1,7 +1,8 @@
-//! The seam between trees and what keeps their nodes: read a node, change it entry by entry, commit an operation.
+//! The seam between trees and what keeps their nodes: read a node, change it entry by entry, commit an
+//! operation.
 //!
-//! A tree is written once against [`Nodes`]; whether a node is a page ([`super::paged::PagedNodes`]), or a page and a
-//! buffer of modifications, or spread over several pages, is the affair of the implementation.
+//! A tree is written once against [`Nodes`]; whether a node is a page ([`super::paged::PagedNodes`]), or a
+//! page and a buffer of modifications, or spread over several pages, is the affair of the implementation.
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
@@ -20,14 +21,15 @@ use alloc::vec::Vec;
 ///
 /// The contract:
 ///
-/// - Between [`Nodes::begin`] and [`Nodes::commit`] or [`Nodes::rollback`] stands an *operation*. Its changes are seen by
-///   its own reads at once. A commit makes all of them so, or, where it answers [`IndexError::Full`], none. A rollback
-///   forgets them. What survives a power cut is a matter of [`Nodes::durability`].
-/// - A node that was read within an operation is kept in RAM until the operation ends or the node is forgotten: reading it
-///   again costs nothing.
+/// - Between [`Nodes::begin`] and [`Nodes::commit`] or [`Nodes::rollback`] stands an *operation*. Its changes
+///   are seen by its own reads at once. A commit makes all of them so, or, where it answers
+///   [`IndexError::Full`], none. A rollback forgets them. What survives a power cut is a matter of
+///   [`Nodes::durability`].
+/// - A node that was read within an operation is kept in RAM until the operation ends or the node is
+///   forgotten: reading it again costs nothing.
 /// - Outside an operation only reads are allowed, and a read costs what it costs.
-/// - A new node is allocated and then changed by [`Change::Whole`] before it is read. A node that is freed is not read again
-///   and its number not given out before the operation is committed.
+/// - A new node is allocated and then changed by [`Change::Whole`] before it is read. A node that is freed is
+///   not read again and its number not given out before the operation is committed.
 /// - After a write with unknown effect everything answers [`IndexError::Interrupted`] until the next mount.
 /// - The root is [`ROOT`] for ever; an implementation is born with an empty leaf there.
 pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
@@ -55,8 +57,8 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// Gives a node up.
     fn free(&mut self, id: NodeId);
 
-    /// Whether the changes so far can be committed with the durability promised. A tree that is told no rolls back and
-    /// does the operation again in a way that changes at most [`NodeFormat::group_nodes_max`] nodes.
+    /// Whether the changes so far can be committed with the durability promised. A tree that is told no rolls
+    /// back and does the operation again in a way that changes at most [`NodeFormat::group_nodes_max`] nodes.
     fn fits_group(&self) -> bool;
 
     /// Ends the operation and makes its changes so.
@@ -65,15 +67,18 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// Ends the operation and forgets its changes.
     fn rollback(&mut self);
 
-    /// Every node with a link and the node that it links to, as found at mount; told once. Of formats without links none.
+    /// Every node with a link and the node that it links to, as found at mount; told once. Of formats without
+    /// links none.
     fn take_links(&mut self) -> Vec<(NodeId, NodeId)> {
         Vec::new()
     }
 
-    /// Writes a node of a bulk load, which is reached by nobody before [`Nodes::end_load`]. The tree must be empty.
+    /// Writes a node of a bulk load, which is reached by nobody before [`Nodes::end_load`]. The tree must be
+    /// empty.
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError>;
 
-    /// Ends a bulk load: the root with all that was loaded below it, or nothing, and then what was loaded is given up.
+    /// Ends a bulk load: the root with all that was loaded below it, or nothing, and then what was loaded is
+    /// given up.
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError>;
 
     /// Makes everything committed survive a power cut.

@@ -1,24 +1,28 @@
 //! Nodes that are pages of a store: the plain implementation of [`Nodes`], on any [`PageStore`].
 //!
-//! Page 0 is the superblock, page 1 the root, every other page in use a node. A node keeps its page for life. An operation
-//! keeps the nodes it reads in RAM and changes them there; its commit writes the changed ones, one page by
-//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a store that fills up changes nothing, and a power cut
-//! leaves the tree before or after the operation. Free pages are found at mount by reading the nodes above the leaves.
+//! Page 0 is the superblock, page 1 the root, every other page in use a node. A node keeps its page for life.
+//! An operation keeps the nodes it reads in RAM and changes them there; its commit writes the changed ones,
+//! one page by [`PageStore::write`], several by [`PageStore::write_atomic`]. So a store that fills up changes
+//! nothing, and a power cut leaves the tree before or after the operation. Free pages are found at mount by
+//! reading the nodes above the leaves.
 //!
 //! # Durability
 //!
-//! On a store that takes [`NodeFormat::group_nodes_max`] pages atomically: *every operation* where writes are durable,
-//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark is
-//! cleared before the first change and set by sync, and without it mount answers [`IndexError::NotCleanlyClosed`].
+//! On a store that takes [`NodeFormat::group_nodes_max`] pages atomically: *every operation* where writes are
+//! durable, *every sync* where the writes that survive are a prefix. On any other store *none*: the
+//! superblock's clean mark is cleared before the first change and set by sync, and without it mount answers
+//! [`IndexError::NotCleanlyClosed`].
 //!
 //! # Invariants
 //!
 //! - S1 A page that is a node carries a right checksum, its own number and the mark of a node.
 //! - S2 Rectangles are finite and not reversed, and children are pages of the store.
 //! - S3 The box of a child entry is the union of the child's entries.
-//! - S4 A node holds no more entries than its capacity and no fewer than its least fill; a root with children has two.
+//! - S4 A node holds no more entries than its capacity and no fewer than its least fill; a root with children
+//!   has two.
 //! - S5 In a balanced tree a child is one level below its parent; leaves have level 1.
-//! - S6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
+//! - S6 Every page has at most one parent, and the pages in use are the superblock and those reached from the
+//!   root.
 //! - S7 The superblock says how the tree is laid out, under a right checksum.
 //! - S8 In the class *none* the mark on the medium is not clean while changes are not synced.
 
@@ -183,7 +187,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(self)
     }
 
-    /// The RAM that every operation can be done with, besides what the store holds; `durable_writes` is the store's word.
+    /// The RAM that every operation can be done with, besides what the store holds; `durable_writes` is the
+    /// store's word.
     pub fn ram_bytes_min(durable_writes: bool, format: &NodeFormat) -> usize {
         // Two nodes are in hand besides those held: the one read last, and one that is made anew.
         let nodes = format.held_nodes_max().max(SPARE_MAX) + 2;
@@ -212,8 +217,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         self.store
     }
 
-    /// Marks every page below the root as in use. The nodes right above the leaves are the last to be read, unless leaves
-    /// have links.
+    /// Marks every page below the root as in use. The nodes right above the leaves are the last to be read,
+    /// unless leaves have links.
     fn claim_all(&mut self) -> Result<(), IndexError> {
         let mut open = vec![(ROOT, None)];
         while let Some((id, above)) = open.pop() {
@@ -484,8 +489,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         if self.is_clean && self.is_marked {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing:
-        // a mark that is refused is not there, and one that was written must go before the next change, whatever the sync says.
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A
+        // refusal is no such thing: a mark that is refused is not there, and one that was written must go
+        // before the next change, whatever the sync says.
         let written = self.write_superblock(true);
         (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
         let marked = written.and_then(|()| Ok(self.store.sync()?));

@@ -1,16 +1,20 @@
-//! The R*-tree: an R-tree that looks at overlaps and margins, and inserts the outermost entries of a full node again.
+//! The R*-tree: an R-tree that looks at overlaps and margins, and inserts the outermost entries of a full
+//! node again.
 //!
-//! N. Beckmann, H.-P. Kriegel, R. Schneider, B. Seeger, "The R*-tree: an efficient and robust access method for points and
-//! rectangles", SIGMOD 1990.
+//! N. Beckmann, H.-P. Kriegel, R. Schneider, B. Seeger, "The R*-tree: an efficient and robust access method
+//! for points and rectangles", SIGMOD 1990.
 //!
-//! - *choose subtree*: above the leaves the child whose overlap with its neighbours grows least (of the 32 whose boxes grow
-//!   least), then whose box grows least, then the smallest; higher up the child whose box grows least, then the smallest.
-//! - *split*: along the axis where the margins of all distributions add up to least; of these the distribution with
-//!   the least overlap, then the least area.
-//! - *forced reinsertion*: a node that overflows for the first time in its level during an insertion hands over the 30 %
-//!   of its entries whose centres are farthest from its own, and they are inserted again, the nearest first. The root never.
+//! - *choose subtree*: above the leaves the child whose overlap with its neighbours grows least (of the 32
+//!   whose boxes grow least), then whose box grows least, then the smallest; higher up the child whose box
+//!   grows least, then the smallest.
+//! - *split*: along the axis where the margins of all distributions add up to least; of these the
+//!   distribution with the least overlap, then the least area.
+//! - *forced reinsertion*: a node that overflows for the first time in its level during an insertion hands
+//!   over the 30 % of its entries whose centres are farthest from its own, and they are inserted again, the
+//!   nearest first. The root never.
 //!
-//! Deviation: where reinsertion would change more nodes than the store takes atomically, the node is split at once.
+//! Deviation: where reinsertion would change more nodes than the store takes atomically, the node is split at
+//! once.
 
 use super::coordinate::Coordinate;
 use super::geometry::{Rect, distance2};
@@ -191,7 +195,8 @@ fn sorted<C: Coordinate, const D: usize>(
     sorted
 }
 
-/// The ways to cut sorted entries in two, at least `least` on each side: how many come first, and the two boxes.
+/// The ways to cut sorted entries in two, at least `least` on each side: how many come first, and the two
+/// boxes.
 fn distributions<C: Coordinate, const D: usize>(
     entries: &[Entry<C, D>],
     least: usize,

@@ -1,9 +1,10 @@
 //! The R-tree with the linear or the quadratic split.
 //!
-//! A. Guttman, "R-trees: a dynamic index structure for spatial searching", SIGMOD 1984. ChooseLeaf takes the child whose
-//! box grows least, then the smallest, then the first. The quadratic split starts its groups with the two entries that would
-//! waste most area together and then takes, again and again, the entry that prefers one group most; the linear split
-//! starts them with the two that lie farthest apart along some axis and then takes the entries as they come.
+//! A. Guttman, "R-trees: a dynamic index structure for spatial searching", SIGMOD 1984. ChooseLeaf takes the
+//! child whose box grows least, then the smallest, then the first. The quadratic split starts its groups with
+//! the two entries that would waste most area together and then takes, again and again, the entry that
+//! prefers one group most; the linear split starts them with the two that lie farthest apart along some axis
+//! and then takes the entries as they come.
 
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
@@ -128,7 +129,8 @@ fn share_out<C: Coordinate, const D: usize>(
     (a.entries, b.entries)
 }
 
-/// The group whose box grows less; of equals the smaller box, then the one with fewer entries, then the first.
+/// The group whose box grows less; of equals the smaller box, then the one with fewer entries, then the
+/// first.
 fn preferred<C: Coordinate, const D: usize>(groups: &[Group<C, D>; 2], rect: &Rect<C, D>) -> usize {
     let [a, b] = groups;
     let order = by_measure(&a.rect.enlargement(rect), &b.rect.enlargement(rect))
@@ -164,8 +166,8 @@ fn quadratic_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (u
     seeds
 }
 
-/// The entry with the highest lower side and the one with the lowest upper side, along the axis where they lie farthest
-/// apart in proportion to the extent of all; of equals the first.
+/// The entry with the highest lower side and the one with the lowest upper side, along the axis where they
+/// lie farthest apart in proportion to the extent of all; of equals the first.
 fn linear_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (usize, usize) {
     let Some(all) = Rect::around(entries.iter().map(|entry| &entry.rect)) else { return (0, 1) };
     let (mut seeds, mut best) = ((0, 1), None);

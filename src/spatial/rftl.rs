@@ -1,9 +1,10 @@
 //! RFTL: modifications of many nodes share pages, and a table tells which pages have modifications of a node.
 //!
-//! C.-H. Wu, L.-P. Chang, T.-W. Kuo, "An Efficient R-Tree Implementation over Flash-Memory Storage Systems", GIS 2003: the
-//! R-tree's counterpart of BFTL, by the same authors. The layer is [`NodeLayer`](crate::unit_layer), which has the reservation
-//! buffer, the node translation table and the commits; here is what it must know of the nodes ([`RectNodes`]), and the nodes of
-//! a tree above it ([`RftlNodes`]).
+//! C.-H. Wu, L.-P. Chang, T.-W. Kuo, "An Efficient R-Tree Implementation over Flash-Memory Storage Systems",
+//! GIS 2003: the R-tree's counterpart of BFTL, by the same authors. The layer is
+//! [`NodeLayer`](crate::unit_layer), which has the reservation buffer, the node translation table and the
+//! commits; here is what it must know of the nodes ([`RectNodes`]), and the nodes of a tree above it
+//! ([`RftlNodes`]).
 //!
 //! # State
 //!
@@ -12,24 +13,26 @@
 //! store  layer's header | superblock | pages full of index units, of one node or of several
 //! ```
 //!
-//! An *index unit* is an operation on one entry: the node, its level, what happens, and the entry as it stands in a node. A
-//! leaf is a multiset of entries: units insert and delete one of a kind. In any other node an entry is known by its child, so
-//! the box of a child is updated.
+//! An *index unit* is an operation on one entry: the node, its level, what happens, and the entry as it
+//! stands in a node. A leaf is a multiset of entries: units insert and delete one of a kind. In any other
+//! node an entry is known by its child, so the box of a child is updated.
 //!
 //! # Operations
 //!
 //! - *read*: the units in the pages of the node's list, in order, then those that wait: C page reads at most.
-//! - *an operation of the tree*: what it changes becomes units in the reservation buffer. If they do not fit, the buffer is
-//!   committed: the units of a node are a set, the sets are packed into pages first fit, the largest first, and the pages join
-//!   the nodes' lists. A node whose list would be longer than C is gathered and written anew.
-//! - *mount*: all pages are read; each names the nodes of its units and its commit, and the table is built of that. The
-//!   newest commit counts only if it is whole.
+//! - *an operation of the tree*: what it changes becomes units in the reservation buffer. If they do not fit,
+//!   the buffer is committed: the units of a node are a set, the sets are packed into pages first fit, the
+//!   largest first, and the pages join the nodes' lists. A node whose list would be longer than C is gathered
+//!   and written anew.
+//! - *mount*: all pages are read; each names the nodes of its units and its commit, and the table is built of
+//!   that. The newest commit counts only if it is whole.
 //!
 //! # Durability
 //!
-//! As published the units that wait are lost and nothing is promised. Here a commit is atomic on any store whose writes
-//! survive in order, and a sync commits: *every sync*, at the price of a commit for each; *every operation* if that is wanted,
-//! where each commits its own units, or is refused, and is followed by a sync. Elsewhere *none*, with a clean mark as in `paged.rs`.
+//! As published the units that wait are lost and nothing is promised. Here a commit is atomic on any store
+//! whose writes survive in order, and a sync commits: *every sync*, at the price of a commit for each; *every
+//! operation* if that is wanted, where each commits its own units, or is refused, and is followed by a sync.
+//! Elsewhere *none*, with a clean mark as in `paged.rs`.
 //!
 //! # Invariants
 //!
@@ -37,9 +40,10 @@
 //!
 //! # Deviations and confidence
 //!
-//! Medium to low: from the abstract, and from BFTL, whose description is complete. First fit decreasing is one of the ways
-//! to pack that such a layer has; C = 4 and 60 units are BFTL's. Units have no place in a node, so a tree that keeps its
-//! entries in an order, as the Hilbert R-tree does, is refused: the published layer is one for the R-tree, too.
+//! Medium to low: from the abstract, and from BFTL, whose description is complete. First fit decreasing is
+//! one of the ways to pack that such a layer has; C = 4 and 60 units are BFTL's. Units have no place in a
+//! node, so a tree that keeps its entries in an order, as the Hilbert R-tree does, is refused: the published
+//! layer is one for the R-tree, too.
 
 use super::coordinate::Coordinate;
 use super::node::{Change, HEADER_BYTES, NODE_MARK, Node, NodeFormat, NodeId};
@@ -285,8 +289,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }
 
-    /// The RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store's, with pages of so many bytes and so
-    /// many of them.
+    /// The RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store's, with pages of so many
+    /// bytes and so many of them.
     pub fn ram_bytes_min<R: Rules<C, D>>(
         size: (usize, u32),
         tree: &SpatialConfig<R>,
@@ -313,14 +317,15 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         self.nodes.into_store().into_store()
     }
 
-    /// Where each operation is followed by a sync: what is written now is committed before it counts as done, or refused.
+    /// Where each operation is followed by a sync: what is written now is committed before it counts as done,
+    /// or refused.
     fn set_commits_each(&mut self, commits_each: bool) {
         let commits_each = self.syncs_each && commits_each;
         self.nodes.with_store(|layer, _| layer.set_commits_each(commits_each));
     }
 
-    /// Where each operation is followed by a sync: the operation lasts already, and no room for a note of what it gave up only
-    /// keeps the pages longer.
+    /// Where each operation is followed by a sync: the operation lasts already, and no room for a note of
+    /// what it gave up only keeps the pages longer.
     fn sync_trims(&mut self) -> Result<(), IndexError> {
         match if self.syncs_each { self.nodes.sync() } else { Ok(()) } {
             Err(error) if error.is_refusal() => Ok(()),

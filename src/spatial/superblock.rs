@@ -1,7 +1,7 @@
 //! The superblock of a spatial index: how its nodes are laid out, and whether it was cleanly closed.
 //!
-//! Page 0, written when the tree is formatted (and, in the durability class *none*, when its clean mark changes). Integers
-//! are little-endian:
+//! Page 0, written when the tree is formatted (and, in the durability class *none*, when its clean mark
+//! changes). Integers are little-endian:
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page

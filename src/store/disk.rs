@@ -1,19 +1,24 @@
-//! A hard disk in memory, to hold flash against: its pages may be overwritten, and every access takes simulated time.
+//! A hard disk in memory, to hold flash against: its pages may be overwritten, and every access takes
+//! simulated time.
 //!
 //! It is no FTL and stands on no chip. Two models of its time:
 //!
-//! - [`DiskModel::Mechanical`]: seek, rotation, transfer. The page's place gives track and angle. The seek takes
-//!   `settle + sqrt(distance) * slope`, where the distance is a share of all tracks and the slope is such that seeks between
-//!   random places take `seek_mean` on average: with `x` uniformly distributed places, the mean of `sqrt(|x - y|)` is 8/15. Then
-//!   the disk waits until the page comes by (the angle follows from the simulated time, so an idle disk keeps turning), and reads or writes
-//!   at the rate of the medium. What lies behind one another is thus read without a wait.
-//! - [`DiskModel::Flat`]: the same time for every access, by page or by sector of 512 bytes, as papers assume.
+//! - [`DiskModel::Mechanical`]: seek, rotation, transfer. The page's place gives track and angle. The seek
+//!   takes `settle + sqrt(distance) * slope`, where the distance is a share of all tracks and the slope is
+//!   such that seeks between random places take `seek_mean` on average: with `x` uniformly distributed
+//!   places, the mean of `sqrt(|x - y|)` is 8/15. Then the disk waits until the page comes by (the angle
+//!   follows from the simulated time, so an idle disk keeps turning), and reads or writes at the rate of the
+//!   medium. What lies behind one another is thus read without a wait.
+//! - [`DiskModel::Flat`]: the same time for every access, by page or by sector of 512 bytes, as papers
+//!   assume.
 //!
-//! The pages fill the disk: the store's first page is on its first track and the last one on its last, so that distances
-//! are those of a disk that is full of the data. There is no cache and no queue; a write is on the disk when it returns.
+//! The pages fill the disk: the store's first page is on its first track and the last one on its last, so
+//! that distances are those of a disk that is full of the data. There is no cache and no queue; a write is on
+//! the disk when it returns.
 //!
-//! The numbers of the Seagate Barracuda 7200.7 (ST380011A): 7200 rpm, 683 Mbit/s, mean seek 8.5 ms to read and 9.5 ms to write
-//! are published; the settling time of 1.0 ms and the shape of the curve are our assumption.
+//! The numbers of the Seagate Barracuda 7200.7 (ST380011A): 7200 rpm, 683 Mbit/s, mean seek 8.5 ms to read
+//! and 9.5 ms to write are published; the settling time of 1.0 ms and the shape of the curve are our
+//! assumption.
 
 use crate::nand::Cause;
 use crate::store::ram::RamStore;

@@ -1,12 +1,13 @@
 //! A store that finishes the batches it began, for trees that promise nothing after a power cut.
 //!
-//! A B+-tree that splits a node writes three pages. Over a store that takes them one at a time, or in groups of two, and whose last
-//! spare block fails after the first, the split would stay half done: no longer what it was, not yet what it is to be. Here the pages
-//! of a [batch](crate::store::batch) that are refused after others of it were taken wait in RAM. They are read from there, the operation is
-//! done, and before anything else is written they are offered again. What is refused then was not begun.
+//! A B+-tree that splits a node writes three pages. Over a store that takes them one at a time, or in groups
+//! of two, and whose last spare block fails after the first, the split would stay half done: no longer what
+//! it was, not yet what it is to be. Here the pages of a [batch](crate::store::batch) that are refused after
+//! others of it were taken wait in RAM. They are read from there, the operation is done, and before anything
+//! else is written they are offered again. What is refused then was not begun.
 //!
-//! A power cut loses the pages that wait, so this is for the durability class *none* alone; the others need groups of pages that
-//! are atomic in the first place ([`PageStore::write_atomic`]), or a journal.
+//! A power cut loses the pages that wait, so this is for the durability class *none* alone; the others need
+//! groups of pages that are atomic in the first place ([`PageStore::write_atomic`]), or a journal.
 //!
 //! ```
 //! use nandex::store::finishing::Finishing;

@@ -1,5 +1,5 @@
-//! Logical pages that may be overwritten: the contract of every FTL, cache and device below the trees, and the stores that need
-//! no chip.
+//! Logical pages that may be overwritten: the contract of every FTL, cache and device below the trees, and
+//! the stores that need no chip.
 
 pub(crate) mod batches;
 pub mod disk;
@@ -28,18 +28,19 @@ pub trait PageStore: MaybeSend {
     /// Reads a page. A page never written, or trimmed, reads as zeros.
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError>;
 
-    /// Writes a page whole. When this returns, the page survives a power cut if [`PageStore::durable_writes`]; in any
-    /// case it is old or new after a cut, never torn.
+    /// Writes a page whole. When this returns, the page survives a power cut if
+    /// [`PageStore::durable_writes`]; in any case it is old or new after a cut, never torn.
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError>;
 
-    /// Drops a page: it reads as zeros from now on. After a power cut its old contents may be back, unless the store
-    /// was synced since.
+    /// Drops a page: it reads as zeros from now on. After a power cut its old contents may be back, unless
+    /// the store was synced since.
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError>;
 
     /// Makes everything written or trimmed before survive a power cut.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Syncs, and leaves the medium so that the next mount is cheapest (a checkpoint, where the store has them).
+    /// Syncs, and leaves the medium so that the next mount is cheapest (a checkpoint, where the store has
+    /// them).
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()
     }
@@ -69,12 +70,12 @@ pub trait PageStore: MaybeSend {
     /// Whether a write survives a power cut as soon as it returns, without [`PageStore::sync`].
     fn durable_writes(&self) -> bool;
 
-    /// Whether what survives a power cut is always the state after some prefix of the writes (an atomic group counts
-    /// as one), at least as long as the one at the last sync.
+    /// Whether what survives a power cut is always the state after some prefix of the writes (an atomic group
+    /// counts as one), at least as long as the one at the last sync.
     fn prefix_consistent(&self) -> bool;
 
-    /// An index that keeps updates back in RAM has taken in so many since it was opened. For a store that keeps a journal of them;
-    /// others need not know.
+    /// An index that keeps updates back in RAM has taken in so many since it was opened. For a store that
+    /// keeps a journal of them; others need not know.
     fn updates_heard(&mut self, updates: u64) {
         let _ = updates;
     }
@@ -85,8 +86,8 @@ pub trait PageStore: MaybeSend {
         let _ = newest;
     }
 
-    /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so that what is
-    /// left can be shared out by it.
+    /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so
+    /// that what is left can be shared out by it.
     fn ram_bytes(&self) -> usize;
 
     /// The statistics of the store, those of the stores below it included.
@@ -94,15 +95,16 @@ pub trait PageStore: MaybeSend {
         StoreStats::default()
     }
 
-    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no chip or does
-    /// not know. Costs no I/O.
+    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no
+    /// chip or does not know. Costs no I/O.
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
         let _ = ppn;
         None
     }
 }
 
-/// Submits all that `work` reads, or all that it writes, together. Reads that depend on each other are no batch.
+/// Submits all that `work` reads, or all that it writes, together. Reads that depend on each other are no
+/// batch.
 pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) -> T) -> T {
     store.begin_batch();
     let done = work(store);
@@ -110,8 +112,8 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
     done
 }
 
-/// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was written; one that
-/// came after others were is [`IndexError::Interrupted`].
+/// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was
+/// written; one that came after others were is [`IndexError::Interrupted`].
 pub(crate) fn write_batch<S: PageStore>(store: &mut S, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
     let together = if pages.len() <= store.atomic_pages_max() { pages.len().max(1) } else { 1 };
     let mut is_begun = false;
@@ -223,7 +225,8 @@ impl StoreError {
         matches!(self, StoreError::Full | StoreError::WornOut)
     }
 
-    /// Whether the store cannot do this at all, or not on this chip: other settings or another chip are needed.
+    /// Whether the store cannot do this at all, or not on this chip: other settings or another chip are
+    /// needed.
     pub const fn is_unsupported(&self) -> bool {
         matches!(
             self,

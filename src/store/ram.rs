@@ -1,7 +1,7 @@
 //! Pages in memory: the ideal device, which never fails, forgets or wears, and the double for tests.
 //!
-//! A page takes memory once it is written. Everything is durable as soon as it returns, and a group of any size is atomic
-//! unless told otherwise. Accesses are counted by cause as the chip counts them.
+//! A page takes memory once it is written. Everything is durable as soon as it returns, and a group of any
+//! size is atomic unless told otherwise. Accesses are counted by cause as the chip counts them.
 
 use crate::check::message;
 use crate::nand::Cause;

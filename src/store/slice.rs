@@ -1,8 +1,10 @@
-//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share one FTL and one cache.
+//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share one FTL and
+//! one cache.
 //!
-//! [`divide`] cuts a store up; the slices hold it together and it is whole again when all but one are gone. What concerns
-//! the whole store is done once: a sync that another slice did is not repeated while nothing was written since, the first
-//! slice writes the checkpoint, and the first slice tells RAM and statistics of the whole, the others none.
+//! [`divide`] cuts a store up; the slices hold it together and it is whole again when all but one are gone.
+//! What concerns the whole store is done once: a sync that another slice did is not repeated while nothing
+//! was written since, the first slice writes the checkpoint, and the first slice tells RAM and statistics of
+//! the whole, the others none.
 
 use crate::check::message;
 use crate::nand::Cause;
@@ -51,7 +53,8 @@ impl<S: PageStore> Slice<S> {
         Some(self.shared.into_inner()?.store)
     }
 
-    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of another.
+    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of
+    /// another.
     pub fn before(&self) -> Slice<S> {
         Slice { shared: self.shared.clone(), first: 0, pages: self.first, place: 0 }
     }

@@ -1,8 +1,8 @@
 //! Which pages of the store are in use: one bit per page, and one more where trims must wait for a sync.
 //!
-//! A trim may not reach the medium before the write that made the page free does, or a power cut would leave an older
-//! tree with a hole. Where writes are durable at once the trim follows at once; elsewhere the page is noted and
-//! trimmed by the next sync, unless it was taken again before.
+//! A trim may not reach the medium before the write that made the page free does, or a power cut would leave
+//! an older tree with a hole. Where writes are durable at once the trim follows at once; elsewhere the page
+//! is noted and trimmed by the next sync, unless it was taken again before.
 
 use crate::units::Lpn;
 use alloc::vec;

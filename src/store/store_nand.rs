@@ -1,36 +1,41 @@
 //! A chip made of logical pages: a [`PageStore`] (an FTL, a page file, an SD card) shown as a [`Nand`].
 //!
-//! The trees that place their pages themselves (mu, mu-star, wandering, ipl, dipl) want a raw chip. Where an FTL is there
-//! already, they run on this; and so a log-structured tree *on an FTL* can be measured against trees made for one.
+//! The trees that place their pages themselves (mu, mu-star, wandering, ipl, dipl) want a raw chip. Where an
+//! FTL is there already, they run on this; and so a log-structured tree *on an FTL* can be measured against
+//! trees made for one.
 //!
 //! ```text
 //! store page | data | spare area | mark |      mark 0x00: erased (the whole page is zeros)   0xA5: programmed
 //! block b    | pages b * P .. b * P + P |      pages beyond the last whole block are not used
 //! ```
 //!
-//! A page takes one program, the pages of a block in ascending order (but for [`StoreNand::replacing`]), and no block is ever bad: wear is the store's affair.
-//! Data and spare area together are one page of the store, so that the page is as large as the store's less what the spare
-//! area takes, and no power of two.
+//! A page takes one program, the pages of a block in ascending order (but for [`StoreNand::replacing`]), and
+//! no block is ever bad: wear is the store's affair. Data and spare area together are one page of the store,
+//! so that the page is as large as the store's less what the spare area takes, and no power of two.
 //!
-//! * *Read*: the page of the store. Zeros, as a store answers for a page never written or trimmed, read as 0xFF.
-//! * *Program*: one write, and a sync where the store's writes are not durable when they return. An FTL never tears a page, so
-//!   neither does this chip, unless what is below is a file or a disk: [`StoreNand::tearing`].
+//! * *Read*: the page of the store. Zeros, as a store answers for a page never written or trimmed, read as
+//!   0xFF.
+//! * *Program*: one write, and a sync where the store's writes are not durable when they return. An FTL never
+//!   tears a page, so neither does this chip, unless what is below is a file or a disk:
+//!   [`StoreNand::tearing`].
 //! * *Erase*: trims the pages up to the last programmed one, and syncs, lest a power cut bring them back.
 //!
-//! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a store answers
-//! for pages that it does not hold without going to a medium, so that this is about one read a block.
+//! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a
+//! store answers for pages that it does not hold without going to a medium, so that this is about one read a
+//! block.
 //!
 //! Invariants
 //! - S1: an acknowledged program survives a power cut, an acknowledged erase too.
-//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as before or erased. On a store
-//!   that tears pages, the page of a program that was cut may be uncorrectable or hold anything.
+//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as
+//!   before or erased. On a store that tears pages, the page of a program that was cut may be uncorrectable
+//!   or hold anything.
 //! - S3: `ends` of a block is one more than its last programmed page, or unknown.
 //! - S4: while trims may be undone by a cut (`unsettled`), nothing is programmed.
 //!
-//! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. A store that is full or whose device fails
-//! fails programs and erases; since no block can be marked bad, the tree then gives up at [`Nand::mark_bad`]. A device that
-//! fails a *read* counts as switched off: a tree that mounts must not take its pages for torn ones. [`StoreNand::failure`] keeps
-//! the store's own words.
+//! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. A store that is full or
+//! whose device fails fails programs and erases; since no block can be marked bad, the tree then gives up at
+//! [`Nand::mark_bad`]. A device that fails a *read* counts as switched off: a tree that mounts must not take
+//! its pages for torn ones. [`StoreNand::failure`] keeps the store's own words.
 
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -68,8 +73,8 @@ pub struct StoreNand<S> {
 }
 
 impl<S: PageStore> StoreNand<S> {
-    /// A chip of blocks of so many pages, each with a spare area of so many bytes. A store that is new, or all of whose pages
-    /// were trimmed, is an erased chip.
+    /// A chip of blocks of so many pages, each with a spare area of so many bytes. A store that is new, or
+    /// all of whose pages were trimmed, is an erased chip.
     pub fn new(store: S, pages_per_block: u32, spare_bytes: u32) -> Result<StoreNand<S>, StoreError> {
         let page_bytes = store.page_bytes();
         let data_bytes = page_bytes.saturating_sub(spare_bytes as usize + MARK_BYTES);
@@ -106,8 +111,8 @@ impl<S: PageStore> StoreNand<S> {
         StoreNand { replaces: true, ..self }
     }
 
-    /// This chip on a store whose device may leave half a page when the power is cut: a mount then takes a page that cannot be read
-    /// for one that was being programmed, as on a real chip.
+    /// This chip on a store whose device may leave half a page when the power is cut: a mount then takes a
+    /// page that cannot be read for one that was being programmed, as on a real chip.
     #[must_use]
     pub fn tearing(self) -> StoreNand<S> {
         StoreNand { tears: true, ..self }

@@ -1,8 +1,8 @@
 //! The reservation buffer: units that wait in RAM, a chain for each node in the order in which they came.
 //!
-//! Units lie in slots of equal size; the first of free slots is taken. A *set* is the chain of one node; the sets are sorted
-//! by node. A buffer that eliminates keeps at most one unit for an entry of a node: what a newer unit and the one that waits
-//! come to together, which may be nothing.
+//! Units lie in slots of equal size; the first of free slots is taken. A *set* is the chain of one node; the
+//! sets are sorted by node. A buffer that eliminates keeps at most one unit for an entry of a node: what a
+//! newer unit and the one that waits come to together, which may be nothing.
 
 use super::Identity;
 use super::unit::{Op, Unit};
@@ -110,8 +110,9 @@ impl ReservationBuffer {
         self.sets.iter().min_by_key(|set| set.born).map(|set| set.node)
     }
 
-    /// The units of a node in an order in which they can be applied: oldest first. Where units took the place of others that
-    /// order is lost, but each is about another entry: then a reset comes first, and entries leave before others come.
+    /// The units of a node in an order in which they can be applied: oldest first. Where units took the place
+    /// of others that order is lost, but each is about another entry: then a reset comes first, and entries
+    /// leave before others come.
     pub fn units_of(&self, node: u32) -> impl Iterator<Item = Unit<'_>> {
         let first = self.place(node).map_or(NONE, |at| self.sets[at].first);
         let passes = if self.eliminates { 0..3 } else { 3..4 };
@@ -180,7 +181,8 @@ impl ReservationBuffer {
         );
     }
 
-    /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be added.
+    /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be
+    /// added.
     fn meet(&mut self, unit: &Unit<'_>) -> bool {
         let Ok(at) = self.place(unit.node) else { return false };
         let entry = self.identity.of(unit.body);

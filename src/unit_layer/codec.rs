@@ -8,8 +8,8 @@ use crate::units::Lpn;
 /// Bytes of the body of a unit at most.
 pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
 
-/// How the body of a unit says which entry of the node it is about: by its first bytes, so many; or by the first byte alone,
-/// where that is this one.
+/// How the body of a unit says which entry of the node it is about: by its first bytes, so many; or by the
+/// first byte alone, where that is this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Bytes that say it.
@@ -54,8 +54,8 @@ pub trait NodeCodec: crate::shared::MaybeSend {
     /// Makes a page an empty node.
     fn reset(&self, page: &mut [u8], node: Lpn, mark: u8);
 
-    /// Shows the units that lead from a node, or an empty one, to another image of it: at most one for each entry, and those
-    /// of entries that leave first.
+    /// Shows the units that lead from a node, or an empty one, to another image of it: at most one for each
+    /// entry, and those of entries that leave first.
     fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8]));
 
     /// Applies a unit other than a reset; an error tells why it cannot be.
@@ -79,8 +79,8 @@ pub(super) fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> 
     what.map_err(|what| StoreError::Corrupted { what, at: u64::from(unit.node) })
 }
 
-/// Shows the units that lead from the node in hand to its new image; how many there are. A reset, with all entries after it,
-/// is taken where that is less.
+/// Shows the units that lead from the node in hand to its new image; how many there are. A reset, with all
+/// entries after it, is taken where that is less.
 pub(super) fn show_changes(
     (codec, images): (&impl NodeCodec, &Images),
     (node, new): (Lpn, &[u8]),

@@ -180,7 +180,8 @@ impl LayerConfig {
         }
         let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
         let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
-        // Beside the compacted nodes: mixed sectors, what is written before anything is freed, and what the newest commit keeps.
+        // Beside the compacted nodes: mixed sectors, what is written before anything is freed, and what the
+        // newest commit keeps.
         let (nodes, mixed) = match self.commit {
             CommitPolicy::SortedMerged => {
                 let few = (sectors.saturating_sub(2) / (own + 2)).min(self.sets_max());

@@ -1,6 +1,7 @@
 //! The nodes that the tree has in hand, as it read them: what a write is compared with to learn what changed.
 //!
-//! They answer no read, so that a layer reads what it was published to read. Of a full set the least recently used one goes.
+//! They answer no read, so that a layer reads what it was published to read. Of a full set the least recently
+//! used one goes.
 
 use crate::units::Lpn;
 use alloc::vec;
@@ -43,7 +44,8 @@ impl Images {
         self.place(node).map(|at| &self.pages[at * self.page_bytes..][..self.page_bytes])
     }
 
-    /// Whether a node is at hand; it stays so while as many others are asked for as there are images, less one.
+    /// Whether a node is at hand; it stays so while as many others are asked for as there are images, less
+    /// one.
     pub(super) fn touch(&mut self, node: Lpn) -> bool {
         let place = self.place(node);
         if let Some(at) = place {

@@ -7,8 +7,8 @@ use crate::units::Lpn;
 use alloc::vec::Vec;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Changes of one node wait in the buffer; several nodes at once, new nodes, and changes too many to wait, go to the
-    /// store.
+    /// Changes of one node wait in the buffer; several nodes at once, new nodes, and changes too many to
+    /// wait, go to the store.
     pub(super) fn write_in_place(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if let [(node, data)] = pages {
             self.recall(*node)?;

@@ -1,4 +1,5 @@
-//! Node layers: between a tree whose nodes are pages and a store, with units of change in RAM instead of page writes.
+//! Node layers: between a tree whose nodes are pages and a store, with units of change in RAM instead of page
+//! writes.
 //!
 //! An insertion changes a few bytes of a leaf, but a store writes whole pages. A node layer writes the few
 //! bytes, gathered with those of other nodes. An example with shared sectors, the layer's first way to keep
@@ -140,7 +141,8 @@ pub struct NodeLayer<S, C> {
     writer: SectorWriter,
     /// The sectors of the newest commit.
     newest: Vec<Lpn>,
-    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known which nodes are used.
+    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known
+    /// which nodes are used.
     beyond: Vec<(u32, Lpn)>,
     batch: Batch,
     /// More units wait than there is room for, because the store refuses to take them.
@@ -235,8 +237,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.store
     }
 
-    /// Whether each write from now on is committed before it returns, so that one that is refused is not done. For layers in
-    /// shared sectors without modes.
+    /// Whether each write from now on is committed before it returns, so that one that is refused is not
+    /// done. For layers in shared sectors without modes.
     pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
         let placement = self.placement();
         debug_assert!(placement == Placement::SharedSectors, "{placement:?} does not commit each write");
@@ -293,8 +295,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if self.placement().has_sectors() { self.table.list(node.0).len() } else { 1 }
     }
 
-    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be called before
-    /// anything is written.
+    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be
+    /// called before anything is written.
     pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
         debug_assert!(self.units.is_empty(), "nodes are dropped while {} units wait", self.units.len());
         for node in 0..self.table.nodes() {

@@ -1,10 +1,11 @@
 //! Log mode or disk mode for each node, as FlashDB chooses between them.
 //!
-//! A node in *disk mode* lies whole in a sector of its own, which every update writes again; in *log mode* its updates are
-//! units among those of others, and it is gathered from up to C sectors. Each is a state of a two-state task system: an access costs
-//! one amount here and another there, and so does changing over. What the present mode cost more than the other would have is
-//! summed up, never below 0; once the sum exceeds what it costs to change over and back, the node changes over. Both modes together
-//! then cost at most three times as much as the best choice in hindsight.
+//! A node in *disk mode* lies whole in a sector of its own, which every update writes again; in *log mode*
+//! its updates are units among those of others, and it is gathered from up to C sectors. Each is a state of a
+//! two-state task system: an access costs one amount here and another there, and so does changing over. What
+//! the present mode cost more than the other would have is summed up, never below 0; once the sum exceeds
+//! what it costs to change over and back, the node changes over. Both modes together then cost at most three
+//! times as much as the best choice in hindsight.
 //!
 //! ```text
 //! access                 log mode                               disk mode
@@ -13,7 +14,8 @@
 //! to the other mode      read * sectors of the list + program   nothing: the sector in disk mode is a list of one
 //! ```
 //!
-//! In disk mode the list that the node would have is taken to have three sectors. All costs are integer nanoseconds.
+//! In disk mode the list that the node would have is taken to have three sectors. All costs are integer
+//! nanoseconds.
 
 use crate::check::CheckReport;
 use alloc::string::ToString;
@@ -28,7 +30,8 @@ const NODES_MORE: usize = 64;
 /// Which modes nodes may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Modes {
-    /// Each node its own, by what its accesses cost. A new leaf begins in log mode, an inner node in disk mode.
+    /// Each node its own, by what its accesses cost. A new leaf begins in log mode, an inner node in disk
+    /// mode.
     #[default]
     Tuned,
     /// Log mode alone.
@@ -164,7 +167,8 @@ impl ModeTable {
         }
     }
 
-    /// Reckons with an access to a node whose list has so many sectors; the mode that it should change to, if any.
+    /// Reckons with an access to a node whose list has so many sectors; the mode that it should change to, if
+    /// any.
     pub(super) fn charge(&mut self, node: u32, access: Access, list: usize) -> Option<Mode> {
         let mode = self.mode(node)?;
         let Tuning { modes, read_ns, program_ns } = self.tuning;

@@ -1,10 +1,11 @@
 //! The scan of a mount: from the sectors on the medium to the node translation table.
 //!
-//! All sectors are read to learn their commits. If the newest commit is not whole, the power was cut in it: its sectors
-//! are dropped, durably, before its number is used again. (The sectors of the newest commit are never freed before the next
-//! one is whole, so a whole commit is found whole.) Then the sectors are read again, newest first: a node's list is every
-//! sector with units of it back to the one with its reset; sectors beyond its length wait beside it. While it
-//! lasts, the scan takes 12 bytes for a sector in use, 8 for a place in a list and one for a node.
+//! All sectors are read to learn their commits. If the newest commit is not whole, the power was cut in it:
+//! its sectors are dropped, durably, before its number is used again. (The sectors of the newest commit are
+//! never freed before the next one is whole, so a whole commit is found whole.) Then the sectors are read
+//! again, newest first: a node's list is every sector with units of it back to the one with its reset;
+//! sectors beyond its length wait beside it. While it lasts, the scan takes 12 bytes for a sector in use, 8
+//! for a place in a list and one for a node.
 
 use super::modes::Mode;
 use super::sector::{Head, unit_at, units};

@@ -8,8 +8,8 @@
 //!      12..    the units
 //! ```
 //!
-//! A commit is a run of sectors with its number. It counts if it is whole, so a commit of any size is atomic over every store
-//! that keeps pages whole.
+//! A commit is a run of sectors with its number. It counts if it is whole, so a commit of any size is atomic
+//! over every store that keeps pages whole.
 
 use super::unit::{Unit, unit_bytes};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};

@@ -1,4 +1,5 @@
-//! Nodes in shared sectors: commits of the whole buffer, compactions of nodes whose lists grow too long, and room for both.
+//! Nodes in shared sectors: commits of the whole buffer, compactions of nodes whose lists grow too long, and
+//! room for both.
 
 use super::config::CommitPolicy;
 use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
@@ -58,8 +59,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(length > 0)
     }
 
-    /// Changes wait in the buffer; those for which it has no room wait until all others are committed, and those for which
-    /// it has no room at all are committed at once.
+    /// Changes wait in the buffer; those for which it has no room wait until all others are committed, and
+    /// those for which it has no room at all are committed at once.
     pub(super) fn write_shared(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let (changes, most) = (self.count_changes(pages)?, self.waiting_max());
         if self.units.len() + changes > most {
@@ -129,7 +130,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 self.table.push(node, sector);
             } else {
                 beyond.push((node, sector));
-                // The first compaction is a commit of its own, after which these sectors are the newest no longer.
+                // The first compaction is a commit of its own, after which these sectors are the newest no
+                // longer.
                 self.table.pin(sector);
             }
         }
@@ -143,8 +145,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
     }
 
-    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added. Those that the store refuses stay beyond
-    /// their lists.
+    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added. Those that the store
+    /// refuses stay beyond their lists.
     pub(super) fn compact_beyond(&mut self, mut beyond: Vec<(u32, Lpn)>) -> Result<(), StoreError> {
         sort::by_key(&mut beyond, |(node, _)| *node);
         let mut refused = Ok(());
@@ -169,7 +171,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         refused.and_then(|()| self.trim_if_durable())
     }
 
-    /// Which units go to which sector, by sector, but for nodes that are written whole; and how many sectors there are.
+    /// Which units go to which sector, by sector, but for nodes that are written whole; and how many sectors
+    /// there are.
     fn pieces(&self, whole: &[(Lpn, &[u8])]) -> (Vec<Piece>, usize) {
         let full = sector_units(self.page.len(), self.codec.body_bytes());
         let mut sets = self.units.sets().to_vec();
@@ -409,7 +412,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         })
     }
 
-    /// Where writes are durable at once a sector that is free is trimmed at once; elsewhere the next sync does it.
+    /// Where writes are durable at once a sector that is free is trimmed at once; elsewhere the next sync
+    /// does it.
     pub(super) fn trim_if_durable(&mut self) -> Result<(), StoreError> {
         if self.store.durable_writes() { self.trim_dead() } else { Ok(()) }
     }
@@ -422,7 +426,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
     }
 
-    /// Drops the sectors of a commit that was given up, which are dead: they must be gone before its number is used again.
+    /// Drops the sectors of a commit that was given up, which are dead: they must be gone before its number
+    /// is used again.
     pub(super) fn undo_void(&mut self) -> Result<(), StoreError> {
         if self.is_void_left {
             self.trim_all_dead()?;

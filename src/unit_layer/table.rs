@@ -1,9 +1,10 @@
 //! The node translation table: which sectors have units of a node, and how many nodes have units in a sector.
 //!
-//! A list has at most C sectors, oldest first, in the order in which their units are applied. A sector that no list names is
-//! free; one that was written and became free is *dead* until the store is told. Sectors of the newest commit are *pinned*, as
-//! if another list named them, for a mount tells by them that the commit was whole. Sectors that commits wrote are *mixed*:
-//! they stay until all their nodes are compacted, so they are kept in the order of their age.
+//! A list has at most C sectors, oldest first, in the order in which their units are applied. A sector that
+//! no list names is free; one that was written and became free is *dead* until the store is told. Sectors of
+//! the newest commit are *pinned*, as if another list named them, for a mount tells by them that the commit
+//! was whole. Sectors that commits wrote are *mixed*: they stay until all their nodes are compacted, so they
+//! are kept in the order of their age.
 
 use crate::units::Lpn;
 use alloc::collections::VecDeque;

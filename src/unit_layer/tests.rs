@@ -255,8 +255,8 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
 
 #[test]
 fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
-    // Seven units to a sector. Sets of 5, 4, 2 and 3 in order of arrival, or the largest first: 5 + 2, then 4 + 3. By node: the
-    // sets of 2 and 4, 3 + 4, then those of 7 and 9, 2 + 5.
+    // Seven units to a sector. Sets of 5, 4, 2 and 3 in order of arrival, or the largest first: 5 + 2, then 4
+    // + 3. By node: the sets of 2 and 4, 3 + 4, then those of 7 and 9, 2 + 5.
     let sets = [(9, 5), (4, 4), (7, 2), (2, 3)];
     for commit in [CommitPolicy::FirstFit, CommitPolicy::FirstFitDecreasing, CommitPolicy::Sorted] {
         let config = LayerConfig { reservation_units: 40, ..config(commit, false) };
@@ -416,8 +416,8 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
     );
 }
 
-/// Changes nodes as a tree does, which gives a node up only when what is durable does without it, until the power fails. All
-/// states from the last sync on, the first of which is at the last sync.
+/// Changes nodes as a tree does, which gives a node up only when what is durable does without it, until the
+/// power fails. All states from the last sync on, the first of which is at the last sync.
 fn work_until_the_cut(layer: &mut NodeLayer<Cut, Heap>, state: Nodes, rng: &mut Rng) -> (Vec<Nodes>, usize) {
     let mut states = vec![Nodes::new(), state];
     let mut synced = 1;
@@ -454,8 +454,8 @@ fn state_of(layer: &mut NodeLayer<Cut, Heap>) -> Option<usize> {
     Some(u16::from_le_bytes(entries(&page)[&[0, 0]]).into())
 }
 
-/// Opens a layer as a tree does, and looks whether it is as it was in some state since the last sync. Gives back the store, if the
-/// power fails, and whether some list was too long.
+/// Opens a layer as a tree does, and looks whether it is as it was in some state since the last sync. Gives
+/// back the store, if the power fails, and whether some list was too long.
 fn recover(
     mut store: Cut,
     config: LayerConfig,
@@ -482,7 +482,8 @@ fn recover(
     if is_cut { (Err(layer.into_store()), is_long) } else { (Ok(layer), is_long) }
 }
 
-/// A store whose power fails after some writes, trims and syncs; what was trimmed since the last sync may be back then.
+/// A store whose power fails after some writes, trims and syncs; what was trimmed since the last sync may be
+/// back then.
 struct Cut {
     store: RamStore,
     steps: u64,

@@ -1,10 +1,12 @@
 //! Nodes of which each is in log mode or in disk mode (`modes.rs`), both in the sectors of one table.
 //!
-//! - *write of a node*: in log mode its units join the buffer of one page; in disk mode its sector is written anew.
-//! - *write of several nodes*: units and sectors go to the store as one commit, at once, with all that waits. So what waits
-//!   is about single nodes, and a node in disk mode may be written before units of others that came earlier.
-//! - *change to disk mode*: the node is gathered, with its units that wait, into a sector of its own. *To log mode*: nothing is
-//!   written, the sector is the first of its list.
+//! - *write of a node*: in log mode its units join the buffer of one page; in disk mode its sector is written
+//!   anew.
+//! - *write of several nodes*: units and sectors go to the store as one commit, at once, with all that waits.
+//!   So what waits is about single nodes, and a node in disk mode may be written before units of others that
+//!   came earlier.
+//! - *change to disk mode*: the node is gathered, with its units that wait, into a sector of its own. *To log
+//!   mode*: nothing is written, the sector is the first of its list.
 
 use super::modes::{Access, Mode};
 use super::sector::Kind;

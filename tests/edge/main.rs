@@ -1,4 +1,5 @@
-//! The trees on logical pages at the edge: full stores, power-offs and cuts there, and stores that stop taking writes.
+//! The trees on logical pages at the edge: full stores, power-offs and cuts there, and stores that stop
+//! taking writes.
 //!
 //! The store is a plain one in memory, so that what fails here is the fault of tree or journal and of no FTL.
 
@@ -130,7 +131,8 @@ fn class_of(seed: u64) -> Durability {
 /// A key and what stood under it before.
 type Undo = (Vec<u8>, Option<Vec<u8>>);
 
-/// A tree on its store with what it should hold, and the changes that a power cut may take back, oldest first.
+/// A tree on its store with what it should hold, and the changes that a power cut may take back, oldest
+/// first.
 struct Life {
     name: String,
     tree: OpenTree,

@@ -1,4 +1,5 @@
-//! The power is cut at every physical operation of a run, in every way, and again while that is recovered from.
+//! The power is cut at every physical operation of a run, in every way, and again while that is recovered
+//! from.
 
 use super::*;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
@@ -133,7 +134,8 @@ fn run(
     false
 }
 
-/// A run that is cut at this operation; then recovery is cut, then some more work, cut as well. False: it ended before.
+/// A run that is cut at this operation; then recovery is cut, then some more work, cut as well. False: it
+/// ended before.
 fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64) -> bool {
     let chip = Shared::new(chip(kind.geometry));
     let mut tree = IplTree::format(chip.clone(), &kind.settings).unwrap();

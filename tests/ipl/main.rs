@@ -1,4 +1,5 @@
-//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. Power cuts are in `cuts`.
+//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. Power cuts are in
+//! `cuts`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,8 +84,8 @@ fn remove<N: Nand>(tree: &mut IplTree<N>, model: &mut Model, key: u32) -> Result
     Ok(())
 }
 
-/// Random operations in waves of growth and shrinking, with checks, and mounts of a closed, a synced and a dropped tree.
-/// What the trees of a test did in all, so that it can see that they did everything.
+/// Random operations in waves of growth and shrinking, with checks, and mounts of a closed, a synced and a
+/// dropped tree. What the trees of a test did in all, so that it can see that they did everything.
 type Figures = BTreeMap<&'static str, u64>;
 
 fn note<N: Nand>(tree: &IplTree<N>, figures: &mut Figures) {

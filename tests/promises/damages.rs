@@ -1,4 +1,5 @@
-//! Damage on images that were closed and on images cut anywhere: each page in turn, whole blocks; the right answer or a refusal.
+//! Damage on images that were closed and on images cut anywhere: each page in turn, whole blocks; the right
+//! answer or a refusal.
 
 use super::harmed::Page;
 use super::*;
@@ -39,7 +40,8 @@ struct Image {
     chip: Harmed,
     is_cut: bool,
     states: Vec<Model>,
-    /// The states before each operation or sync that was acknowledged, and how many pages were programmed after it.
+    /// The states before each operation or sync that was acknowledged, and how many pages were programmed
+    /// after it.
     before: Vec<(usize, Vec<Model>)>,
     /// Every state before.
     history: Vec<Model>,
@@ -225,8 +227,8 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
     }
     let chip = Shared::new(chip);
     let what = format!("{ppn} {damage:?}");
-    // The page programmed last before a cut cannot be told from one that was torn; nor the one before it, where the last was. What
-    // was programmed into that page in a row, sector by sector, may be gone.
+    // The page programmed last before a cut cannot be told from one that was torn; nor the one before it,
+    // where the last was. What was programmed into that page in a row, sector by sector, may be gone.
     let mut states = image.states.clone();
     let newest = image.chip.last.chunk_by(|a, b| a == b).rev().take(2);
     let mut left = image.chip.last.len();
@@ -237,7 +239,8 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
             states.splice(0..0, lost.flat_map(|(_, states)| states.iter().cloned()));
         }
     }
-    // A whole block that reads as erased may be one that was erased: the state may be an older one then, but one that was.
+    // A whole block that reads as erased may be one that was erased: the state may be an older one then, but
+    // one that was.
     if image.is_cut && damage == Damage::BlockBlank && kind.form != Form::Overwrite {
         states.splice(0..0, image.history.iter().cloned());
     }
@@ -263,7 +266,8 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
     }
 }
 
-/// Whether a page holds changes of a log buffer of VMTree-OW: lost while they are entered, the end of the sync is lost.
+/// Whether a page holds changes of a log buffer of VMTree-OW: lost while they are entered, the end of the
+/// sync is lost.
 fn is_change(kind: &Kind, image: &Image, ppn: Ppn) -> bool {
     let bytes = image.chip.clone().bytes(ppn);
     kind.form == Form::Overwrite && bytes.is_some_and(|bytes| bytes[8] & 0x7f >= 0x40)

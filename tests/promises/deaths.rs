@@ -1,4 +1,5 @@
-//! Failures of programs or erases that rise until the index gives up: it is read-only and complete from then on.
+//! Failures of programs or erases that rise until the index gives up: it is read-only and complete from then
+//! on.
 
 use super::*;
 use nandex::nand::sim::Faults;

@@ -67,7 +67,8 @@ impl Nand for Harmed {
         let overwrites = self.geometry().overwrites();
         let page_bytes = self.geometry().page_bytes as usize;
         match self.pages.get_mut(&ppn) {
-            // Damage that looks erased does not make the page programmable, or it does: both are seen on chips.
+            // Damage that looks erased does not make the page programmable, or it does: both are seen on
+            // chips.
             Some(Page::Bytes(bytes)) if overwrites => {
                 let new =
                     data.iter().enumerate().chain(spare.iter().enumerate().map(|(i, b)| (page_bytes + i, b)));

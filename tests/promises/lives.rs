@@ -1,5 +1,5 @@
-//! Lives at the edge of full: filled until refused, thousands of operations there, with cuts, plain power-offs and transient
-//! read errors; then drained and filled again.
+//! Lives at the edge of full: filled until refused, thousands of operations there, with cuts, plain
+//! power-offs and transient read errors; then drained and filled again.
 
 use super::*;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, TornModel};

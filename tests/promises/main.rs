@@ -1,5 +1,5 @@
-//! IPL, dIPL, SBITS and VMTree-OW on chips that are full, dying or damaged: nothing acknowledged is lost, and nothing wrong is
-//! returned in silence. Small chips, fixed seeds.
+//! IPL, dIPL, SBITS and VMTree-OW on chips that are full, dying or damaged: nothing acknowledged is lost, and
+//! nothing wrong is returned in silence. Small chips, fixed seeds.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! Damaged pages: the answer is right, or it is an error, or the mount is refused; nothing panics, nothing is wrong in silence.
+//! Damaged pages: the answer is right, or it is an error, or the mount is refused; nothing panics, nothing is
+//! wrong in silence.
 
 use crate::edge::Life;
 use crate::kinds::{Chip, Kind, ON_CHIPS, chip_for};
@@ -189,7 +190,8 @@ fn damage_is_noticed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Damages that were answered wrongly once: pages of flushes and first pages of blocks, on chips that were cut.
+/// Damages that were answered wrongly once: pages of flushes and first pages of blocks, on chips that were
+/// cut.
 const ANSWERED_WRONGLY_ONCE: [(&str, u64, u32, Harm); 7] = [
     ("wandering with both", 6, 368, Harm::Old),
     ("wandering with both", 6, 368, Harm::Ones),

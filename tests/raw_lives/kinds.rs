@@ -1,4 +1,5 @@
-//! Every tree on the log of raw NAND, and IPL and dIPL in place, in each class of durability, on a chip and on an FTL.
+//! Every tree on the log of raw NAND, and IPL and dIPL in place, in each class of durability, on a chip and
+//! on an FTL.
 
 use nandex::Shared;
 use nandex::ftl::fast::{FastFtl, FastSettings};

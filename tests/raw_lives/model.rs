@@ -46,7 +46,8 @@ impl Model {
         }
     }
 
-    /// Takes what an index holds after a cut for the truth, if it may be; `under_way` is the change that was cut.
+    /// Takes what an index holds after a cut for the truth, if it may be; `under_way` is the change that was
+    /// cut.
     pub(crate) fn accept(&mut self, found: &Map, under_way: Option<Change>) -> bool {
         let mut state = self.durable.clone();
         let mut accepted = state == *found;

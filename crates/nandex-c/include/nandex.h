@@ -136,7 +136,7 @@
 #define NANDEX_ABI_VERSION 65536
 
 /**
- * mu-Tree: the whole path in one page, one program for each change. Needs 21 + pages_per_block/8 + 16 spare bytes.
+ * mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 + pages_per_block/8 spare bytes, its data area lends the rest.
  */
 #define NANDEX_INDEX_MU 1
 
@@ -229,6 +229,12 @@ typedef struct nandex_cursor nandex_cursor;
  * An index on its chip. One thread at a time may use it; which one does not matter.
  */
 typedef struct nandex_index nandex_index;
+
+/**
+ * An R-tree on its chip, below it the page-mapping FTL: every change that a call has acknowledged survives a power cut. One thread at a
+ * time may use it; which one does not matter.
+ */
+typedef struct nandex_map nandex_map;
 
 /**
  * The caller's allocator, for firmware that has one.
@@ -475,6 +481,51 @@ typedef struct nandex_report {
  * Called for each record of a scan: 0 to go on, anything else to stop.
  */
 typedef int32_t (*nandex_visit)(void *context, const uint8_t *key, const uint8_t *value);
+
+/**
+ * The configuration of a map. All fields must be the same at every mount.
+ */
+typedef struct nandex_map_config {
+  /**
+   * `sizeof(nandex_map_config)`.
+   */
+  size_t struct_bytes;
+  /**
+   * Physical pages beyond the logical ones, in a million of these; 0 for 125,000.
+   */
+  uint32_t over_provisioning_ppm;
+  /**
+   * Blocks set aside for those that will fail, in a million; 0 for 20,000.
+   */
+  uint32_t bad_blocks_ppm;
+} nandex_map_config;
+
+/**
+ * A box in the plane: both corners belong to it. A point has equal corners.
+ */
+typedef struct nandex_box {
+  /**
+   * The left edge.
+   */
+  int32_t low_x;
+  /**
+   * The lower edge.
+   */
+  int32_t low_y;
+  /**
+   * The right edge, not left of the left one.
+   */
+  int32_t high_x;
+  /**
+   * The upper edge, not below the lower one.
+   */
+  int32_t high_y;
+} nandex_box;
+
+/**
+ * Called for each box that was found: 0 to go on, anything else to stop. It must not use the handle.
+ */
+typedef int32_t (*nandex_visit_box)(void *context, const struct nandex_box *place, uint64_t id);
 
 #ifdef __cplusplus
 extern "C" {
@@ -739,6 +790,105 @@ int32_t nandex_cursor_get(struct nandex_cursor *at,
                           size_t key_bytes,
                           uint8_t *value,
                           size_t value_bytes);
+
+/**
+ * Makes a handle for a map on a chip; the chip is not touched yet. `nandex_map_format` or `nandex_map_mount` comes next. Structs and
+ * answers are as for `nandex_new`.
+ *
+ * Each pointer is null or points to what its type says.
+ */
+int32_t nandex_map_new(const struct nandex_chip *chip,
+                       const struct nandex_map_config *config,
+                       struct nandex_map **map,
+                       const char **why);
+
+/**
+ * Frees a handle, without closing. Null is ignored. Answers NANDEX_ERR_BUSY, and frees nothing, within a callback.
+ *
+ * `map` is null or a handle, and not used any more.
+ */
+int32_t nandex_map_free(struct nandex_map *map);
+
+/**
+ * Erases the chip and makes an empty map on it. What was open in this handle is dropped.
+ *
+ * `map` is null or a handle.
+ */
+int32_t nandex_map_format(struct nandex_map *map);
+
+/**
+ * Finds the map on the chip again, after a close or after a power cut. What was open in this handle is dropped.
+ *
+ * `map` is null or a handle.
+ */
+int32_t nandex_map_mount(struct nandex_map *map);
+
+/**
+ * Enters a box with an identifier. The same may be there several times.
+ *
+ * `map` is null or a handle; `place` is null or points to a box.
+ */
+int32_t nandex_map_insert(struct nandex_map *map, const struct nandex_box *place, uint64_t id);
+
+/**
+ * Takes a box with its identifier out, one of them if it is there several times; NANDEX_NOT_FOUND if it is not there.
+ *
+ * `map` is null or a handle; `place` is null or points to a box.
+ */
+int32_t nandex_map_remove(struct nandex_map *map,
+                          const struct nandex_box *place,
+                          uint64_t id);
+
+/**
+ * Visits every box that meets the window, edges included, in no certain order.
+ *
+ * `map` is null or a handle; `window` is null or points to a box.
+ */
+int32_t nandex_map_window(struct nandex_map *map,
+                          const struct nandex_box *window,
+                          nandex_visit_box visit,
+                          void *context);
+
+/**
+ * Visits the `count` boxes nearest to a point, nearest first.
+ *
+ * `map` is null or a handle.
+ */
+int32_t nandex_map_nearest(struct nandex_map *map,
+                           int32_t x,
+                           int32_t y,
+                           size_t count,
+                           nandex_visit_box visit,
+                           void *context);
+
+/**
+ * Syncs and closes; the handle can mount again, and that mount is quickest.
+ *
+ * `map` is null or a handle.
+ */
+int32_t nandex_map_close(struct nandex_map *map);
+
+/**
+ * Walks the whole map and checks its invariants; as `nandex_check`.
+ *
+ * Each pointer is null or points to what its type says.
+ */
+int32_t nandex_map_check(struct nandex_map *map, struct nandex_report *report);
+
+/**
+ * Writes what the map tells about itself to `*stats`, whose `struct_bytes` the caller set; as `nandex_get_stats`.
+ *
+ * Each pointer is null or points to what its type says.
+ */
+int32_t nandex_map_get_stats(struct nandex_map *map,
+                             struct nandex_stats *stats);
+
+/**
+ * Words of the last failure of this handle, until its next call; as `nandex_last_message`.
+ *
+ * `map` is null or a handle.
+ */
+const char *nandex_map_last_message(const struct nandex_map *map);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,7 +1,8 @@
-//! Several operations of a tree as one atomic group: between the begin and the commit of a batch its pages wait in RAM.
+//! Several operations of a tree as one atomic group: between the begin and the commit of a batch its pages
+//! wait in RAM.
 //!
-//! The tree reads what waits, so it goes on as ever. At the commit all pages go to the store below as one group, of which a mount
-//! finds all or nothing; so a batch is as large as a group.
+//! The tree reads what waits, so it goes on as ever. At the commit all pages go to the store below as one
+//! group, of which a mount finds all or nothing; so a batch is as large as a group.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -6,7 +6,8 @@ use crate::ffi::codes::NANDEX_ERR_UNSUPPORTED;
 #[cfg(any(feature = "bplus", feature = "bplus-dftl"))]
 use crate::on_store;
 use alloc::boxed::Box;
-use nandex::{IndexError, Nand, OrderedIndex, StoreError};
+use nandex::nand::LentSpare;
+use nandex::{Geometry, IndexError, Nand, OrderedIndex, StoreError};
 
 /// Whether an index is made anew or found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +44,20 @@ fn alone(index: impl OrderedIndex + 'static) -> Opened {
     Opened { index: Some(Box::new(index)), batches: None }
 }
 
-/// Makes or finds the index that is configured, on this chip.
+/// Spare bytes that an index needs on a chip.
+fn spare_bytes_needed(kind: Kind, chip: Geometry) -> u32 {
+    match kind {
+        Kind::Mu | Kind::Wandering | Kind::VmTree => nandex::ordered::spare_bytes_needed(&chip),
+        Kind::BPlus | Kind::BPlusDftl => nandex::ftl::SPARE_BYTES as u32,
+        Kind::Sbits | Kind::Plow => 0,
+    }
+}
+
+/// Makes or finds the index that is configured, on this chip. A chip with too few spare bytes lends some of
+/// its data areas.
 pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
+    let needed = spare_bytes_needed(config.kind, nand.geometry());
+    let nand = LentSpare::new(nand, needed);
     #[allow(unused_macros, reason = "every index may be left out")]
     macro_rules! raw {
         ($tree:path, $settings:expr) => {{
@@ -57,7 +70,18 @@ pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Re
         }};
     }
     #[allow(unused_variables, reason = "every index may be left out")]
-    let Config { record, durability, ram_bytes, .. } = *config;
+    let Config { record, durability, .. } = *config;
+    // The page that is held to lend bytes is no RAM for the index.
+    let held = nand.ram_bytes();
+    let left = |given: usize| {
+        given.checked_sub(held).ok_or(IndexError::TooLittleRam {
+            given,
+            needed: held,
+            what: "a page to lend spare bytes from",
+        })
+    };
+    #[allow(unused_variables, reason = "every index may be left out")]
+    let ram_bytes = config.ram_bytes.map(left).transpose()?;
     Ok(match config.kind {
         #[cfg(feature = "mu")]
         Kind::Mu => raw!(

@@ -69,7 +69,8 @@ impl<N: Nand + Clone + 'static> State<N> {
         self.changes
     }
 
-    /// Whether an acknowledged operation must be on the chip: the class is *every operation* and no batch is open.
+    /// Whether an acknowledged operation must be on the chip: the class is *every operation* and no batch is
+    /// open.
     pub(crate) fn is_durable_now(&self) -> bool {
         !self.in_batch && self.config.durability == Durability::EveryOperation
     }

@@ -10,7 +10,8 @@ fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The newest static library beside the executable of this test: cargo builds both kinds of the library for its tests.
+/// The newest static library beside the executable of this test: cargo builds both kinds of the library for
+/// its tests.
 fn library() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a path");
     let folder = executable.parent().expect("in a folder");
@@ -62,6 +63,14 @@ fn records_are_there_after_the_power_was_cut() {
     for index in ["mu", "wandering", "vmtree", "bplus", "bplus-dftl", "sbits", "plow"] {
         let said = run(&program, &[index]);
         assert!(said.contains("2000 of 2000"), "{said}");
+    }
+}
+
+#[test]
+fn places_are_there_after_the_power_was_cut() {
+    for (compiler, name) in [("cc", "places"), ("c++", "places-cpp")] {
+        let Some(program) = build(compiler, "examples/c/places.c", name) else { return };
+        assert!(run(&program, &[]).contains("8 places in the window"));
     }
 }
 

@@ -23,7 +23,7 @@ fn generate() -> String {
         .with_sys_include("stddef.h")
         .with_sys_include("stdint.h")
         .with_header(TOP);
-    for file in ["codes", "types", "memory", "index", "cursor", "handle"] {
+    for file in ["codes", "types", "memory", "index", "cursor", "handle", "map"] {
         builder = builder.with_src(folder.join(file).with_extension("rs"));
     }
     let mut bytes = Vec::new();

@@ -1,4 +1,5 @@
-//! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
+//! The command line as plain data. Values are checked where they are parsed, so that a bad one names its
+//! flag.
 
 use crate::device_args::Device;
 use crate::output::{AFTER_HELP, Target, print, width};
@@ -11,15 +12,16 @@ use nandex::spatial::Rect;
 use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
-use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::sweep::Shard;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers, crash-tested.
+/// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers,
+/// crash-tested.
 #[derive(Debug, Parser)]
 #[command(name = "nandex", version, after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Args {
@@ -31,8 +33,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
-    /// Run an experiment of a paper and show what it measured.
-    Run(Run),
+    /// Run an experiment, of one's own or of a paper, and show what it measured.
+    Run(Box<Run>),
+    /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
+    Sweep(Sweep),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -67,8 +71,8 @@ pub(crate) struct Compare {
     /// Generator of operations (nandex list workloads).
     #[arg(long, value_name = "NAME", value_parser = parse::workload)]
     pub(crate) workload: Option<&'static WorkloadEntry>,
-    /// Trace of operations instead of a generator: a file, where NAME.init.ops beside NAME.ops holds the contents before it, or
-    /// one that is here (nandex list data) [default: kernel_compile].
+    /// Trace of operations instead of a generator: a file, where NAME.init.ops beside NAME.ops holds the
+    /// contents before it, or one that is here (nandex list data) [default: kernel_compile].
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["workload", "seed", "seeds"])]
     pub(crate) trace: Option<PathBuf>,
     /// Refuse a trace whose operations contradict each other.
@@ -91,8 +95,8 @@ pub(crate) struct Compare {
     /// Entries that a search for the nearest wants [default: 10].
     #[arg(long, value_name = "K", requires = "spatial", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nearest: Option<u32>,
-    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no cache; 640KiB with
-    /// neither workload nor trace].
+    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no
+    /// cache; 640KiB with neither workload nor trace].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
     /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
@@ -102,7 +106,8 @@ pub(crate) struct Compare {
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
-    /// Operations: of the measured part of a generator, or at most so many of a trace; queries of each kind of a spatial index.
+    /// Operations: of the measured part of a generator, or at most so many of a trace; queries of each kind
+    /// of a spatial index.
     #[arg(long, value_name = "N", value_parser = parse::operations)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
@@ -115,7 +120,8 @@ pub(crate) struct Compare {
     /// Option of the workload or of an index (nandex list workloads, nandex list indexes); may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
-    /// Sync after so many changes [default: never; 100 in the class every-sync with neither workload nor trace].
+    /// Sync after so many changes [default: never; 100 in the class every-sync with neither workload nor
+    /// trace].
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) sync_every: Option<u64>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
@@ -149,8 +155,8 @@ impl Files {
         self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
     }
 
-    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they are
-    /// complete even when nobody reads the table.
+    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they
+    /// are complete even when nobody reads the table.
     pub(crate) fn write(
         &self,
         json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -164,6 +170,17 @@ impl Files {
             false => print(&table(width())),
         }
     }
+}
+
+/// The form of what goes to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people.
+    Table,
+    /// A row for each figure of each cell, over the seeds.
+    Csv,
+    /// Everything.
+    Json,
 }
 
 /// How experiments are carried out.
@@ -186,9 +203,17 @@ pub(crate) struct Plan {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Run {
-    /// Experiment (nandex list experiments).
-    #[arg(value_parser = parse::experiment)]
-    pub(crate) experiment: &'static Experiment,
+    /// Experiment: a file of one's own (docs/experiments.md), a folder with an experiment.toml, or one that
+    /// comes with the program (nandex list experiments).
+    #[arg(value_name = "FILE|NAME")]
+    pub(crate) experiment: String,
+    /// Value of the experiment in place of its own, such as seeds=5, variant.small.blocks=64 or an option as
+    /// records=5000; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
+    /// The form of what goes to stdout.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) plan: Plan,
     #[command(flatten)]
@@ -199,6 +224,35 @@ pub(crate) struct Run {
     /// Write a report with the experiment's plots that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Sweep {
+    /// The grid, a TOML file (docs/sweeps.md).
+    #[arg(value_name = "FILE")]
+    pub(crate) grid: PathBuf,
+    /// Folder that keeps a file for each cell; it is made when it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// The part to do, such as 2/8: every eighth cell, beginning with the second.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub(crate) shard: Shard,
+    /// Go on from what the folder keeps.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Go on, and run cells again that failed.
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// Say how many cells there are, and how many of them are kept, and run none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write all cells that are known as one table in CSV; - for stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) out: Option<Target>,
+    /// Cells at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -214,11 +268,12 @@ pub(crate) struct Repro {
     pub(crate) plan: Plan,
     #[command(flatten)]
     pub(crate) files: Files,
-    /// Folder that keeps the results of each experiment that ended; the same command goes on from there. It is made when it is not
-    /// there.
+    /// Folder that keeps the results of each experiment that ended; the same command goes on from there. It
+    /// is made when it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
-    /// Write one report that opens in a browser: the scorecard of all claims, then every figure beside the paper's.
+    /// Write one report that opens in a browser: the scorecard of all claims, then every figure beside the
+    /// paper's.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -280,8 +335,8 @@ pub(crate) struct Crash {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Torture {
-    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one that the seed draws
-    /// [default: all, where neither FTLs nor spatial indexes are named].
+    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one
+    /// that the seed draws [default: all, where neither FTLs nor spatial indexes are named].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
     pub(crate) index: Vec<Choice<IndexEntry>>,
     /// FTLs, separated by commas, or all (nandex list ftls): below the indexes, and alone.
@@ -308,7 +363,8 @@ pub(crate) struct Torture {
     /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life; it is made if it is not there.
+    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life; it is made if it is
+    /// not there.
     #[arg(long, value_name = "DIR", conflicts_with = "damage")]
     pub(crate) save: Option<PathBuf>,
     /// Repeat one life, as a finding names it, or one that stands in a file (NAME.life).
@@ -391,11 +447,12 @@ pub(crate) enum Before {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Replay {
-    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; tbm+NAME: that FTL behind the
-    /// buffer and write pattern converter of the WPCB-tree; all, tbm+all: every FTL; none.
+    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; tbm+NAME: that
+    /// FTL behind the buffer and write pattern converter of the WPCB-tree; all, tbm+all: every FTL; none.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = parse::target)]
     pub(crate) ftl: Vec<ReplayTarget>,
-    /// The block trace, packed with zstd or not; a bare name is looked for in the folder that NANDEX_DATA names too.
+    /// The block trace, packed with zstd or not; a bare name is looked for in the folder that NANDEX_DATA
+    /// names too.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
     /// The format of the trace: spc, msr, blktrace, fio or csv [default: by its contents].
@@ -419,7 +476,8 @@ pub(crate) struct Replay {
     /// The pages that are written before, uncounted.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Before::All)]
     pub(crate) fill: Before,
-    /// RAM for each FTL, tables included, such as 64KiB; one that holds more is refused [default: whatever it needs].
+    /// RAM for each FTL, tables included, such as 64KiB; one that holds more is refused [default: whatever it
+    /// needs].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
     /// Option of an FTL (nandex list ftls); may be repeated.

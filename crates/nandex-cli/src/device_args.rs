@@ -15,7 +15,8 @@ pub(crate) struct Device {
     pub(crate) action: Action,
 }
 
-/// The command on a device. Commands that only look never write to the device: what a mount would finish stays in RAM.
+/// The command on a device. Commands that only look never write to the device: what a mount would finish
+/// stays in RAM.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Tell what the device is: pages, blocks, bad ones, free bytes, and the flags that open a dump of it.
@@ -56,10 +57,12 @@ pub(crate) struct Place {
     /// A dump of an MTD device.
     #[arg(long, value_name = "DUMP", requires_all = ["geometry", "spare"])]
     pub(crate) image: Option<PathBuf>,
-    /// The geometry of a dump: bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
+    /// The geometry of a dump: bytes of pages and out-of-band areas, and pages of a block, such as
+    /// 2048+64x64.
     #[arg(long, value_name = "PAGE+OOBxPAGES", requires = "image")]
     pub(crate) geometry: Option<RawGeometry>,
-    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device info tells).
+    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device
+    /// info tells).
     #[arg(long, value_name = "OFFSET+LENGTH,..", requires = "image")]
     pub(crate) spare: Option<SpareLayout>,
     #[command(flatten)]
@@ -69,15 +72,12 @@ pub(crate) struct Place {
     pub(crate) page: usize,
 }
 
-/// Which part of a chip, and how its pages are used.
+/// The part of a chip that is used.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Part {
     /// Use these blocks only, such as 10..200; the last is not included.
     #[arg(long, value_name = "FIRST..END", value_parser = parse_blocks)]
     pub(crate) blocks: Option<(u32, u32)>,
-    /// Bytes of each page's data area that are used as spare area, where a part has too few; the same whenever it is opened.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub(crate) lend: u32,
 }
 
 /// Which index, with what it was or will be formatted with.

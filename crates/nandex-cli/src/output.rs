@@ -90,6 +90,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Target::Stdout.write(|out| out.write_all(text.as_bytes()))
 }
 
+/// The commit that the program was built from, where that is known; `+` says that files differed from it.
+pub(crate) fn commit() -> Option<String> {
+    option_env!("NANDEX_COMMIT").map(String::from)
+}
+
 /// A line for whoever watches, on stderr.
 pub(crate) fn tell(text: &str) {
     // Nobody is told when stderr is closed.

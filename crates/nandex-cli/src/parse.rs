@@ -1,20 +1,20 @@
 //! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
 
 use nandex::nand::Part;
-use nandex::ordered::{Durability, RecordFormat};
+use nandex::ordered::Durability;
 use nandex::spatial::Rect;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
-use nandex_lab::experiment::{self as experiments, Experiment};
 use nandex_lab::options::Options;
-use nandex_lab::options::whole_number;
+use nandex_lab::quantities::{self, count_to};
+pub(crate) use nandex_lab::quantities::{CLASSES, bytes, record};
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
 use nandex_lab::spatial::{self as spatial_lab, SpatialEntry};
 use nandex_lab::torture::Victim;
 use nandex_lab::workload::{self, WorkloadEntry};
-use nandex_lab::{LabError, block_trace, chip as chips, machine, names, tbm};
+use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
 use std::path::PathBuf;
 
 pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
@@ -164,10 +164,6 @@ pub(crate) fn event(text: &str) -> Result<Event, LabError> {
     Event::from_letter(text)
 }
 
-pub(crate) fn experiment(text: &str) -> Result<&'static Experiment, LabError> {
-    experiments::find(text)
-}
-
 pub(crate) fn paper(text: &str) -> Result<String, LabError> {
     match PAPERS.contains(&text) {
         true => Ok(text.to_string()),
@@ -204,39 +200,6 @@ pub(crate) fn faults(text: &str) -> Result<ChipFailures, String> {
     Ok(ChipFailures { program_failures_ppm, erase_failures_ppm, bad_blocks_ppm })
 }
 
-/// A number of bytes, with KiB, MiB or GiB after it or nothing.
-pub(crate) fn bytes(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" | "B" => 1u64,
-        "KiB" | "K" | "k" => 1 << 10,
-        "MiB" | "M" => 1 << 20,
-        "GiB" | "G" => 1 << 30,
-        // A thousand or 1,024? Whoever writes it may mean either, so neither is taken in silence.
-        unit @ ("KB" | "kB" | "MB" | "GB") => {
-            let (digits, prefix) = (digits.trim_end(), unit[..1].to_uppercase());
-            return Err(format!("'{unit}' may mean two sizes; write {digits}{prefix}iB, or all the bytes"));
-        }
-        unit => return Err(format!("'{unit}' is no unit; give B, KiB, MiB or GiB")),
-    };
-    let number = count_to(digits.trim_end(), u64::MAX)?;
-    let (bytes, free) = (u128::from(number) * u128::from(factor), machine::memory_bytes());
-    if bytes > u128::from(free) {
-        let free = machine::shown(free.into());
-        return Err(format!("that is more than the {free} of memory that this machine has free"));
-    }
-    usize::try_from(bytes).map_err(|_| "that is more than this computer can address".to_string())
-}
-
-/// A whole number from 1 to `most`; `_` may separate its digits.
-fn count_to(text: &str, most: u64) -> Result<u64, String> {
-    match whole_number(text, 1..=most) {
-        Err(_) if text == "0" => Err("at least 1 is needed".to_string()),
-        Err(why) => Err(format!("'{text}' {why}")),
-        number => number,
-    }
-}
-
 /// Operations of a workload.
 pub(crate) fn operations(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 30)
@@ -257,36 +220,13 @@ pub(crate) fn time_scale(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000_000)
 }
 
-/// The sizes of key and value, such as `8/4`.
-pub(crate) fn record(text: &str) -> Result<RecordFormat, String> {
-    let halves = text.split_once('/').ok_or("give bytes of key and value, such as 8/4")?;
-    let size = |half: &str| half.parse::<u8>().map_err(|_| format!("'{half}' is not between 0 and 255"));
-    match (size(halves.0)?, size(halves.1)?) {
-        (0, _) => Err("a key has at least one byte".to_string()),
-        (key, value) => Ok(RecordFormat::new(key, value)),
-    }
-}
-
-/// The durability classes, strongest first.
-pub(crate) static CLASSES: [Durability; 3] =
-    [Durability::EveryOperation, Durability::EverySync, Durability::None];
-
-fn known_class(text: &str) -> Result<&'static Durability, LabError> {
-    let given = text.replace([' ', '_'], "-");
-    let name = |class: &Durability| class.name().replace(' ', "-");
-    CLASSES.iter().find(|class| name(class) == given).ok_or_else(|| {
-        let known = CLASSES.map(|class| name(&class));
-        LabError::unknown("durability class", text, known.iter().map(String::as_str))
-    })
-}
-
 /// A durability class; its words may be joined by `-`.
 pub(crate) fn durability(text: &str) -> Result<Durability, LabError> {
-    known_class(text).copied()
+    quantities::durability(text).copied()
 }
 
 pub(crate) fn class_choice(text: &str) -> Result<Choice<Durability>, LabError> {
-    choice(text, known_class)
+    choice(text, quantities::durability)
 }
 
 /// An option as `name=value`; whether anybody knows it is seen later.
@@ -314,6 +254,7 @@ pub(crate) fn knows(options: &[names::OptionInfo], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandex::ordered::RecordFormat;
 
     #[test]
     fn bytes_take_binary_units() {

@@ -41,6 +41,21 @@ impl Progress {
         self.bar.set_message(what);
     }
 
+    /// The part that is done.
+    pub(crate) fn reach(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
+    /// Whether nobody sees the bar.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.bar.is_hidden()
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
     /// A line for whoever watches, above the bar.
     pub(crate) fn tell(&self, text: &str) {
         match self.bar.is_hidden() {

@@ -352,7 +352,8 @@ fn an_index_of_nor_flash_says_so_on_other_chips_and_takes_no_ftl() {
     );
 }
 
-/// Saves a chip with 300 records of 8 + 4 bytes in this index; what happens to the chip in between is up to the caller.
+/// Saves a chip with 300 records of 8 + 4 bytes in this index; what happens to the chip in between is up to
+/// the caller.
 fn save_image(path: &Path, (part, index): (&str, &str), damage: impl FnOnce(&mut SimChip)) {
     let shared = Shared::new(SimChip::new(&chip::find(part).unwrap()).unwrap());
     let entry = registry::index(index).unwrap();

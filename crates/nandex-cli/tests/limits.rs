@@ -1,4 +1,5 @@
-//! Numbers, sizes and files that nobody can mean: refused with their name, before memory is taken, and never waited for.
+//! Numbers, sizes and files that nobody can mean: refused with their name, before memory is taken, and never
+//! waited for.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,7 +1,8 @@
 //! Processor time of every index per operation, with the pages that an operation touches.
 //!
-//! `cargo bench -p nandex-lab --bench indexes` prints pages read and programmed per operation (the simulated chip counts them),
-//! then divan's times per operation. The index holds 20,000 records of 8 + 8 bytes on the MLC part, with no cache.
+//! `cargo bench -p nandex-lab --bench indexes` prints pages read and programmed per operation (the simulated
+//! chip counts them), then divan's times per operation. The index holds 20,000 records of 8 + 8 bytes on the
+//! MLC part, with no cache.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use divan::counter::ItemsCount;

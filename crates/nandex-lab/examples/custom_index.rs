@@ -1,8 +1,9 @@
-//! A whole index of one's own, in the comparison beside those of Nandex: `cargo run --release -p nandex-lab --example custom_index`.
+//! A whole index of one's own, in the comparison beside those of Nandex: `cargo run --release -p nandex-lab
+//! --example custom_index`.
 //!
-//! Pages of sorted records on any FTL, and in RAM the least key of each page. One page is read and written to insert; a page
-//! that is full gives its upper half to a free one, which is written first. So a cut between the two writes leaves records
-//! twice, and the next mount drops those of the lower page.
+//! Pages of sorted records on any FTL, and in RAM the least key of each page. One page is read and written to
+//! insert; a page that is full gives its upper half to a free one, which is written first. So a cut between
+//! the two writes leaves records twice, and the next mount drops those of the lower page.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -12,7 +13,7 @@ use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
 use nandex_lab::compare::{Class, Comparison, Source, Watch};
-use nandex_lab::registry::{self, Hosting, IndexEntry};
+use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::report::table;
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
@@ -227,6 +228,9 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
 static SORTED_PAGES: IndexEntry = IndexEntry {
     name: "sorted-pages",
     summary: "pages of sorted records, their least keys in RAM",
+    confidence: Confidence::High,
+    basis: "written here",
+    needs: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;

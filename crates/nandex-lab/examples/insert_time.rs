@@ -1,8 +1,8 @@
 //! Wall time and memory of random inserts into every index, without a cache, each on one core:
 //! `insert_time [RECORDS [CHIP [INDEX...]]]`, by default 1,000,000 on k9f1g08u0f into all of them.
 //!
-//! `declared` is what the index says it holds, FTL included; `peak` is the most memory on the heap during the insertions, beyond the simulated
-//! chip's own.
+//! `declared` is what the index says it holds, FTL included; `peak` is the most memory on the heap during the
+//! insertions, beyond the simulated chip's own.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! Prints the scorecard of the mu-Tree paper: `mu_repro [FOLDER]`, the results of every experiment into FOLDER if given.
+//! Prints the scorecard of the mu-Tree paper: `mu_repro [FOLDER]`, the results of every experiment into
+//! FOLDER if given.
 
 #![allow(clippy::print_stdout)]
 

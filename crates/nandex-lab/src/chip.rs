@@ -1,4 +1,5 @@
-//! Chips as people name them: a part of the catalogue, a TOML file of one's own, or an image of a chip on disk.
+//! Chips as people name them: a part of the catalogue, a TOML file of one's own, or an image of a chip on
+//! disk.
 //!
 //! A chip file gives every number by name, or says `like = "mlc-64m"` and gives only what differs:
 //!
@@ -47,8 +48,8 @@ pub fn load(path: &Path) -> Result<Part, LabError> {
     Ok(part)
 }
 
-/// Memory for each page of a chip that tables of whatever manages it take at most, about; its contents are held as they are
-/// written.
+/// Memory for each page of a chip that tables of whatever manages it take at most, about; its contents are
+/// held as they are written.
 const TABLE_BYTES: u128 = 32;
 
 /// Refuses a chip whose mere tables do not fit this machine.

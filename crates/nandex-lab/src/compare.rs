@@ -1,7 +1,7 @@
 //! A comparison: some indexes on one chip over one workload, at the same RAM, for one seed or several.
 //!
-//! Runs are independent of each other and share the workload of their seed; they go in parallel over the cores, and
-//! the results are the same whatever the number of threads. A trace has no seed and is run once.
+//! Runs are independent of each other and share the workload of their seed; they go in parallel over the
+//! cores, and the results are the same whatever the number of threads. A trace has no seed and is run once.
 
 pub use crate::bundle::{BUNDLES, Bundle};
 use crate::error::LabError;
@@ -55,14 +55,14 @@ pub struct Comparison {
     pub source: Source,
     /// The indexes, in the order of the rows.
     pub indexes: Vec<&'static IndexEntry>,
-    /// Whether an index that needs other pages than the chip has runs on the same chip with such pages, and its row says so;
-    /// else it cannot run.
+    /// Whether an index that needs other pages than the chip has runs on the same chip with such pages, and
+    /// its row says so; else it cannot run.
     pub suits_chip: bool,
-    /// The classes, each of which every index runs in. One that promises more than it is asked for is a row of the class that it
-    /// declares, and of that only once.
+    /// The classes, each of which every index runs in. One that promises more than it is asked for is a row
+    /// of the class that it declares, and of that only once.
     pub classes: Vec<Class>,
-    /// Record sizes and RAM for all of them; options for the workload and for those that know them. The classes say the
-    /// durability.
+    /// Record sizes and RAM for all of them; options for the workload and for those that know them. The
+    /// classes say the durability.
     pub settings: Settings,
     /// The seeds of a generator.
     pub seeds: Vec<u64>,
@@ -84,7 +84,8 @@ pub trait Watch: Sync {
 }
 
 impl Comparison {
-    /// Does every run. What cannot run is a row with its reason; an error is something wrong with the request itself.
+    /// Does every run. What cannot run is a row with its reason; an error is something wrong with the request
+    /// itself.
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<Results, LabError> {
         let mut options = self.deal()?;
         let of_workload = options.remove(0);
@@ -103,6 +104,7 @@ impl Comparison {
         let mut results = Results {
             schema: SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
+            commit: None,
             command: self.command.clone(),
             chip: ChipFacts::of(&self.part),
             workload: self.facts(&workloads),

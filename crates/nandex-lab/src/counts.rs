@@ -1,8 +1,8 @@
 //! The counts of every FTL on small traces that anyone can repeat, to hold against another simulator.
 //!
-//! The chip ([`chip`]) has 64 blocks of 16 pages of 512 bytes, so that a page is a sector; the host uses pages 0 to 511
-//! ([`PAGES`]), which is half of them. Each FTL has its default options. Formatting is not counted; the trace is, from the first write
-//! to a sync after the last.
+//! The chip ([`chip`]) has 64 blocks of 16 pages of 512 bytes, so that a page is a sector; the host uses
+//! pages 0 to 511 ([`PAGES`]), which is half of them. Each FTL has its default options. Formatting is not
+//! counted; the trace is, from the first write to a sync after the last.
 //!
 //! | trace | writes |
 //! |---|---|
@@ -11,11 +11,12 @@
 //! | hot-cold | every page in ascending order, then 2048 pages: of the first 102 pages (a fifth) with probability 0.8, else of the other 410 |
 //! | reverse | block by block in ascending order, the pages of a block from the last to the first; all of that twice |
 //!
-//! Random numbers are those of [`nandex::rng::Rng`]: xoshiro256** whose four words of state are SplitMix64 of `seed`,
-//! `seed + g`, `seed + 2g` and `seed + 3g` with g = 0x9e3779b97f4a7c15. A number below `n` is the upper half of the 128-bit product
-//! of `n` and the next 64 bits; where the lower half is below 2^64 mod n another one is drawn. *uniform* draws below 512 for each page;
-//! *hot-cold* draws below 100, and if that is less than 80 then below 102, else 102 and a number below 410. Each trace begins
-//! with a new generator. [`Trace::blocks`] gives each as a block trace, which `nandex counts --write-trace` writes to files.
+//! Random numbers are those of [`nandex::rng::Rng`]: xoshiro256** whose four words of state are SplitMix64 of
+//! `seed`, `seed + g`, `seed + 2g` and `seed + 3g` with g = 0x9e3779b97f4a7c15. A number below `n` is the
+//! upper half of the 128-bit product of `n` and the next 64 bits; where the lower half is below 2^64 mod n
+//! another one is drawn. *uniform* draws below 512 for each page; *hot-cold* draws below 100, and if that is
+//! less than 80 then below 102, else 102 and a number below 410. Each trace begins with a new generator.
+//! [`Trace::blocks`] gives each as a block trace, which `nandex counts --write-trace` writes to files.
 
 use crate::block_trace::place::Placing;
 use crate::block_trace::{BlockOp, BlockTrace, Request, SECTOR_BYTES};
@@ -203,7 +204,8 @@ impl CountsPlan {
     }
 }
 
-/// The columns of the CSV before those of the causes: `page_reads_host` and so on, `page_programs_...`, `block_erases_...`.
+/// The columns of the CSV before those of the causes: `page_reads_host` and so on, `page_programs_...`,
+/// `block_erases_...`.
 pub const COLUMNS: [&str; 13] = [
     "trace",
     "page_order",

@@ -1,4 +1,5 @@
-//! Where inputs that are not built into the program are looked for: the full traces of the repository, names of authors.
+//! Where inputs that are not built into the program are looked for: the full traces of the repository, names
+//! of authors.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,8 @@ pub const DATA_VARIABLE: &str = "NANDEX_DATA";
 /// Where the repository has them, seen from its root and from the folder of a crate.
 const USUAL_FOLDERS: [&str; 2] = ["data/full", "../../data/full"];
 
-/// The file of this name in the folder given; without one in the folder that [`DATA_VARIABLE`] names, then in the repository's. An
-/// error says where it is not.
+/// The file of this name in the folder given; without one in the folder that [`DATA_VARIABLE`] names, then in
+/// the repository's. An error says where it is not.
 pub fn find(file: &str, folder: Option<&Path>) -> Result<PathBuf, String> {
     let usual = USUAL_FOLDERS.iter().map(PathBuf::from);
     let places: Vec<PathBuf> = match folder {

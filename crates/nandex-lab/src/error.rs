@@ -42,6 +42,17 @@ pub enum LabError {
         /// The field or place, and what is wrong with it.
         reason: String,
     },
+    /// An experiment or a grid that makes no sense.
+    Experiment {
+        /// The file.
+        file: String,
+        /// The line, counted from 1, where it is known.
+        line: Option<usize>,
+        /// The key there, or the line's text; may be empty.
+        key: String,
+        /// The fault.
+        reason: String,
+    },
     /// An index refused its settings.
     Index(IndexError),
     /// A file could not be read or written.
@@ -94,6 +105,12 @@ impl fmt::Display for LabError {
             ),
             LabError::Trace { file, place: Some(place), reason } => write!(f, "{file}: {place}: {reason}"),
             LabError::Trace { file, place: None, reason } => write!(f, "{file}: {reason}"),
+            LabError::Experiment { file, line, key, reason } => {
+                write!(f, "{file}: ")?;
+                line.map_or(Ok(()), |line| write!(f, "line {line}: "))?;
+                if key.is_empty() { Ok(()) } else { write!(f, "{key}: ") }?;
+                write!(f, "{reason}")
+            }
             LabError::Chip { file, reason } => write!(f, "{file}: {reason}"),
             LabError::Index(error) => write!(f, "{error}"),
             LabError::Io { file, error } => write!(f, "{file}: {error}"),

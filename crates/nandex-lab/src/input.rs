@@ -1,7 +1,8 @@
-//! Files of others, read within bounds: what never ends, unpacks without end or has lines without end is refused and named.
+//! Files of others, read within bounds: what never ends, unpacks without end or has lines without end is
+//! refused and named.
 //!
-//! Only files are read. A pipe, a terminal or a device may never end or never begin, and a trace is read once for its form
-//! and once for its contents.
+//! Only files are read. A pipe, a terminal or a device may never end or never begin, and a trace is read once
+//! for its form and once for its contents.
 
 use crate::error::LabError;
 use crate::machine;
@@ -18,7 +19,8 @@ pub const LINE_BYTES_MAX: u64 = 64 << 10;
 /// A packed file of any size may unpack to this.
 const UNPACKED_BYTES: u64 = 1 << 30;
 
-/// A larger one to so many times its size: traces of text shrink to a fiftieth, those of numbers to a thousandth at most.
+/// A larger one to so many times its size: traces of text shrink to a fiftieth, those of numbers to a
+/// thousandth at most.
 const UNPACKED_TIMES: u64 = 1000;
 
 /// Opens a file, unpacking it when it begins with the magic number of zstd.
@@ -34,7 +36,8 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
     Ok(Box::new(file))
 }
 
-/// Reads a whole file, unpacking it when it is packed, of at most so many bytes and no more than fit the memory.
+/// Reads a whole file, unpacking it when it is packed, of at most so many bytes and no more than fit the
+/// memory.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LabError> {
     let most = bytes_max.min(machine::memory_bytes() / 2);
     let failed = |error| LabError::io(path.display(), error);
@@ -117,7 +120,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Refuses one more item of a list than fits a quarter of the memory, so that a file cannot ask for all of it.
+/// Refuses one more item of a list than fits a quarter of the memory, so that a file cannot ask for all of
+/// it.
 pub(crate) fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
     let most = machine::memory_bytes() / 4 / size_of::<T>().max(1) as u64;
     if (list.len() as u64) < most {
@@ -126,8 +130,8 @@ pub(crate) fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
     Err(format!("more than {most} {what} do not fit this machine's memory; read fewer of them"))
 }
 
-/// Text in which a line may be as long as a file may be, but is no longer than [`LINE_BYTES_MAX`]: for readers that find the lines
-/// themselves.
+/// Text in which a line may be as long as a file may be, but is no longer than [`LINE_BYTES_MAX`]: for
+/// readers that find the lines themselves.
 pub(crate) struct BoundedLines<R> {
     input: R,
     in_line: u64,

@@ -1,7 +1,8 @@
 //! Looks into the image of a chip: which index is on it, and whether its invariants hold.
 //!
-//! Every index of the registry is tried with every record size offered, each on a copy of the chip, so the image stays
-//! as it is. An index that does not find its own mark there says so; any other error means that it is there but damaged.
+//! Every index of the registry is tried with every record size offered, each on a copy of the chip, so the
+//! image stays as it is. An index that does not find its own mark there says so; any other error means that
+//! it is there but damaged.
 
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;

@@ -1,12 +1,13 @@
 //! Abstract keys become key bytes of a tree.
 //!
-//! Every distinct key of a workload has a *slot*, its rank among all of them in the order (tree, key). If the keys fit into
-//! the tree's keys they are stored as they are, big-endian; else the slot is stored instead. Either way the order of
-//! keys is the order of slots.
+//! Every distinct key of a workload has a *slot*, its rank among all of them in the order (tree, key). If the
+//! keys fit into the tree's keys they are stored as they are, big-endian; else the slot is stored instead.
+//! Either way the order of keys is the order of slots.
 //!
-//! A trace that addresses several trees runs as one tree ([`Trees::One`]): the tree's number is the first byte of the
-//! tree's keys, or part of the rank where keys are ranked. Or it runs as a forest ([`Trees::PerIndex`]): the number is one
-//! byte in front of the tree's keys, and keys are ranked within their tree.
+//! A trace that addresses several trees runs as one tree ([`Trees::One`]): the tree's number is the first
+//! byte of the tree's keys, or part of the rank where keys are ranked. Or it runs as a forest
+//! ([`Trees::PerIndex`]): the number is one byte in front of the tree's keys, and keys are ranked within
+//! their tree.
 
 use crate::error::LabError;
 use crate::forest::TreeShare;

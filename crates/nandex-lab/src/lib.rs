@@ -1,8 +1,9 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 //!
-//! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`]; [`runner::run`]
-//! drives one index of the [`registry`] on one simulated chip through it, [`parallel::run_all`] many at once; the
-//! [`results`] go to files by [`record`] and into claims by [`stats`].
+//! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`];
+//! [`runner::run`] drives one index of the [`registry`] on one simulated chip through it,
+//! [`parallel::run_all`] many at once; the [`results`] go to files by [`record`] and into claims by
+//! [`stats`].
 
 pub mod analysis;
 pub mod block_trace;
@@ -24,6 +25,7 @@ pub mod keys;
 pub mod machine;
 pub mod model;
 pub mod parallel;
+pub mod quantities;
 pub mod record;
 pub mod replay;
 pub mod report;
@@ -33,6 +35,7 @@ pub mod runner;
 pub mod spatial;
 pub mod stats;
 pub mod summary;
+pub mod sweep;
 pub mod tbm;
 pub mod torture;
 pub mod trace;

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 /// The memory, in bytes, that a system is believed to have that does not tell it.
 const UNKNOWN_BYTES: u64 = 16 << 30;
 
-/// Bytes of memory that were free when first asked: what the system says is available, or what is left of the limit that this
-/// process runs under where that is less.
+/// Bytes of memory that were free when first asked: what the system says is available, or what is left of the
+/// limit that this process runs under where that is less.
 pub fn memory_bytes() -> u64 {
     static FREE: OnceLock<u64> = OnceLock::new();
     *FREE.get_or_init(|| {

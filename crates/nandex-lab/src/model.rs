@@ -1,8 +1,9 @@
 //! The model of an index: for each slot of a workload whether its key is present, and the version of its
 //! value.
 //!
-//! Values follow from slot and version, so that none need be kept: every write of a key gives it the next version, also
-//! after a removal, and a value that was lost, is stale or belongs to another key shows in its bytes.
+//! Values follow from slot and version, so that none need be kept: every write of a key gives it the next
+//! version, also after a removal, and a value that was lost, is stale or belongs to another key shows in its
+//! bytes.
 
 use nandex::rng::split_mix;
 

@@ -1,4 +1,5 @@
-//! Independent work over the cores. Results come back in the order of the work, whatever the number of threads.
+//! Independent work over the cores. Results come back in the order of the work, whatever the number of
+//! threads.
 
 use crate::results::Run;
 use crate::runner::{Control, Job, run};

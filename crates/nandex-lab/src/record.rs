@@ -1,6 +1,8 @@
-//! Results as files: JSON with everything, CSV with a row for each kind of operation of each phase of each run.
+//! Results as files: JSON with everything, CSV with a row for each kind of operation of each phase of each
+//! run.
 //!
-//! Both hold the same facts as the table and the report. Fields and columns are described in `docs/metrics.md`.
+//! Both hold the same facts as the table and the report. Fields and columns are described in
+//! `docs/metrics.md`.
 
 use crate::results::{CauseCounts, Costs, Phase, Results, Run};
 use nandex::Cause;
@@ -12,8 +14,9 @@ pub fn write_json(results: &Results, mut out: impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes the results as CSV: for each run and phase a row per kind of operation and one of the kind "total". Columns
-/// about a whole phase are filled in the total's row only. A run that could not start has one row with its error.
+/// Writes the results as CSV: for each run and phase a row per kind of operation and one of the kind "total".
+/// Columns about a whole phase are filled in the total's row only. A run that could not start has one row
+/// with its error.
 pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(header())?;

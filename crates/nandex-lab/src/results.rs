@@ -21,6 +21,9 @@ pub struct Results {
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
+    /// The commit that the program was built from; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The command that yields the same results again.
     pub command: String,
     /// The chip.
@@ -126,7 +129,8 @@ pub struct Phase {
     pub patterns: Option<PatternCounts>,
     /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
     pub total: Costs,
-    /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where there are none.
+    /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where
+    /// there are none.
     pub write_amplification: f64,
     /// Time of the processor in index, FTL and cache, measured apart from flash time and never mixed into it.
     pub cpu_ns: u64,
@@ -167,7 +171,8 @@ pub struct Costs {
 pub const SCHEMA: u32 = 1;
 
 impl Results {
-    /// The results without processor time, the only figure that is not the same at every run: what golden files hold.
+    /// The results without processor time, the only figure that is not the same at every run: what golden
+    /// files hold.
     #[must_use]
     pub fn without_cpu_time(&self) -> Results {
         let mut results = self.clone();
@@ -194,7 +199,8 @@ impl ChipFacts {
 }
 
 impl WorkloadFacts {
-    /// The facts of a workload that runs with these settings; its own options and those set for indexes together.
+    /// The facts of a workload that runs with these settings; its own options and those set for indexes
+    /// together.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
         let set = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         WorkloadFacts {
@@ -235,8 +241,8 @@ pub struct CauseCounts {
     pub block_erases: u64,
 }
 
-/// Programs and reads by what came before them: those that follow the last one of their kind, page after page, in the same block;
-/// and those among them that no other of their kind came between.
+/// Programs and reads by what came before them: those that follow the last one of their kind, page after
+/// page, in the same block; and those among them that no other of their kind came between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PatternCounts {
     /// Page programs.

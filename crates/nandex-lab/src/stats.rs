@@ -1,8 +1,9 @@
 //! Statistics over seeds, and the comparisons that claims need.
 //!
-//! The interval is Student's: mean plus or minus `t * s / sqrt(n)` with the two-sided 95 % quantile of `n - 1` degrees of
-//! freedom. The quantiles are a table rather than a library's function because the functions go through the machine's
-//! logarithm and gamma and differ in the last digit from one machine to another; published figures must not.
+//! The interval is Student's: mean plus or minus `t * s / sqrt(n)` with the two-sided 95 % quantile of `n -
+//! 1` degrees of freedom. The quantiles are a table rather than a library's function because the functions go
+//! through the machine's logarithm and gamma and differ in the last digit from one machine to another;
+//! published figures must not.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,8 +59,8 @@ fn t_95(degrees: usize) -> f64 {
     T_95.get(degrees.wrapping_sub(1)).copied().unwrap_or_else(beyond)
 }
 
-/// The middle values after dropping `trimmed` at either end (the WPCB-tree paper takes the mean of the middle three of
-/// five); all of them when none would be left.
+/// The middle values after dropping `trimmed` at either end (the WPCB-tree paper takes the mean of the middle
+/// three of five); all of them when none would be left.
 pub fn middle(values: &[f64], trimmed: usize) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

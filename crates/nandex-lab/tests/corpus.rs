@@ -1,8 +1,9 @@
-//! The seed corpus of the fuzz targets (`fuzz/seeds/TARGET/`), and mutations of it that are the same in every run.
+//! The seed corpus of the fuzz targets (`fuzz/seeds/TARGET/`), and mutations of it that are the same in every
+//! run.
 //!
-//! The fuzzer itself needs a nightly compiler; this runs what it would start with, and a little of what it would try.
-//! `NANDEX_SEED=7 cargo test -p nandex-lab --test corpus` tries other mutations, `NANDEX_BLESS=1` writes the chips of the corpus
-//! anew after a change of what is on them.
+//! The fuzzer itself needs a nightly compiler; this runs what it would start with, and a little of what it
+//! would try. `NANDEX_SEED=7 cargo test -p nandex-lab --test corpus` tries other mutations, `NANDEX_BLESS=1`
+//! writes the chips of the corpus anew after a change of what is on them.
 
 #![allow(clippy::unwrap_used)]
 

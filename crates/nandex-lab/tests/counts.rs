@@ -1,7 +1,7 @@
 //! The public counts of every FTL, as they were recorded: a file for each.
 //!
-//! A difference means that published counts change. If that is meant, `NANDEX_BLESS=1 cargo test -p nandex-lab --test
-//! counts` records them anew; say why in the commit. A new FTL is recorded the same way.
+//! A difference means that published counts change. If that is meant, `NANDEX_BLESS=1 cargo test -p
+//! nandex-lab --test counts` records them anew; say why in the commit. A new FTL is recorded the same way.
 
 #![allow(clippy::unwrap_used)]
 

@@ -31,7 +31,8 @@ fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     (chip, model)
 }
 
-/// How often something is tried: what the index does wrong shows on one FTL, what an FTL does wrong below any index.
+/// How often something is tried: what the index does wrong shows on one FTL, what an FTL does wrong below any
+/// index.
 fn trials(stack: Stack, all: usize) -> usize {
     if stack.ftl.is_none_or(|ftl| ftl.name == STORES[0].name) { all } else { all / 6 }
 }
@@ -118,7 +119,8 @@ fn a_page_overwritten_by_another_is_noticed() {
                 }
                 number += 1;
             });
-            // A whole sound page in a wrong place may pass for an old version; it must not panic, and is counted here.
+            // A whole sound page in a wrong place may pass for an old version; it must not panic, and is
+            // counted here.
             read_all(stack, &harmed, &model, &format!("page {target} overwritten"), &mut found);
         }
         println!("{}: {found:?}", stack.name());

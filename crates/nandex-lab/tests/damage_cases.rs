@@ -1,4 +1,5 @@
-//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused mount.
+//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused
+//! mount.
 
 #![allow(clippy::unwrap_used)]
 
@@ -88,7 +89,8 @@ fn old_notes_of_trims_are_not_taken_for_new_ones() {
     require_told(&[("rftl@page-map", 81001, "remounted", "older:288")]);
 }
 
-/// FlashDB changes the mode of a node on a read. Where its journal cannot be written then, the read names the page.
+/// FlashDB changes the mode of a node on a read. Where its journal cannot be written then, the read names the
+/// page.
 #[test]
 fn a_read_that_writes_onto_damage_names_it() {
     require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);

@@ -1,7 +1,7 @@
 //! Golden results: the rows of small runs of every index, byte for byte as they were recorded.
 //!
-//! A difference means that published figures change. If that is meant, `NANDEX_BLESS=1 cargo test -p nandex-lab --test
-//! golden` records them anew; say why in the commit. Processor time is left out.
+//! A difference means that published figures change. If that is meant, `NANDEX_BLESS=1 cargo test -p
+//! nandex-lab --test golden` records them anew; say why in the commit. Processor time is left out.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! The page of guarantees is what the lab's list of exceptions says, and a small fixed run finds nothing outside of it.
+//! The page of guarantees is what the lab's list of exceptions says, and a small fixed run finds nothing
+//! outside of it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! Every option of everything that takes any, with numbers that nobody can mean: refused by name, before memory is taken.
+//! Every option of everything that takes any, with numbers that nobody can mean: refused by name, before
+//! memory is taken.
 
 #![allow(clippy::unwrap_used)]
 

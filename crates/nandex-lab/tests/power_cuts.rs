@@ -24,8 +24,8 @@ fn targets() -> impl Iterator<Item = Target> {
     INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
 }
 
-/// The settings of a target whose buffers in RAM, if it has any, are so small that they are emptied all the time: else a
-/// short run would hardly touch the chip.
+/// The settings of a target whose buffers in RAM, if it has any, are so small that they are emptied all the
+/// time: else a short run would hardly touch the chip.
 fn suited(target: Target, settings: Settings) -> Settings {
     let Target::Index(entry) = target else { return settings };
     // A buffer of one byte becomes the smallest there can be.
@@ -34,7 +34,8 @@ fn suited(target: Target, settings: Settings) -> Settings {
     known.fold(settings, |settings, (name, value)| settings.with(name, value))
 }
 
-/// Whether its pages die all the time, so that there is much to collect: not where it only appends, nor where it overwrites.
+/// Whether its pages die all the time, so that there is much to collect: not where it only appends, nor where
+/// it overwrites.
 fn leaves_dead_pages(target: Target) -> bool {
     let Target::Index(entry) = target else { return true };
     entry.takes_any_key() && entry.suited(small_chip()) == small_chip()
@@ -45,7 +46,8 @@ fn keeps_no_checkpoints(target: Target) -> bool {
     matches!(target, Target::Index(entry) if entry.name == "plow")
 }
 
-/// The settings to be tested besides the durability classes: the journal, every FTL, and FTLs beneath trees on raw NAND.
+/// The settings to be tested besides the durability classes: the journal, every FTL, and FTLs beneath trees
+/// on raw NAND.
 fn variants(target: Target) -> Vec<Settings> {
     let Target::Index(entry) = target else { return vec![settings()] };
     let stacks = stacks().filter(|stack| stack.index.name == entry.name && stack.ftl.is_some());
@@ -78,14 +80,15 @@ fn assert_clean(report: &CrashReport) {
     // What keeps updates back may always come back a little older.
     let promises_all = report.durability == Durability::EveryOperation.name();
     assert!(tally.recovered_exact > 0 || !promises_all && tally.recovered_prefix > 0);
-    // An index that is refused after a cut has no recovery to be cut; and where syncs suffice, one may program so little
-    // in a short run that none of the few recovered chips is drawn.
+    // An index that is refused after a cut has no recovery to be cut; and where syncs suffice, one may
+    // program so little in a short run that none of the few recovered chips is drawn.
     let refuses = report.durability == Durability::None.name();
     assert!(tally.continued > 0 || refuses);
     assert!(tally.second_cuts_tried > 0 || refuses || tally.continued < 100);
 }
 
-/// The classes to be tested with a cache. Of what stands on an FTL *every sync* is a variant on the first FTL already.
+/// The classes to be tested with a cache. Of what stands on an FTL *every sync* is a variant on the first FTL
+/// already.
 fn classes(target: Target) -> Vec<Durability> {
     match target {
         Target::Index(entry) if entry.hosting == Hosting::Store => {
@@ -95,8 +98,8 @@ fn classes(target: Target) -> Vec<Durability> {
     }
 }
 
-/// At every cut on the first FTL and on raw NAND; at some over the other FTLs, which are cut everywhere themselves, and where
-/// nothing is promised, so that most cuts are refused.
+/// At every cut on the first FTL and on raw NAND; at some over the other FTLs, which are cut everywhere
+/// themselves, and where nothing is promised, so that most cuts are refused.
 #[test]
 fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for target in targets() {
@@ -119,7 +122,25 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
     }
 }
 
-/// Every FTL behind a TBM, with more logical blocks than buffer blocks and now and then a whole block converted.
+/// On a part whose ECC leaves few spare bytes, or none: the data area lends what is missing.
+#[test]
+fn nothing_is_lost_where_the_data_area_lends_spare_bytes() {
+    for target in targets() {
+        for spare_bytes in [16, 0] {
+            let mut plan = CrashPlan {
+                operations: 180,
+                slots: 900,
+                ..CrashPlan::new(target, suited(target, settings()))
+            };
+            plan.part.geometry.spare_bytes = spare_bytes;
+            plan.cuts = Cuts::Sample(60);
+            assert_clean(&run(plan));
+        }
+    }
+}
+
+/// Every FTL behind a TBM, with more logical blocks than buffer blocks and now and then a whole block
+/// converted.
 fn behind_tbm() -> impl Iterator<Item = (Target, Settings)> {
     TBM_STORES.iter().enumerate().map(|(i, entry)| {
         let whole_from = if i % 2 == 0 { 0 } else { 4 };
@@ -140,8 +161,8 @@ fn nothing_is_lost_at_any_cut_behind_a_tbm() {
     }
 }
 
-/// The chip is larger than elsewhere and fails less often: TBM and FTL have spare blocks of their own, and most erases are in the few
-/// blocks of the TBM.
+/// The chip is larger than elsewhere and fails less often: TBM and FTL have spare blocks of their own, and
+/// most erases are in the few blocks of the TBM.
 #[test]
 fn nothing_is_lost_behind_a_tbm_when_programs_and_erases_fail_too() {
     let failures =

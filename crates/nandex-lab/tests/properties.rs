@@ -1,4 +1,5 @@
-//! Every index of the registry against a `BTreeMap`, driven by random bytes over all chips, record sizes and classes.
+//! Every index of the registry against a `BTreeMap`, driven by random bytes over all chips, record sizes and
+//! classes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
 
@@ -90,8 +91,8 @@ fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
     let work = || {
         while let Some(&stack) = stacks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 24] } else { [24, 40] };
-            // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects garbage of its own on what
-            // an FTL beneath leaves of them.
+            // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects
+            // garbage of its own on what an FTL beneath leaves of them.
             let others = match stack.index.hosting {
                 Hosting::Raw if stack.ftl.is_some() => 16,
                 _ if stack.index.divides_chip => 10,

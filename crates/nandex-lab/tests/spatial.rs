@@ -1,4 +1,5 @@
-//! Every spatial index of the registry: against brute force, under power cuts, on damaged chips, and as it cost before.
+//! Every spatial index of the registry: against brute force, under power cuts, on damaged chips, and as it
+//! cost before.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -55,8 +56,8 @@ fn in_its_class<C: Space<D>, const D: usize>(
     classes.find(takes).unwrap_or_else(|| panic!("{} takes no class with {settings:?}", entry.name))
 }
 
-/// The settings of every index on each FTL of a chip, in the highest class there: *none* only where nodes are pages and the FTL
-/// writes fewer of them at once than an operation changes.
+/// The settings of every index on each FTL of a chip, in the highest class there: *none* only where nodes are
+/// pages and the FTL writes fewer of them at once than an operation changes.
 fn on_every_ftl<C: Space<D>, const D: usize>(
     part: &Part,
     settings: &Settings,

@@ -34,15 +34,15 @@ impl RawGeometry {
         u64::from(self.page_bytes) * u64::from(self.pages_per_block)
     }
 
-    /// The byte of the out-of-band area that marks a block bad: the sixth of small pages, the first of others.
+    /// The byte of the out-of-band area that marks a block bad: the sixth of small pages, the first of
+    /// others.
     pub fn mark_at(&self) -> usize {
         if self.page_bytes <= 512 && self.oob_bytes > 5 { 5 } else { 0 }
     }
 
     /// The chip that the engine sees.
     pub(crate) fn engine(&self, packing: Packing, blocks: u32, name: &str) -> Result<Geometry, MtdError> {
-        let geometry =
-            Geometry::new(packing.data_bytes(), packing.spare_bytes(), self.pages_per_block, blocks);
+        let geometry = Geometry::new(packing.page_bytes, packing.spare_bytes(), self.pages_per_block, blocks);
         geometry.validate().map_err(|e| MtdError::unsupported(name, e.to_string()))?;
         Ok(geometry)
     }

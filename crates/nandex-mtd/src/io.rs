@@ -40,9 +40,9 @@ pub struct ReadStats {
     pub uncorrectable: u32,
 }
 
-/// The requests. Places are bytes of data areas from the start of the device; buffers are whole pages, out-of-band ones at most
-/// what the mode has. An error is the system's own; after [`Errno::UCLEAN`] and [`Errno::BADMSG`] of a read the buffers hold
-/// what was read.
+/// The requests. Places are bytes of data areas from the start of the device; buffers are whole pages,
+/// out-of-band ones at most what the mode has. An error is the system's own; after [`Errno::UCLEAN`] and
+/// [`Errno::BADMSG`] of a read the buffers hold what was read.
 pub trait MtdIo: Send {
     /// The facts of the device.
     fn facts(&self) -> &Facts;

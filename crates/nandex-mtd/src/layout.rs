@@ -1,17 +1,19 @@
-//! Which bytes of a page's out-of-band area are free for the user, and how the engine's page is laid into them.
+//! Which bytes of a page's out-of-band area are free for the user, and how the engine's page is laid into
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The free bytes of an out-of-band area, in the order in which Linux fills them: runs of offset and length. As text `2+38`, or
-/// `2+6,18+6` of several.
+/// The free bytes of an out-of-band area, in the order in which Linux fills them: runs of offset and length.
+/// As text `2+38`, or `2+6,18+6` of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareLayout {
     runs: Vec<(u32, u32)>,
 }
 
 impl SpareLayout {
-    /// The layout that Linux gives large pages when it has no other: two bytes for the mark, the free ones, then the ECC.
+    /// The layout that Linux gives large pages when it has no other: two bytes for the mark, the free ones,
+    /// then the ECC.
     pub fn after_mark(free_bytes: u32) -> SpareLayout {
         SpareLayout { runs: vec![(2, free_bytes)] }
     }
@@ -93,47 +95,31 @@ impl FromStr for SpareLayout {
 /// The engine's page within a page of a device.
 ///
 /// ```text
-/// engine   data (page - lend) | spare: mark, lend bytes, free bytes
-/// device   data (page - lend) + lend bytes | free bytes of the out-of-band area
+/// engine   data | spare: mark, free bytes
+/// device   data | free bytes of the out-of-band area
 /// ```
 ///
-/// Byte 0 of the engine's spare area is kept nowhere: the mark is the device's own. The bytes that the data area lends come
-/// first, since its ECC covers them on every part; that of the out-of-band area covers its free bytes on some.
+/// Byte 0 of the engine's spare area is kept nowhere: the mark is the device's own. An index that needs more
+/// spare bytes is lent some of the data area ([`nandex::nand::LentSpare`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing {
     pub(crate) page_bytes: u32,
     pub(crate) free_bytes: u32,
-    pub(crate) lend: u32,
 }
 
 impl Packing {
-    /// Bytes of a data area that may be lent: half of it at most.
-    pub(crate) fn new(page_bytes: u32, free_bytes: u32, lend: u32) -> Result<Packing, String> {
-        if lend > page_bytes / 2 {
-            return Err(format!(
-                "a page of {page_bytes} bytes cannot lend {lend} to its spare area, half at most"
-            ));
-        }
-        Ok(Packing { page_bytes, free_bytes, lend })
-    }
-
-    pub(crate) fn data_bytes(&self) -> u32 {
-        self.page_bytes - self.lend
-    }
-
     pub(crate) fn spare_bytes(&self) -> u32 {
-        1 + self.lend + self.free_bytes
+        1 + self.free_bytes
     }
 
-    /// The engine's bytes as those of the device: whole data area and free bytes; what is not given is erased.
+    /// The engine's bytes as those of the device: whole data area and free bytes; what is not given is
+    /// erased.
     pub(crate) fn pack(&self, (data, spare): (&[u8], &[u8]), page: &mut [u8], free: &mut [u8]) {
         page.fill(0xff);
         free.fill(0xff);
         page[..data.len()].copy_from_slice(data);
         let kept = spare.get(1..).unwrap_or_default();
-        let (lent, rest) = kept.split_at(kept.len().min(self.lend as usize));
-        page[self.data_bytes() as usize..][..lent.len()].copy_from_slice(lent);
-        free[..rest.len()].copy_from_slice(rest);
+        free[..kept.len()].copy_from_slice(kept);
     }
 
     /// The way back; buffers may be shorter than the areas.
@@ -141,9 +127,7 @@ impl Packing {
         data.copy_from_slice(&page[..data.len()]);
         let Some((mark, kept)) = spare.split_first_mut() else { return };
         *mark = 0xff;
-        let (lent, rest) = kept.split_at_mut(kept.len().min(self.lend as usize));
-        lent.copy_from_slice(&page[self.data_bytes() as usize..][..lent.len()]);
-        rest.copy_from_slice(&free[..rest.len()]);
+        kept.copy_from_slice(&free[..kept.len()]);
     }
 }
 
@@ -171,24 +155,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_goes_in_and_comes_out_whole_with_and_without_lent_bytes() {
-        for lend in [0, 7, 32] {
-            let packing = Packing::new(64, 10, lend).unwrap();
-            let data: Vec<u8> = (0..packing.data_bytes() as u8).collect();
-            let mut spare: Vec<u8> = (0..packing.spare_bytes() as u8).map(|i| 100 + i).collect();
-            spare[0] = 0xff;
-            let (mut page, mut free) = (vec![0; 64], vec![0; 10]);
-            packing.pack((&data, &spare), &mut page, &mut free);
-            let (mut data_again, mut spare_again) = (vec![0; data.len()], vec![0; spare.len()]);
-            packing.unpack((&page, &free), &mut data_again, &mut spare_again);
-            assert_eq!((data_again, spare_again), (data, spare), "{lend}");
-            // What is left out stays erased.
-            packing.pack((&[1], &[]), &mut page, &mut free);
-            assert!(page[1..].iter().chain(&free).all(|b| *b == 0xff) && page[0] == 1);
-            let mut short = [0; 3];
-            packing.unpack((&page, &free), &mut short, &mut []);
-            assert_eq!(short, [1, 0xff, 0xff]);
-        }
-        assert!(Packing::new(64, 10, 33).unwrap_err().contains("half"));
+    fn a_page_goes_in_and_comes_out_whole() {
+        let packing = Packing { page_bytes: 64, free_bytes: 10 };
+        let data: Vec<u8> = (0..64).collect();
+        let mut spare: Vec<u8> = (100..111).collect();
+        spare[0] = 0xff;
+        let (mut page, mut free) = (vec![0; 64], vec![0; 10]);
+        packing.pack((&data, &spare), &mut page, &mut free);
+        let (mut data_again, mut spare_again) = (vec![0; data.len()], vec![0; spare.len()]);
+        packing.unpack((&page, &free), &mut data_again, &mut spare_again);
+        assert_eq!((data_again, spare_again), (data, spare));
+        // What is left out stays erased.
+        packing.pack((&[1], &[]), &mut page, &mut free);
+        assert!(page[1..].iter().chain(&free).all(|b| *b == 0xff) && page[0] == 1);
+        let mut short = [0; 3];
+        packing.unpack((&page, &free), &mut short, &mut []);
+        assert_eq!(short, [1, 0xff, 0xff]);
     }
 }

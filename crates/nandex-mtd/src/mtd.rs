@@ -1,7 +1,7 @@
 //! A chip behind an MTD device.
 //!
-//! A page and its spare area are moved by one request each way, so that a program is one program of the part. What the
-//! system hides or lets pass is dealt with here:
+//! A page and its spare area are moved by one request each way, so that a program is one program of the part.
+//! What the system hides or lets pass is dealt with here:
 //!
 //! | the system | the chip |
 //! |---|---|
@@ -13,8 +13,9 @@
 //! | a page is programmed twice, or before an earlier one | `NotErased`, `OutOfOrder` where this chip programmed it |
 //! | anything else: the device is gone, may not be written, .. | `PowerLost`, so that no mount takes a page for torn |
 //!
-//! Byte 0 of the engine's spare area, the mark, is kept nowhere: free bytes never include the device's. See [`MtdOptions::lend`]
-//! for parts whose out-of-band areas have too few.
+//! Byte 0 of the engine's spare area, the mark, is kept nowhere: free bytes never include the device's. Where
+//! a part has too few for an index, its data areas lend some ([`nandex::nand::LentSpare`]; any index opened
+//! by name does so itself).
 
 use crate::error::{Events, Fault, MtdError};
 use crate::io::{Facts, MtdIo, OobMode};
@@ -29,9 +30,6 @@ use std::path::Path;
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MtdOptions {
-    /// Bytes of each data area that become spare area, for parts that leave too few beside their ECC. Part of the format: a chip is
-    /// opened with what it was formatted with.
-    pub lend: u32,
     /// Whether it may be programmed and erased.
     pub writable: bool,
 }
@@ -66,7 +64,7 @@ impl Mtd {
     /// What is no NAND device, a shape that the engine does not take, and kernels before 6.1.
     pub fn open(path: &Path, options: MtdOptions) -> Result<Mtd, MtdError> {
         let device = Device::open(path, options.writable)?;
-        Mtd::with_io(device, &path.display().to_string(), options.lend)
+        Mtd::with_io(device, &path.display().to_string())
     }
 }
 
@@ -76,11 +74,10 @@ impl<I: MtdIo> Mtd<I> {
     /// # Errors
     ///
     /// A shape that the engine does not take.
-    pub fn with_io(io: I, name: &str, lend: u32) -> Result<Mtd<I>, MtdError> {
+    pub fn with_io(io: I, name: &str) -> Result<Mtd<I>, MtdError> {
         let Facts { raw, blocks, layout, .. } = io.facts();
         raw.check_layout(layout, name)?;
-        let packing = Packing::new(raw.page_bytes, layout.free_bytes(), lend)
-            .map_err(|why| MtdError::unsupported(name, why))?;
+        let packing = Packing { page_bytes: raw.page_bytes, free_bytes: layout.free_bytes() };
         let geometry = raw.engine(packing, *blocks, name)?;
         Ok(Mtd {
             name: name.to_string(),

@@ -4,12 +4,14 @@
 //! page 0 of block 0 | its out-of-band area | page 1 | its out-of-band area | .. | page 0 of block 1 | ..
 //! ```
 //!
-//! A dump tells neither its geometry nor where the free bytes lie; whoever opens it says both. Nothing is corrected: a dump that
-//! was taken without `-n`, or by [`crate::transfer::dump`], has been already, and the engine's checksums find what was not. A
-//! block is bad whose mark, in its first or second page, has lost more than one bit.
+//! A dump tells neither its geometry nor where the free bytes lie; whoever opens it says both. Nothing is
+//! corrected: a dump that was taken without `-n`, or by [`crate::transfer::dump`], has been already, and the
+//! engine's checksums find what was not. A block is bad whose mark, in its first or second page, has lost
+//! more than one bit.
 //!
-//! A dump that is opened to be written to keeps the ECC bytes of pages that it programs erased, since it does not know the part's
-//! code. [`crate::transfer::restore`] puts such a dump onto a device, whose driver then computes them.
+//! A dump that is opened to be written to keeps the ECC bytes of pages that it programs erased, since it does
+//! not know the part's code. [`crate::transfer::restore`] puts such a dump onto a device, whose driver then
+//! computes them.
 
 use crate::error::{Events, Fault, MtdError};
 use crate::geometry::RawGeometry;
@@ -43,14 +45,16 @@ pub struct RawDump {
 }
 
 impl RawDump {
-    /// Opens a dump to look at it. Programs and erases are refused; [`crate::Unchanged`] around it takes them into RAM.
+    /// Opens a dump to look at it. Programs and erases are refused; [`crate::Unchanged`] around it takes them
+    /// into RAM.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does not take.
-    pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout, lend: u32) -> Result<RawDump, MtdError> {
+    /// A file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does
+    /// not take.
+    pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let file = File::open(path).map_err(|e| MtdError::system(path, "open", &e))?;
-        RawDump::of(file, path, raw, (layout, lend))
+        RawDump::of(file, path, raw, layout)
     }
 
     /// Opens a dump to write to it, in place.
@@ -58,22 +62,16 @@ impl RawDump {
     /// # Errors
     ///
     /// As for [`RawDump::open`].
-    pub fn edit(path: &Path, raw: RawGeometry, layout: SpareLayout, lend: u32) -> Result<RawDump, MtdError> {
+    pub fn edit(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(|e| MtdError::system(path, "open for writing", &e))?;
-        Ok(RawDump { writable: true, ..RawDump::of(file, path, raw, (layout, lend))? })
+        Ok(RawDump { writable: true, ..RawDump::of(file, path, raw, layout)? })
     }
 
-    fn of(
-        mut file: File,
-        path: &Path,
-        raw: RawGeometry,
-        (layout, lend): (SpareLayout, u32),
-    ) -> Result<RawDump, MtdError> {
+    fn of(mut file: File, path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let name = path.display().to_string();
         raw.check_layout(&layout, &name)?;
-        let packing = Packing::new(raw.page_bytes, layout.free_bytes(), lend)
-            .map_err(|why| MtdError::unsupported(&name, why))?;
+        let packing = Packing { page_bytes: raw.page_bytes, free_bytes: layout.free_bytes() };
         let bytes = file.seek(SeekFrom::End(0)).map_err(|e| MtdError::system(path, "measure", &e))?;
         if !bytes.is_multiple_of(raw.raw_block_bytes()) {
             let why = format!(
@@ -260,11 +258,11 @@ mod tests {
     }
 
     fn edit(path: &Path) -> RawDump {
-        RawDump::edit(path, raw(), "0+4,8+8".parse().unwrap(), 0).unwrap()
+        RawDump::edit(path, raw(), "0+4,8+8".parse().unwrap()).unwrap()
     }
 
     fn open(path: &Path) -> RawDump {
-        RawDump::open(path, raw(), "0+4,8+8".parse().unwrap(), 0).unwrap()
+        RawDump::open(path, raw(), "0+4,8+8".parse().unwrap()).unwrap()
     }
 
     #[test]
@@ -315,16 +313,15 @@ mod tests {
         }
         let fault = chip.events().counts().last_fault.unwrap().to_string();
         assert!(fault.contains("block 0") && fault.contains("reading only"), "{fault}");
-        let refused = |raw: &str, layout: &str, lend| {
-            let opened = RawDump::open(&path, raw.parse().unwrap(), layout.parse().unwrap(), lend);
+        let refused = |raw: &str, layout: &str| {
+            let opened = RawDump::open(&path, raw.parse().unwrap(), layout.parse().unwrap());
             opened.err().unwrap().to_string()
         };
-        assert!(refused("2048+64x64", "2+38", 0).contains("no whole number of blocks of 2048+64x64"));
-        assert!(refused("512+16x8", "0+4", 0).contains("at least 4 blocks"));
-        assert!(refused("512+16x4", "8+9", 0).contains("beyond the out-of-band area"));
-        assert!(refused("512+16x4", "0+8", 0).contains("bad-block mark"));
-        assert!(refused("512+16x4", "0+4", 300).contains("cannot lend 300"));
-        let missing = RawDump::open(&folder.path().join("none"), raw(), SpareLayout::after_mark(2), 0);
+        assert!(refused("2048+64x64", "2+38").contains("no whole number of blocks of 2048+64x64"));
+        assert!(refused("512+16x8", "0+4").contains("at least 4 blocks"));
+        assert!(refused("512+16x4", "8+9").contains("beyond the out-of-band area"));
+        assert!(refused("512+16x4", "0+8").contains("bad-block mark"));
+        let missing = RawDump::open(&folder.path().join("none"), raw(), SpareLayout::after_mark(2));
         assert!(missing.err().unwrap().to_string().contains("cannot open"));
     }
 }

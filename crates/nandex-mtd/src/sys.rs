@@ -1,10 +1,14 @@
-//! The calls into the kernel, and the only unsafe code: the structures of `mtd/mtd-abi.h` and the requests that take them.
+//! The calls into the kernel, and the only unsafe code: the structures of `mtd/mtd-abi.h` and the requests
+//! that take them.
 //!
 //! What the kernel promises, and what this relies on:
-//! - K1: a request reads and writes the structure whose size its number has, nothing else of ours but buffers that it names.
-//! - K2: MEMREAD writes at most `len` bytes to `usr_data` and `ooblen` to `usr_oob`; MEMWRITE only reads them.
+//! - K1: a request reads and writes the structure whose size its number has, nothing else of ours but buffers
+//!   that it names.
+//! - K2: MEMREAD writes at most `len` bytes to `usr_data` and `ooblen` to `usr_oob`; MEMWRITE only reads
+//!   them.
 //!
-//! So each structure is plain numbers of the kernel's layout, checked by its size, and buffers are borrowed for the whole call.
+//! So each structure is plain numbers of the kernel's layout, checked by its size, and buffers are borrowed
+//! for the whole call.
 
 use crate::error::MtdError;
 use crate::geometry::RawGeometry;
@@ -103,8 +107,8 @@ const NAND: [u8; 2] = [4, 8];
 /// A request with its structure; the answer is the number that the system call returns.
 struct Call<'a, const OP: Opcode, T>(&'a mut T);
 
-// SAFETY: the pointer is to a structure that is borrowed for the call, and each request below pairs a number with the structure
-// that it is made of (K1).
+// SAFETY: the pointer is to a structure that is borrowed for the call, and each request below pairs a number
+// with the structure that it is made of (K1).
 unsafe impl<const OP: Opcode, T> Ioctl for Call<'_, OP, T> {
     type Output = IoctlOutput;
 
@@ -144,7 +148,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What is no NAND device, and a kernel before 6.1, which cannot read a page with its spare area and say what the ECC found.
+    /// What is no NAND device, and a kernel before 6.1, which cannot read a page with its spare area and say
+    /// what the ECC found.
     pub fn open(path: &Path, writable: bool) -> Result<Device, MtdError> {
         let name = path.display().to_string();
         let system = |doing, errno: Errno| MtdError::system(path, doing, &errno.into());
@@ -195,8 +200,8 @@ impl Device {
     }
 }
 
-/// The free bytes as the driver lays them out. The request that tells has room for eight runs; where they do not add up, or
-/// the driver does not answer, it is taken that they follow the mark.
+/// The free bytes as the driver lays them out. The request that tells has room for eight runs; where they do
+/// not add up, or the driver does not answer, it is taken that they follow the mark.
 fn layout(file: &File, sysfs: &Sysfs, name: &str) -> Result<SpareLayout, MtdError> {
     let free_bytes = u32::try_from(sysfs.number("oobavail")?).unwrap_or(u32::MAX);
     let mut layout = EccLayout { ecc_bytes: 0, ecc_places: [0; 64], free_bytes: 0, free: [[0; 2]; 8] };

@@ -1,4 +1,5 @@
-//! The facts that Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are too narrow.
+//! The facts that Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are
+//! too narrow.
 
 use crate::error::MtdError;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Dumps of a device, and back onto a device.
 //!
-//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences in what it holds: bits that the ECC corrects are
-//! corrected, and the first page of a block that is bad has its mark even where the device keeps marks in a table. Pages that
-//! cannot be corrected are as they lie.
+//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences in what it holds: bits that
+//! the ECC corrects are corrected, and the first page of a block that is bad has its mark even where the
+//! device keeps marks in a table. Pages that cannot be corrected are as they lie.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 use crate::error::MtdError;
@@ -51,8 +51,8 @@ fn failed(name: &str, doing: &'static str, at: (u32, Option<u32>), errno: Errno)
 ///
 /// # Errors
 ///
-/// A device that does not answer, with block, page and the system's words; `out` that cannot be written; blocks that are not
-/// there.
+/// A device that does not answer, with block, page and the system's words; `out` that cannot be written;
+/// blocks that are not there.
 #[cfg(target_os = "linux")]
 pub fn dump(
     io: &mut impl MtdIo,
@@ -119,13 +119,15 @@ fn require_blocks(name: &str, (first, blocks): (u32, u32), there: u32) -> Result
     Err(MtdError::unsupported(name, format!("blocks {first} to {end} were asked for, and it has {there}")))
 }
 
-/// Puts a dump onto a device from a block on: each block is erased, each page that holds something is programmed and read
-/// back. The driver computes the ECC anew, and the free bytes may lie elsewhere than in the dump.
+/// Puts a dump onto a device from a block on: each block is erased, each page that holds something is
+/// programmed and read back. The driver computes the ECC anew, and the free bytes may lie elsewhere than in
+/// the dump.
 ///
 /// # Errors
 ///
-/// [`MtdError::Mismatch`] before anything is erased: pages and blocks of other sizes, another number of free bytes, fewer
-/// blocks, or a bad block where the dump holds something. Else a device that fails, with block, page and the system's words.
+/// [`MtdError::Mismatch`] before anything is erased: pages and blocks of other sizes, another number of free
+/// bytes, fewer blocks, or a bad block where the dump holds something. Else a device that fails, with block,
+/// page and the system's words.
 #[cfg(target_os = "linux")]
 pub fn restore(
     dump: &mut RawDump,
@@ -264,7 +266,7 @@ mod tests {
         let (entry, settings) = mu();
         let mut model = Model::new(SHAPE, "2+38", 64);
         model.bad = [3, 9].into();
-        let chip = Shared::new(Mtd::with_io(model, "mtd0", 32).unwrap());
+        let chip = Shared::new(Mtd::with_io(model, "mtd0").unwrap());
         let mut index = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
         for key in 0..800u64 {
             index.insert(&key.to_be_bytes(), &key.to_le_bytes()).unwrap();
@@ -287,10 +289,10 @@ mod tests {
         let (entry, settings) = mu();
         let shape = || (SHAPE.parse().unwrap(), "2+38".parse().unwrap());
         let (raw, layout) = shape();
-        let chip = RawDump::open(&path, raw, layout, 32).unwrap();
+        let chip = RawDump::open(&path, raw, layout).unwrap();
         assert_whole(&mut *(entry.mount)(Box::new(Unchanged::new(chip)), &settings).unwrap());
         let (raw, layout) = shape();
-        let copy = RawDump::edit(&path, raw, layout, 32).unwrap();
+        let copy = RawDump::edit(&path, raw, layout).unwrap();
         let mut index = (entry.mount)(Box::new(copy), &settings).unwrap();
         index.insert(&9999u64.to_be_bytes(), &[5; 8]).unwrap();
         index.close().unwrap();
@@ -298,9 +300,9 @@ mod tests {
         // Onto a larger device with another code, whose free bytes are scattered, from block 8 on.
         let mut model = Model::new("2048+128x16", "4+20,40+18", 80);
         model.bad = [11, 79].into();
-        let chip = Shared::new(Mtd::with_io(model, "mtd1", 32).unwrap());
+        let chip = Shared::new(Mtd::with_io(model, "mtd1").unwrap());
         let (raw, layout) = shape();
-        let mut copy = RawDump::open(&path, raw, layout, 32).unwrap();
+        let mut copy = RawDump::open(&path, raw, layout).unwrap();
         let report = restore(&mut copy, chip.lock().io(), "mtd1", 8).unwrap();
         assert_eq!((report.blocks, report.skipped), (63, 2));
         let part = range(chip, "mtd1", (8, 64)).unwrap();
@@ -313,7 +315,7 @@ mod tests {
     fn a_dump_that_does_not_fit_is_refused_before_anything_is_erased() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = dumped(folder.path());
-        let open = || RawDump::open(&path, SHAPE.parse().unwrap(), "2+38".parse().unwrap(), 32).unwrap();
+        let open = || RawDump::open(&path, SHAPE.parse().unwrap(), "2+38".parse().unwrap()).unwrap();
         for (raw, free, blocks, word) in [
             ("2048+64x32", "2+38", 64, "has the geometry"),
             ("2048+64x16", "2+34", 64, "have 34"),

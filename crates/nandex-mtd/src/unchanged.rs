@@ -1,7 +1,7 @@
 //! A chip that is looked at and not changed: what is programmed, erased and marked stays in RAM.
 //!
-//! Mounting an index may write: it finishes what a power cut left. Whoever only wants to look at a device, or at a dump of one,
-//! mounts it through this, and the device is asked for reads alone.
+//! Mounting an index may write: it finishes what a power cut left. Whoever only wants to look at a device, or
+//! at a dump of one, mounts it through this, and the device is asked for reads alone.
 
 use nandex::nand::NandError;
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};

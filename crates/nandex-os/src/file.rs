@@ -1,22 +1,25 @@
 //! Pages in a file or on a block device.
 //!
-//! Page `n` is the bytes from `n * page_bytes` on; nothing else is kept. Reads and writes go past the system's page cache
-//! (O_DIRECT) where the system, the file system and the page size allow it; else through it, which [`FilePageStore::is_direct`]
-//! tells.
+//! Page `n` is the bytes from `n * page_bytes` on; nothing else is kept. Reads and writes go past the
+//! system's page cache (O_DIRECT) where the system, the file system and the page size allow it; else through
+//! it, which [`FilePageStore::is_direct`] tells.
 //!
 //! # What survives a power cut
 //!
-//! - *Sync* is fdatasync: what was written and trimmed before is then on the medium, as far as the medium tells the truth.
-//! - Without it nothing is promised: direct I/O passes the system's cache, not the device's. Writes may come through in any order.
-//!   So [`PageStore::durable_writes`] and [`PageStore::prefix_consistent`] are false. Opened with [`FileOptions::every_write_synced`]
-//!   (O_DSYNC) a write is on the medium when it returns; both are then true.
-//! - A page is torn by a power cut unless the device writes whole pages or sectors of that size; the store cannot know. What is
-//!   above should have checksums, as the trees have.
+//! - *Sync* is fdatasync: what was written and trimmed before is then on the medium, as far as the medium
+//!   tells the truth.
+//! - Without it nothing is promised: direct I/O passes the system's cache, not the device's. Writes may come
+//!   through in any order. So [`PageStore::durable_writes`] and [`PageStore::prefix_consistent`] are false.
+//!   Opened with [`FileOptions::every_write_synced`] (O_DSYNC) a write is on the medium when it returns; both
+//!   are then true.
+//! - A page is torn by a power cut unless the device writes whole pages or sectors of that size; the store
+//!   cannot know. What is above should have checksums, as the trees have.
 //!
 //! # Trim
 //!
-//! A hole is punched (fallocate), which reads as zeros and lets an SSD forget the page. Where that is not supported zeros are
-//! written instead, which costs as much as a write. [`FilePageStore::punching`] tells which, once there was a trim.
+//! A hole is punched (fallocate), which reads as zeros and lets an SSD forget the page. Where that is not
+//! supported zeros are written instead, which costs as much as a write. [`FilePageStore::punching`] tells
+//! which, once there was a trim.
 
 use crate::aligned::{ALIGNMENT, Aligned};
 use nandex::{Cause, Lpn, PageStore, StoreError};
@@ -78,8 +81,8 @@ impl FilePageStore {
         FilePageStore::open(path, options)
     }
 
-    /// Opens a file or a block device with the pages that it holds; a rest smaller than a page is left alone. Pages hold whatever
-    /// was there.
+    /// Opens a file or a block device with the pages that it holds; a rest smaller than a page is left alone.
+    /// Pages hold whatever was there.
     pub fn open(path: &Path, options: FileOptions) -> Result<FilePageStore, StoreError> {
         check_page(options.page_bytes)?;
         let (mut file, is_direct) = open_file(path, &options)?;
@@ -191,7 +194,8 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<(File, bool), StoreEr
     if let (true, Some(direct)) = (options.direct, direct_flag()) {
         let mut page = Aligned::zeroed(options.page_bytes.max(ALIGNMENT));
         let probed = open(base | direct).and_then(|file| {
-            // Some systems refuse the flag, others the first access: a page smaller than the device's sector, say.
+            // Some systems refuse the flag, others the first access: a page smaller than the device's sector,
+            // say.
             let place = options.page_bytes as u64;
             file.read_at(&mut page.get_mut()[..options.page_bytes], place).map(|_| file)
         });

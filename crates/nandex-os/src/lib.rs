@@ -1,7 +1,7 @@
 //! Page stores on what an operating system offers.
 //!
-//! [`FilePageStore`] keeps pages in a file or on a block device of a Unix system, so that a tree, a cache or a trace that
-//! runs on the simulated chip runs on real hardware too. Its time is that of the wall clock.
+//! [`FilePageStore`] keeps pages in a file or on a block device of a Unix system, so that a tree, a cache or
+//! a trace that runs on the simulated chip runs on real hardware too. Its time is that of the wall clock.
 #![deny(missing_docs)]
 #![cfg(unix)]
 

@@ -1,7 +1,7 @@
 //! SQLite on a real flash device of Linux, without a file system: a table is filled, found again and checked.
 //!
-//! `mtd-sqlite /dev/mtdN write ROWS` formats the device and commits so many rows one at a time; `mtd-sqlite /dev/mtdN check ROWS`
-//! mounts it and looks at each. The device loses what it holds.
+//! `mtd-sqlite /dev/mtdN write ROWS` formats the device and commits so many rows one at a time; `mtd-sqlite
+//! /dev/mtdN check ROWS` mounts it and looks at each. The device loses what it holds.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,7 +22,7 @@ mod linux {
     }
 
     pub(super) fn run(device: &str, action: &str, rows: u32) -> Result<(), Box<dyn Error>> {
-        let chip = Mtd::open(Path::new(device), MtdOptions { writable: true, ..MtdOptions::default() })?;
+        let chip = Mtd::open(Path::new(device), MtdOptions { writable: true })?;
         let events = chip.events();
         let ftl = FtlSettings { atomic_pages: GROUP_PAGES, ..FtlSettings::default() };
         let is_new = action == "write";

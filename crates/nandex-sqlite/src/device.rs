@@ -1,15 +1,16 @@
 //! Devices by name: a simulated chip, or a chip in an image file or on a block device.
 //!
-//! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file becomes a chip of erased
-//! blocks, and so does a file or a block device that begins with zeros; anything else must be one that was made so, or it is refused.
+//! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file
+//! becomes a chip of erased blocks, and so does a file or a block device that begins with zeros; anything
+//! else must be one that was made so, or it is refused.
 //!
 //! ```text
 //! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
 //! label   magic 8 | page bytes 4 | pages of a block 4 | blocks 4 | crc 4     (little-endian, the rest zeros)
 //! ```
 //!
-//! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then it survives the
-//! end of the process, not that of the system.
+//! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then
+//! it survives the end of the process, not that of the system.
 
 use crate::settings::VolumeSettings;
 use crate::stats::ChipCounts;
@@ -71,9 +72,9 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits; [`StoreError::NotFormatted`]
-    /// for a file that is no image; [`StoreError::Device`] where the system refuses, another process having it open among the
-    /// reasons; those of a mount.
+    /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits;
+    /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::Device`] where the system
+    /// refuses, another process having it open among the reasons; those of a mount.
     pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
         let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {
@@ -248,7 +249,8 @@ impl Counts {
     }
 }
 
-/// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to survive.
+/// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to
+/// survive.
 struct InProcess(FilePageStore);
 
 impl PageStore for InProcess {

@@ -1,8 +1,9 @@
 //! SQLite on raw flash: each commit is one atomic group of pages, written once, without a journal.
 //!
-//! A [`Volume`] holds files on any [`PageStore`](nandex::PageStore): the page-mapping FTL on a chip, say, simulated or in an image
-//! file ([`Device`]). A [`Vfs`] shows it to SQLite. What was committed survives a power cut, whole; what was not is absent.
-//! This holds in every journal mode and at every `synchronous` setting, since the VFS itself makes each commit one group.
+//! A [`Volume`] holds files on any [`PageStore`](nandex::PageStore): the page-mapping FTL on a chip, say,
+//! simulated or in an image file ([`Device`]). A [`Vfs`] shows it to SQLite. What was committed survives a
+//! power cut, whole; what was not is absent. This holds in every journal mode and at every `synchronous`
+//! setting, since the VFS itself makes each commit one group.
 //!
 //! ```
 //! # #[cfg(feature = "bundled")] {
@@ -19,7 +20,8 @@
 //! # }
 //! ```
 //!
-//! Built without the feature `bundled` this is a loadable extension for the SQLite of somebody else, and has no SQLite in it.
+//! Built without the feature `bundled` this is a loadable extension for the SQLite of somebody else, and has
+//! no SQLite in it.
 #![deny(missing_docs)]
 #![cfg(unix)]
 

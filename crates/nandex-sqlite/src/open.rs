@@ -51,7 +51,8 @@ impl Vfs {
         Vfs::of(name, Router::new(volume.settings(), Some(volume)))
     }
 
-    /// Registers a VFS without a volume of its own: each database names its device, `file:NAME?vfs=VFS&device=PATH`.
+    /// Registers a VFS without a volume of its own: each database names its device,
+    /// `file:NAME?vfs=VFS&device=PATH`.
     ///
     /// # Errors
     ///
@@ -65,7 +66,8 @@ impl Vfs {
         Ok(Vfs { registered, name: String::from(name) })
     }
 
-    /// Opens a database, or makes one; the name may be a URI. A new one gets the page size of the store, so that a page is programmed once and alone.
+    /// Opens a database, or makes one; the name may be a URI. A new one gets the page size of the store, so
+    /// that a page is programmed once and alone.
     ///
     /// # Errors
     ///
@@ -75,13 +77,15 @@ impl Vfs {
         let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())?;
         if let Some(page_bytes) = best_page_size(&connection)? {
-            // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages already.
+            // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages
+            // already.
             connection.pragma_update(None, "page_size", page_bytes)?;
         }
         Ok(connection)
     }
 
-    /// Whether the SQLite that is linked in asks for atomic batches. Where it does not, each sync is an atomic group.
+    /// Whether the SQLite that is linked in asks for atomic batches. Where it does not, each sync is an
+    /// atomic group.
     pub fn has_batches(&self) -> bool {
         self.registered.has_batches()
     }
@@ -91,7 +95,8 @@ impl Vfs {
         self.with_volume(|volume| volume.stats())
     }
 
-    /// Does something with the volume, which no connection uses meanwhile; `None` where the VFS has none of its own.
+    /// Does something with the volume, which no connection uses meanwhile; `None` where the VFS has none of
+    /// its own.
     pub fn with_volume<T>(&self, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
         let shelf = self.registered.router().own()?;
         let done = work(&mut locked(&shelf));
@@ -107,7 +112,8 @@ impl Vfs {
         self.with_volume(Volume::checkpoint).unwrap_or(Ok(()))
     }
 
-    /// Takes the name away and gives the volume back; `None` while databases are open, and where the VFS has no volume of its own.
+    /// Takes the name away and gives the volume back; `None` while databases are open, and where the VFS has
+    /// no volume of its own.
     pub fn unregister(self) -> Option<Volume> {
         self.registered.router().let_go()
     }

@@ -1,7 +1,8 @@
-//! Which volume a file is on, and what SQLite's calls come to: everything of the VFS that needs no unsafe code.
+//! Which volume a file is on, and what SQLite's calls come to: everything of the VFS that needs no unsafe
+//! code.
 //!
-//! Names belong to one device each. SQLite tells the device only when it opens a database; its journals are then known by the
-//! addresses of their names, which stay while the database is open.
+//! Names belong to one device each. SQLite tells the device only when it opens a database; its journals are
+//! then known by the addresses of their names, which stay while the database is open.
 
 use crate::device::Device;
 use crate::locks::Level;
@@ -98,8 +99,8 @@ pub(crate) struct Router {
     state: Mutex<State>,
 }
 
-/// Super-journals whose end has committed, the last ones of the process. Journals that name one go right after it, so that nobody
-/// asks for an older one.
+/// Super-journals whose end has committed, the last ones of the process. Journals that name one go right
+/// after it, so that nobody asks for an older one.
 static ENDED: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
 /// Names kept there.
@@ -260,8 +261,9 @@ impl Router {
 
     /// Whether there is a file of this name, which stands at this address.
     ///
-    /// SQLite asks for a super-journal when it is to roll back a part of its transaction, and does so where there is one. So there is,
-    /// whoever leads, as long as a journal here names it and its end has not committed: a journal here never outlives the process.
+    /// SQLite asks for a super-journal when it is to roll back a part of its transaction, and does so where
+    /// there is one. So there is, whoever leads, as long as a journal here names it and its end has not
+    /// committed: a journal here never outlives the process.
     pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
         let state = locked(&self.state);
         if is_super_journal(name) {
@@ -389,8 +391,8 @@ impl Handle {
         self.with(|volume, file| Ok(volume.commit(&[file.id])?), Ok(()))
     }
 
-    /// SQLite is about to sync a database, or would be were it not told to omit that. Part of a commit of several databases waits for
-    /// the end of their super-journal, where this VFS has it.
+    /// SQLite is about to sync a database, or would be were it not told to omit that. Part of a commit of
+    /// several databases waits for the end of their super-journal, where this VFS has it.
     pub(crate) fn begin_sync(&mut self, router: &Router, super_journal: Option<&str>) -> Result<(), Failure> {
         let held = super_journal.filter(|name| router.has_super(name));
         let commit = |volume: &mut Volume, file: &mut OpenFile| match held {

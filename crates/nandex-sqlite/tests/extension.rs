@@ -1,4 +1,5 @@
-//! The loadable extension in a SQLite of somebody else: that of python3, without batches, in processes that are killed.
+//! The loadable extension in a SQLite of somebody else: that of python3, without batches, in processes that
+//! are killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader};

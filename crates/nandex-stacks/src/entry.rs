@@ -46,8 +46,8 @@ pub enum Open {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
-/// tree on each slice.
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`]
+/// and formats a tree on each slice.
 pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
 
 /// Trees of a forest, each with its number.
@@ -56,6 +56,15 @@ pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
 
+/// A demand of an index that not every chip or workload meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Keys come in ascending order only, and none is removed: the upper bound where keys come that way.
+    AscendingKeys,
+    /// Pages are overwritten in place: NOR flash.
+    Overwriting,
+}
+
 /// An index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexEntry {
@@ -63,23 +72,30 @@ pub struct IndexEntry {
     pub name: &'static str,
     /// The index in one line.
     pub summary: &'static str,
+    /// How well the sources of the index pin it down.
+    pub confidence: Confidence,
+    /// The sources, and the parts that are ours.
+    pub basis: &'static str,
+    /// Demands that chip and workload must meet.
+    pub needs: &'static [Need],
     /// The hosting of the index.
     pub hosting: Hosting,
     /// Makes an empty index on a chip whose contents do not matter.
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
-    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync or a later
-    /// one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
+    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync
+    /// or a later one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
     pub mount_after_cut: Option<OpenIndex>,
     /// Makes several such trees that share one store; None for an index that owns the whole chip.
     pub forest: Option<OpenForest>,
-    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to blocks of its own
-    /// first; else, on a store, they are where the FTL writes several pages at once.
+    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to
+    /// blocks of its own first; else, on a store, they are where the FTL writes several pages at once.
     pub divides_chip: bool,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
-    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See [`IndexEntry::known`].
+    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See
+    /// [`IndexEntry::known`].
     pub options_on_ftl: &'static [OptionInfo],
 }
 
@@ -114,7 +130,7 @@ pub struct StoreEntry {
     pub summary: &'static str,
     /// How well its sources pin it down.
     pub confidence: Confidence,
-    /// Why.
+    /// The sources, and the parts that are ours.
     pub basis: &'static str,
     /// Whether it writes several pages at once, all or none.
     pub is_atomic: bool,

@@ -1,8 +1,9 @@
 //! Several trees as one index: the first byte of a key says which tree the rest belongs to.
 //!
-//! This is how a trace that addresses several indexes runs as several trees. They share one store, and with it one cache
-//! and one garbage collection: [`share_store`] cuts the store into slices, a run of pages for each tree in proportion to
-//! the records it will hold. Trees on raw NAND own the whole chip and cannot be shared out like this.
+//! This is how a trace that addresses several indexes runs as several trees. They share one store, and with
+//! it one cache and one garbage collection: [`share_store`] cuts the store into slices, a run of pages for
+//! each tree in proportion to the records it will hold. Trees on raw NAND own the whole chip and cannot be
+//! shared out like this.
 
 use nandex::check::CheckReport;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Records, Visit};
@@ -28,7 +29,8 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// A forest of trees with the same record sizes. Keys of the forest are one byte longer than those of its trees.
+    /// A forest of trees with the same record sizes. Keys of the forest are one byte longer than those of its
+    /// trees.
     pub fn new(mut trees: Vec<(u8, Box<dyn OrderedIndex>)>) -> Result<Forest, IndexError> {
         trees.sort_by_key(|(number, _)| *number);
         let unsupported = |why: &'static str| IndexError::Unsupported(why.into());
@@ -50,7 +52,8 @@ impl Forest {
     }
 }
 
-/// The bound within tree `number` that a bound of the forest comes to; None where it leaves out the whole tree.
+/// The bound within tree `number` that a bound of the forest comes to; None where it leaves out the whole
+/// tree.
 fn bound_in(number: u8, bound: Bound<&[u8]>, is_low: bool) -> Option<Bound<&[u8]>> {
     let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return Some(Bound::Unbounded) };
     match number.cmp(&key[0]) {

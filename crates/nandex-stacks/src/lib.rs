@@ -1,7 +1,7 @@
 //! Every index and FTL of Nandex by name: opened on any chip, with its options as text.
 //!
-//! [`registry`] lists the ordered indexes and the FTLs, [`spatial`] the spatial indexes, [`tbm`] the FTLs behind a Transit
-//! Buffer Manager. An entry makes its index on a fresh chip or finds it again on a used one:
+//! [`registry`] lists the ordered indexes and the FTLs, [`spatial`] the spatial indexes, [`tbm`] the FTLs
+//! behind a Transit Buffer Manager. An entry makes its index on a fresh chip or finds it again on a used one:
 //!
 //! ```
 //! use nandex::nand::{catalogue, sim::SimChip};
@@ -24,6 +24,7 @@ mod ftls;
 pub mod names;
 pub mod options;
 pub mod registry;
+mod spare;
 pub mod spatial;
 pub mod stack;
 mod stores;

@@ -1,4 +1,5 @@
-//! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is none.
+//! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is
+//! none.
 
 use std::fmt;
 

@@ -1,16 +1,17 @@
 //! The list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
 //!
 //! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
-//! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
-//! from a chip to a [`OrderedIndex`].
+//! [`PageStore`](nandex::PageStore) builds its store itself, from the same settings, with [`STORES`]; to the
+//! lab every index is a function from a chip to a [`OrderedIndex`].
 
 pub use crate::entry::{
-    Confidence, Ground, Hosting, IndexEntry, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
+    Confidence, Ground, Hosting, IndexEntry, Need, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
     StoreEntry,
 };
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings, sharing};
+use crate::spare;
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
@@ -27,21 +28,24 @@ use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex};
 
-/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, its options.
+/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare
+/// bytes it needs, its options.
 macro_rules! raw_tree {
-    ($tree:ident, $config:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+    ($tree:ident, $config:path, $spare:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
             $($field: $value,)*
             hosting: Hosting::Raw,
             format: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
-                    let config = $config(settings, nand.geometry())?;
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
                     Ok(Box::new($tree::format(nand, &config)?))
                 })
             },
             mount: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
-                    let config = $config(settings, nand.geometry())?;
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
                     Ok(Box::new($tree::mount(nand, &config)?))
                 })
             },
@@ -55,10 +59,18 @@ macro_rules! raw_tree {
 }
 
 /// The entry of a tree on logical pages.
-const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> IndexEntry {
+const fn store_tree<T: StoreTree>(
+    name: &'static str,
+    summary: &'static str,
+    confidence: Confidence,
+    basis: &'static str,
+) -> IndexEntry {
     IndexEntry {
         name,
         summary,
+        confidence,
+        basis,
+        needs: &[],
         hosting: Hosting::Store,
         format: |nand, settings| stack::tree::<T>(nand, settings, Open::Format),
         mount: |nand, settings| stack::tree::<T>(nand, settings, Open::Mount),
@@ -76,46 +88,81 @@ const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> 
 
 /// Every index.
 pub static INDEXES: &[IndexEntry] = &[
-    raw_tree!(MuTree, options::raw::mu, options::raw::MU, {
+    raw_tree!(MuTree, options::raw::mu, spare::of_log, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
+        confidence: Confidence::High,
+        basis: "complete in the paper",
+        needs: &[],
     }),
-    raw_tree!(MuStarTree, options::raw::mu_star, options::raw::MU_STAR, {
+    raw_tree!(MuStarTree, options::raw::mu_star, spare::of_log, options::raw::MU_STAR, {
         name: "mu-star",
         summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
+        confidence: Confidence::Low,
+        basis: "the abstract only: the layouts, their conversion and the controller are our reading",
+        needs: &[],
     }),
-    raw_tree!(WanderingTree, options::raw::wandering, options::raw::WANDERING, {
+    raw_tree!(WanderingTree, options::raw::wandering, spare::of_log, options::raw::WANDERING, {
         name: "wandering",
         summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
+        confidence: Confidence::High,
+        basis: "the paper and the JFFS3 document; the journal in part our reading",
+        needs: &[],
     }),
-    raw_tree!(IplTree, options::ipl::ipl, options::ipl::IPL, {
+    raw_tree!(IplTree, options::ipl::ipl, spare::of_ipl, options::ipl::IPL, {
         name: "ipl",
         summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
+        confidence: Confidence::High,
+        basis: "notes on the paper and abstracts; how a split is logged is ours",
+        needs: &[],
     }),
-    raw_tree!(IplTree, options::ipl::dipl, options::ipl::DIPL, {
+    raw_tree!(IplTree, options::ipl::dipl, spare::of_ipl, options::ipl::DIPL, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
+        confidence: Confidence::Medium,
+        basis: "abstracts and remarks of a later paper; ghosts, splits and chains of log units are our reading",
+        needs: &[],
     }),
-    raw_tree!(VmTree, options::embedded::vm, options::embedded::VM, {
+    raw_tree!(VmTree, options::embedded::vm, spare::of_log, options::embedded::VM, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
+        confidence: Confidence::High,
+        basis: "the authors' program was read; removal and recovery are ours",
+        needs: &[],
     }),
-    raw_tree!(OverwriteTree, options::embedded::overwrite, options::embedded::OVERWRITE, {
+    raw_tree!(OverwriteTree, options::embedded::overwrite, spare::none, options::embedded::OVERWRITE, {
         name: "vmtree-ow",
         summary: "VMTree-OW (Ould-Khessal et al. 2026): pages are overwritten in place; NOR flash only",
+        confidence: Confidence::High,
+        basis: "the authors' program was read; removal and recovery are ours",
+        needs: &[Need::Overwriting],
     }),
-    raw_tree!(Sbits, options::embedded::sbits, options::embedded::SBITS, {
+    raw_tree!(Sbits, options::embedded::sbits, spare::none, options::embedded::SBITS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
+        confidence: Confidence::High,
+        basis: "the authors' program and paper were read; recovery is ours",
+        needs: &[Need::AscendingKeys],
     }),
-    raw_tree!(Plow, options::embedded::plow, options::embedded::PLOW, {
+    raw_tree!(Plow, options::embedded::plow, spare::none, options::embedded::PLOW, {
         name: "plow",
         summary: "plow (our own): a memtable above up to three packed levels, swept round and round; no log",
+        confidence: Confidence::High,
+        basis: "our own: the design is the source",
+        needs: &[],
     }),
-    store_tree::<BPlus>("bplus", "B+-tree with redistribution and merging, over an FTL and a page cache"),
+    store_tree::<BPlus>(
+        "bplus",
+        "B+-tree with redistribution and merging, over an FTL and a page cache",
+        Confidence::High,
+        "textbook",
+    ),
     IndexEntry {
         name: "wpcb",
         summary: "WPCB-tree (Ho and Park 2018): nodes gather in buffer blocks on flash, then go to the FTL in order",
+        confidence: Confidence::High,
+        basis: "the paper; victims are erased later than it says, for power cuts",
+        needs: &[],
         hosting: Hosting::Store,
         format: |nand, settings| Wpcb::open(nand, settings, Open::Format),
         mount: |nand, settings| Wpcb::open(nand, settings, Open::Mount),
@@ -128,67 +175,104 @@ pub static INDEXES: &[IndexEntry] = &[
     store_tree::<LazyUpdate>(
         "lazy-update",
         "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
+        Confidence::High,
+        "complete in the paper",
     ),
     store_tree::<LsLru>(
         "ls-lru",
         "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
+        Confidence::High,
+        "the paper; sizes and split policies that it leaves open are options",
     ),
     store_tree::<Bftl>(
         "bftl",
         "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
+        Confidence::High,
+        "the authors' slides and two later papers; a store that is finite is ours",
     ),
     store_tree::<Wobf>(
         "wobf",
         "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
+        Confidence::Low,
+        "the abstract: sorting and gathering are our reading",
     ),
     store_tree::<Ibsf>(
         "ibsf",
         "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
+        Confidence::High,
+        "abstracts and two later papers; sizes are ours",
     ),
     store_tree::<Bof>(
         "bof",
         "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
+        Confidence::Low,
+        "one sentence of a later paper: our reading",
     ),
-    store_tree::<Rbftl>("rbftl", "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading"),
+    store_tree::<Rbftl>(
+        "rbftl",
+        "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading",
+        Confidence::Low,
+        "the abstract: the journal is our reading",
+    ),
     store_tree::<FlashDb>(
         "flashdb",
         "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
+        Confidence::High,
+        "abstracts and an implementation; compaction is ours",
     ),
     store_tree::<Lsb>(
         "lsb",
         "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
+        Confidence::Medium,
+        "the abstract; sizes, merging and recovery are our reading",
     ),
     store_tree::<Mb>(
         "mb",
         "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
+        Confidence::Medium,
+        "the abstract; the layout of leaves and the formula of their size are our reading",
     ),
     store_tree::<Pio>(
         "pio",
         "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
+        Confidence::Medium,
+        "abstract and digest; segments and splits are our reading",
     ),
     store_tree::<BEpsilon>(
         "bepsilon",
         "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
+        Confidence::High,
+        "the reference implementation was read; copy on write and recovery are ours",
     ),
     store_tree::<Fd>(
         "fd",
         "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
+        Confidence::High,
+        "the authors' code was read; chained runs and near-full merges are ours",
     ),
     store_tree::<La>(
         "la",
         "LA-tree (Agrawal et al. 2009): a buffer on flash for each subtree, emptied when full or read often; our reading",
+        Confidence::Medium,
+        "descriptions of others; sizes are our reading",
     ),
     store_tree::<AsBtree>(
         "as-btree",
         "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
+        Confidence::Medium,
+        "the abstract; recycling and sizes are our reading",
     ),
     store_tree::<CbTree>(
         "cb-tree",
         "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
+        Confidence::Low,
+        "the abstract: sizes and places of batches are our reading",
     ),
     store_tree::<FbTree>(
         "fb-tree",
         "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
+        Confidence::Medium,
+        "the abstract; what leaves the buffer is our reading",
     ),
 ];
 
@@ -235,12 +319,6 @@ impl Stack {
     }
 }
 
-/// Indexes that take keys in ascending order only, and no removals: the upper bound where keys come that way.
-const ASCENDING_ONLY: [&str; 1] = ["sbits"];
-
-/// Indexes that overwrite pages: NOR flash only.
-const OVERWRITES: [&str; 1] = ["vmtree-ow"];
-
 /// A B+-tree on a chip or a disk.
 pub fn bplus_on(
     ground: Ground,
@@ -282,16 +360,17 @@ impl IndexEntry {
         WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
     }
 
-    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
-    /// workload is a row that says so.
+    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a
+    /// run over any other workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {
-        !ASCENDING_ONLY.contains(&self.name)
+        !self.needs.contains(&Need::AscendingKeys)
     }
 
-    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules of NOR. What the
-    /// suites give to every index goes through here; a run on a chip that somebody chose does not, and is a row that says so.
+    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules
+    /// of NOR. What the suites give to every index goes through here; a run on a chip that somebody chose
+    /// does not, and is a row that says so.
     pub fn suited(&self, mut part: Part) -> Part {
-        if OVERWRITES.contains(&self.name) {
+        if self.needs.contains(&Need::Overwriting) {
             part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
             part.geometry.random_order = true;
         }
@@ -309,7 +388,8 @@ impl IndexEntry {
         names.join("+")
     }
 
-    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the FTLs too.
+    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the
+    /// FTLs too.
     pub fn known(&self, options: &Options) -> &'static [OptionInfo] {
         let takes_ftl = self.hosting == Hosting::Raw && self.options.iter().any(|o| o.name == "beneath");
         let on_ftl = takes_ftl && stack::beneath(options).is_some();

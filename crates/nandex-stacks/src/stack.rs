@@ -57,14 +57,15 @@ pub(crate) use wpcb::Wpcb;
 /// The bytes that the page cache holds per frame besides the page and the order of its policy.
 const FRAME_BYTES: usize = 40;
 
-/// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has its line in
-/// the registry.
+/// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has
+/// its line in the registry.
 pub(crate) trait StoreTree {
-    /// Whether a journal beside it makes it durable, and in the class *none* what a cut leaves can be opened nonetheless.
+    /// Whether a journal beside it makes it durable, and in the class *none* what a cut leaves can be opened
+    /// nonetheless.
     const IS_WHOLE_AFTER_CUT: bool = true;
 
-    /// Whether one change may write more pages than the store takes as a group. Then it does without groups in the class *none*, and
-    /// tells at the next mount that it was not closed.
+    /// Whether one change may write more pages than the store takes as a group. Then it does without groups
+    /// in the class *none*, and tells at the next mount that it was not closed.
     const EXCEEDS_GROUPS: bool = false;
 
     /// The options of the tree, those of store and cache among them.
@@ -270,7 +271,8 @@ fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
     if settings.durability == Durability::None { 0 } else { JournalConfig::ram_bytes(store.page_bytes()) }
 }
 
-/// Opens a tree that keeps updates back in RAM: as it was published in the class *none*, with a journal in others.
+/// Opens a tree that keeps updates back in RAM: as it was published in the class *none*, with a journal in
+/// others.
 fn buffered<T>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
@@ -298,8 +300,8 @@ where
     })
 }
 
-/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and trees; and the RAM that each of
-/// the trees shares with it. The trees have shares by their weights.
+/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and trees; and the
+/// RAM that each of the trees shares with it. The trees have shares by their weights.
 pub(crate) fn cached_store(
     ground: Ground,
     settings: &Settings,
@@ -332,8 +334,8 @@ pub(crate) fn cached_store(
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
     let alone = options::cache::writes_alone(&settings.options)?;
-    // Where nothing is promised after a power cut, a change may leave in parts: because pages are taken one at a time, or because it
-    // exceeds a group. What a worn-out chip leaves half done is finished in RAM.
+    // Where nothing is promised after a power cut, a change may leave in parts: because pages are taken one
+    // at a time, or because it exceeds a group. What a worn-out chip leaves half done is finished in RAM.
     let finishing = |store: Box<dyn PageStore>| match settings.durability {
         Durability::None if demand.exceeds_groups || store.atomic_pages_max() == 1 => {
             Box::new(Finishing::new(store))
@@ -404,7 +406,8 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
     Ok(())
 }
 
-/// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of two.
+/// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of
+/// two.
 fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
     let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);

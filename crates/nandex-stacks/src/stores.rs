@@ -4,6 +4,7 @@ use crate::entry::{Confidence, Open, StoreEntry};
 use crate::ftls;
 use crate::names::{self, UnknownName};
 use crate::options;
+use crate::spare;
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -20,8 +21,8 @@ macro_rules! on_shared_ground {
     ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         StoreEntry {
             $($field: $value,)*
-            format: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Format),
-            mount: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Mount),
+            format: |nand, settings| ftls::scheme::<$scheme>(spare::for_ftl(nand), $settings(settings), Open::Format),
+            mount: |nand, settings| ftls::scheme::<$scheme>(spare::for_ftl(nand), $settings(settings), Open::Mount),
             options: &$options,
         }
     };
@@ -35,8 +36,12 @@ pub static STORES: &[StoreEntry] = &[
         confidence: Confidence::High,
         basis: "several published simulators agree; cleaning checked against a closed form",
         is_atomic: true,
-        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, options::ftl::page_map(settings)?)?)),
-        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, options::ftl::page_map(settings)?)?)),
+        format: |nand, settings| {
+            Ok(Box::new(PageMapFtl::format(spare::for_ftl(nand), options::ftl::page_map(settings)?)?))
+        },
+        mount: |nand, settings| {
+            Ok(Box::new(PageMapFtl::mount(spare::for_ftl(nand), options::ftl::page_map(settings)?)?))
+        },
         options: &options::ftl::PAGE_MAP,
     },
     on_shared_ground!(Nftl, options::ftl::nftl, options::ftl::NFTL, {

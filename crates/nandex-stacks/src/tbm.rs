@@ -1,13 +1,14 @@
-//! Every FTL behind the Transit Buffer Manager of the WPCB-tree, so that buffer and converter are judged without the tree: stores
-//! called `tbm+fast` and so on.
+//! Every FTL behind the Transit Buffer Manager of the WPCB-tree, so that buffer and converter are judged
+//! without the tree: stores called `tbm+fast` and so on.
 //!
-//! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options are those of the FTL, which
-//! go by its part of the chip, and [`OPTIONS`].
+//! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options
+//! are those of the FTL, which go by its part of the chip, and [`OPTIONS`].
 
 use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings};
+use crate::spare;
 use crate::stores::STORES;
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
@@ -60,7 +61,8 @@ pub fn find(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, TBM_STORES, |entry| entry.name).map_err(|_| unknown("store", name, []))
 }
 
-/// The refusal of a name that is neither one of [`STORES`], nor of [`TBM_STORES`], nor of others that would do.
+/// The refusal of a name that is neither one of [`STORES`], nor of [`TBM_STORES`], nor of others that would
+/// do.
 pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Item = &'a str>) -> UnknownName {
     // Those behind a TBM are left out where they are not meant: they would double the list.
     let behind = TBM_STORES.iter().filter(|_| name.contains('+')).map(|entry| entry.name);
@@ -80,6 +82,7 @@ fn open(
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn PageStore>, StoreError> {
+    let nand = spare::shown(nand, nandex::ftl::tbm::SPARE_BYTES as u32);
     let chip = nand.geometry();
     let (tbm, spare_blocks) = buffer(&settings.options, chip)?;
     let [low, high] = BlockRange::divide(nand, chip.blocks - tbm.blocks - spare_blocks);

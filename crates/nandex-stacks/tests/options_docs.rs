@@ -1,4 +1,5 @@
-//! `docs/options.md` lists the options as they are. `NANDEX_BLESS=1 cargo test -p nandex-stacks --test options_docs` writes it anew.
+//! `docs/options.md` lists the options as they are. `NANDEX_BLESS=1 cargo test -p nandex-stacks --test
+//! options_docs` writes it anew.
 
 use nandex_stacks::names::OptionInfo;
 use nandex_stacks::registry::{INDEXES, STORES};
@@ -40,7 +41,7 @@ fn ftls() -> Vec<Taker> {
     STORES.iter().map(|store| (store.name, store.options.iter().collect())).collect()
 }
 
-/// Those of `all` that take an option in these very words.
+/// Entries of `all` that take an option in these very words.
 fn who(all: &[Taker], option: &OptionInfo) -> Vec<&'static str> {
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }

@@ -1,8 +1,9 @@
 //! The bytes that are taken from the allocator, counted thread by thread.
 //!
-//! A test makes [`Heap`] its global allocator. [`measure`] then says what a piece of code held at its peak and what it kept, and
-//! [`uncounted`] leaves out what it calls. Bytes are those that were asked for; what an allocator adds to each piece is its own.
-//! That no allocation beyond a budget would have been granted is the same as a peak within the budget.
+//! A test makes [`Heap`] its global allocator. [`measure`] then says what a piece of code held at its peak
+//! and what it kept, and [`uncounted`] leaves out what it calls. Bytes are those that were asked for; what an
+//! allocator adds to each piece is its own. That no allocation beyond a budget would have been granted is the
+//! same as a peak within the budget.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -44,7 +45,8 @@ fn bytes_of(layout: Layout) -> isize {
     layout.size() as isize
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the counters are plain cells that allocate nothing.
+// SAFETY: every call goes to the system's allocator unchanged; the counters are plain cells that allocate
+// nothing.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -66,7 +68,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new are both there while the bytes are copied, and an allocator on a small part has no other way.
+        // Old and new are both there while the bytes are copied, and an allocator on a small part has no
+        // other way.
         count(size as isize);
         // SAFETY: the pointer came from `System`, and the caller vouches for the new size.
         let moved = unsafe { System.realloc(pointer, layout, size) };
@@ -75,7 +78,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Runs something and says what it held on this thread. Zeros unless [`Heap`] is the global allocator. It does not nest.
+/// Runs something and says what it held on this thread. Zeros unless [`Heap`] is the global allocator. It
+/// does not nest.
 pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
     let before = NOW.get();
     PEAK.set(before);

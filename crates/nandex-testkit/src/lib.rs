@@ -1,10 +1,11 @@
 //! The helpers that tests of a flash index need besides the index.
 //!
-//! [`fuzz`] drives an index of the registry by bytes through operations, remounts and power cuts, and damages the pages of its chip;
-//! [`fuzz::contents`] and [`fuzz::use_for_a_while`] serve for an index of one's own.
+//! [`fuzz`] drives an index of the registry by bytes through operations, remounts and power cuts, and damages
+//! the pages of its chip; [`fuzz::contents`] and [`fuzz::use_for_a_while`] serve for an index of one's own.
 //!
-//! [`heap`] counts the bytes that a piece of code takes from the allocator, at every moment; [`Apart`] keeps those of a simulated
-//! chip out of the count, since a real part takes none. An index of one's own is measured in five lines:
+//! [`heap`] counts the bytes that a piece of code takes from the allocator, at every moment; [`Apart`] keeps
+//! those of a simulated chip out of the count, since a real part takes none. An index of one's own is
+//! measured in five lines:
 //!
 //! ```
 //! use nandex::nand::{catalogue, sim::SimChip};

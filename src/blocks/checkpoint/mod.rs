@@ -9,25 +9,28 @@
 //! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
 //! ```
 //!
-//! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`]) holds the kind, the
-//! place in the record (number) and the record's version; the string starts with its length as u32. A checkpoint is
-//! one record; a reference is a record that lists the blocks that carry checkpoints.
+//! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`])
+//! holds the kind, the place in the record (number) and the record's version; the string starts with its
+//! length as u32. A checkpoint is one record; a reference is a record that lists the blocks that carry
+//! checkpoints.
 //!
-//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks are
-//!   taken from the table, the record goes to their start, a reference is appended to the current anchor, and only
-//!   then are the old blocks given back. When the anchor is full the next one is erased first; the old one still
-//!   holds the last reference.
-//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest version in
-//!   its blocks. A record that is not whole does not count.
-//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page that
-//!   looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
-//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks, which
-//!   still carry the last checkpoint, are retired only once the new one is complete. An anchor that fails is retired
-//!   for good; the last one is never erased, so that when it is full as well, writing fails with `Full`.
+//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks
+//!   are taken from the table, the record goes to their start, a reference is appended to the current anchor,
+//!   and only then are the old blocks given back. When the anchor is full the next one is erased first; the
+//!   old one still holds the last reference.
+//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest
+//!   version in its blocks. A record that is not whole does not count.
+//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page
+//!   that looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
+//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks,
+//!   which still carry the last checkpoint, are retired only once the new one is complete. An anchor that
+//!   fails is retired for good; the last one is never erased, so that when it is full as well, writing fails
+//!   with `Full`.
 //!
 //! Invariants
 //! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
-//! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two is damaged.
+//! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two
+//!   is damaged.
 
 mod record;
 #[cfg(test)]
@@ -129,8 +132,8 @@ pub struct CheckpointArea {
 }
 
 impl CheckpointArea {
-    /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors become
-    /// Reserved in it. There is nothing to mount before the first write.
+    /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors
+    /// become Reserved in it. There is nothing to mount before the first write.
     pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreError> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
@@ -173,8 +176,9 @@ impl CheckpointArea {
         Ok(found.map(|found| (found.area, found.payload.bytes)))
     }
 
-    /// The newest complete checkpoint, of which `bytes_max` bytes come as bytes and the rest as numbers, and a newer one that is
-    /// not complete, if there is one. If anything follows from a later time, that was completed, and has gone bad.
+    /// The newest complete checkpoint, of which `bytes_max` bytes come as bytes and the rest as numbers, and
+    /// a newer one that is not complete, if there is one. If anything follows from a later time, that was
+    /// completed, and has gone bad.
     pub fn mount_and_look<N: Nand>(nand: &mut N, bytes_max: usize) -> Result<Option<Found>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let newest = newest_record(nand, area.geometry, &area.run, bytes_max)?;
@@ -195,20 +199,21 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Whether the mount found a page that cannot be read where a newer checkpoint might stand, or the way to it: cut short, or
-    /// gone bad. Then the one that was found may have been followed by changes, whatever it says of itself.
+    /// Whether the mount found a page that cannot be read where a newer checkpoint might stand, or the way to
+    /// it: cut short, or gone bad. Then the one that was found may have been followed by changes, whatever it
+    /// says of itself.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
     }
 
-    /// Whether a write ended within a checkpoint behind the newest one: another must be complete before anything else is written,
-    /// or a mount takes the one begun for one that has gone bad.
+    /// Whether a write ended within a checkpoint behind the newest one: another must be complete before
+    /// anything else is written, or a mount takes the one begun for one that has gone bad.
     pub const fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which `is_whole`
-    /// accepts, that one first.
+    /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which
+    /// `is_whole` accepts, that one first.
     pub fn mount_since<N: Nand>(
         nand: &mut N,
         is_whole: impl Fn(&[u8]) -> bool,
@@ -269,8 +274,8 @@ impl CheckpointArea {
         Ok(Some(area))
     }
 
-    /// From now on new checkpoint blocks have room for so many pages of notes at least, and there are two copies of each
-    /// reference: if one goes bad, no older one is taken for the newest.
+    /// From now on new checkpoint blocks have room for so many pages of notes at least, and there are two
+    /// copies of each reference: if one goes bad, no older one is taken for the newest.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
     }
@@ -322,7 +327,8 @@ impl CheckpointArea {
         }
         self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
         let fresh = self.write_fresh(nand, blocks, &record)?;
-        // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next mount.
+        // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next
+        // mount.
         self.refer_to(nand, blocks, &fresh.blocks)?;
         let old = core::mem::replace(&mut self.run, fresh);
         self.version += 1;
@@ -337,8 +343,8 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks. False: it does
-    /// not, and a whole checkpoint is to be written instead.
+    /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks.
+    /// False: it does not, and a whole checkpoint is to be written instead.
     pub fn write_note<N: Nand>(&mut self, nand: &mut N, payload: &[u8]) -> Result<bool, StoreError> {
         let record = Record(payload.into());
         let pages = record.pages(self.geometry);
@@ -448,7 +454,8 @@ impl CheckpointArea {
                 self.anchor_used = if is_whole { first + pages } else { self.geometry.pages_per_block };
                 return Ok(());
             }
-            // The anchor that holds the newest reference is only left, never marked bad, before there is a newer one.
+            // The anchor that holds the newest reference is only left, never marked bad, before there is a
+            // newer one.
             if Some(anchor) != self.anchor {
                 self.anchors.retain(|&a| a != anchor);
                 blocks.give_up(nand, anchor)?;
@@ -531,8 +538,8 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Bytes of RAM held between calls, the same as long as payloads have at most so many bytes: an owner that shares out
-    /// what is left must come to the same at every mount.
+    /// Bytes of RAM held between calls, the same as long as payloads have at most so many bytes: an owner
+    /// that shares out what is left must come to the same at every mount.
     pub fn ram_bytes(&self, payload_bytes_max: usize) -> usize {
         let pages = CheckpointArea::pages_needed(self.geometry, payload_bytes_max) as u32 + self.note_pages;
         let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);

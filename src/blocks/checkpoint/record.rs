@@ -160,13 +160,14 @@ pub(super) struct Cut {
     pub(super) is_unreadable: bool,
 }
 
-/// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints it is:
-/// a cut only takes the end of a record. An anchor may have been half erased.
+/// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints
+/// it is: a cut only takes the end of a record. An anchor may have been half erased.
 fn is_strict(kind: PageKind) -> bool {
     kind == PageKind::Checkpoint
 }
 
-/// Finds where the records of a run start, in ascending order, and the first page behind the last of them that cannot be read.
+/// Finds where the records of a run start, in ascending order, and the first page behind the last of them
+/// that cannot be read.
 fn starts<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
@@ -228,7 +229,8 @@ fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Resu
     Ok(read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
 }
 
-/// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed in order.
+/// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed
+/// in order.
 fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreError> {
     let geometry = nand.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];
@@ -241,7 +243,8 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The payload of a record, up to so many of its bytes as bytes and the rest as numbers; or where it ends before it is complete.
+/// The payload of a record, up to so many of its bytes as bytes and the rest as numbers; or where it ends
+/// before it is complete.
 fn load<N: Nand>(
     nand: &mut N,
     run: &Run,

@@ -1,4 +1,5 @@
-//! How pages leave the cache: the victim and what goes with it, blocks written whole, and the flush of all that is dirty.
+//! How pages leave the cache: the victim and what goes with it, blocks written whole, and the flush of all
+//! that is dirty.
 
 use super::{PageCache, page_of};
 use crate::cache::policy::{Exit, Replacement};

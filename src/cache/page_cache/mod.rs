@@ -19,8 +19,8 @@ pub enum WriteMode {
     Through,
     /// When they are evicted or flushed: all together, as one atomic group, where the store takes groups.
     Back,
-    /// When they are evicted or flushed, each alone whatever the store takes: what a policy was published with. After a cut
-    /// old and new pages are mixed.
+    /// When they are evicted or flushed, each alone whatever the store takes: what a policy was published
+    /// with. After a cut old and new pages are mixed.
     BackAlone,
 }
 

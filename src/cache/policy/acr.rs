@@ -1,19 +1,22 @@
-//! ACR, our reconstruction: a clean and a dirty list, new pages in the middle, and sizes that follow the costs of misses.
+//! ACR, our reconstruction: a clean and a dirty list, new pages in the middle, and sizes that follow the
+//! costs of misses.
 //!
-//! Known from the abstract: the buffer is split into a clean and a dirty list; a new page is put in the middle of its list,
-//! not first, so that pages used once leave early; cost-based heuristics choose the list, for any ratio of costs (X. Tang
-//! and X. Meng, "ACR: an adaptive cost-aware buffer replacement algorithm for flash storage devices", MDM 2010).
+//! Known from the abstract: the buffer is split into a clean and a dirty list; a new page is put in the
+//! middle of its list, not first, so that pages used once leave early; cost-based heuristics choose the list,
+//! for any ratio of costs (X. Tang and X. Meng, "ACR: an adaptive cost-aware buffer replacement algorithm for
+//! flash storage devices", MDM 2010).
 //!
-//! Ours, after ARC: each list has a hot part, at most half of it, and the rest behind that. A new page is first of the rest,
-//! a page hit is first of the hot part of the list that its dirtiness names. What is too much for the hot part goes back
-//! to the rest, at the place of its last use. Each list has ghosts, the numbers of half as many pages as there are
-//! frames that left it last; a page that is among them comes in as a hot one, and moves the target size of the clean list:
+//! Ours, after ARC: each list has a hot part, at most half of it, and the rest behind that. A new page is
+//! first of the rest, a page hit is first of the hot part of the list that its dirtiness names. What is too
+//! much for the hot part goes back to the rest, at the place of its last use. Each list has ghosts, the
+//! numbers of half as many pages as there are frames that left it last; a page that is among them comes in as
+//! a hot one, and moves the target size of the clean list:
 //! - a clean ghost: up by max(1, dirty ghosts / clean ghosts);
 //! - a dirty ghost: down by max(1, clean ghosts / dirty ghosts) * (read cost + write cost) / read cost.
 //!
-//! *Victim:* the last page of the clean list if that is longer than the target, of the dirty list if it is shorter; if it is as
-//! long, of the two last pages the one with the lower cost / age, where a clean page costs a read and a dirty one a read
-//! and a write. If one list is empty, the last of the other.
+//! *Victim:* the last page of the clean list if that is longer than the target, of the dirty list if it is
+//! shorter; if it is as long, of the two last pages the one with the lower cost / age, where a clean page
+//! costs a read and a dirty one a read and a write. If one list is empty, the last of the other.
 
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;

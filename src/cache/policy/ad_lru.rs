@@ -1,14 +1,15 @@
-//! AD-LRU: a cold and a hot list, and in each the clean page that was not used for the longest time leaves first.
+//! AD-LRU: a cold and a hot list, and in each the clean page that was not used for the longest time leaves
+//! first.
 //!
-//! A page that comes is first of the cold list; a hit makes it first of the hot list. *Victim:* from the cold list, if it
-//! holds more than a minimum (a tenth of the frames) or the hot one is empty; otherwise from the hot list. In that list the
-//! least recently used clean page; if all are dirty, a second chance: the last page is the victim if it had its chance,
-//! otherwise it has had it and moves to the front. A hit gives a new chance. (P. Jin, Y. Ou, T. Haerder and Z. Li,
-//! "AD-LRU: an efficient buffer replacement algorithm for flash-based databases", Data & Knowledge Engineering 72, 2012;
-//! checked against a public realisation.)
+//! A page that comes is first of the cold list; a hit makes it first of the hot list. *Victim:* from the cold
+//! list, if it holds more than a minimum (a tenth of the frames) or the hot one is empty; otherwise from the
+//! hot list. In that list the least recently used clean page; if all are dirty, a second chance: the last
+//! page is the victim if it had its chance, otherwise it has had it and moves to the front. A hit gives a new
+//! chance. (P. Jin, Y. Ou, T. Haerder and Z. Li, "AD-LRU: an efficient buffer replacement algorithm for
+//! flash-based databases", Data & Knowledge Engineering 72, 2012; checked against a public realisation.)
 //!
-//! A queue for the clean and one for the dirty pages of each list. A dirty page is passed over once per hit at most, so
-//! an eviction takes constant time in the long run.
+//! A queue for the clean and one for the dirty pages of each list. A dirty page is passed over once per hit
+//! at most, so an eviction takes constant time in the long run.
 
 use super::use_queues::UseQueues;
 use super::{Access, Exit, Replacement};

@@ -1,16 +1,18 @@
 //! BPLRU: a write buffer that is emptied by erase blocks, least recently written first, each written whole.
 //!
-//! It holds written pages only: a page that is read and missing does not come in, and a read changes no order. Blocks are in
-//! LRU order of their writes. *Victim:* the block not written to for the longest time, with all its pages. Three
-//! techniques of the paper:
+//! It holds written pages only: a page that is read and missing does not come in, and a read changes no
+//! order. Blocks are in LRU order of their writes. *Victim:* the block not written to for the longest time,
+//! with all its pages. Three techniques of the paper:
 //! 1. *block-level LRU*, as said;
-//! 2. *page padding*: if a page of the victim is dirty, the whole block is written in ascending order, what is missing being
-//!    read from the store before, so that an FTL with log blocks can switch the log for the data block;
-//! 3. *LRU compensation*: a block whose pages were written one after the other from first to last goes to the LRU end at
-//!    once, for such a block is not written again soon.
+//! 2. *page padding*: if a page of the victim is dirty, the whole block is written in ascending order, what
+//!    is missing being read from the store before, so that an FTL with log blocks can switch the log for the
+//!    data block;
+//! 3. *LRU compensation*: a block whose pages were written one after the other from first to last goes to the
+//!    LRU end at once, for such a block is not written again soon.
 //!
-//! (H. Kim and S. Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.) Ours:
-//! a `sync` writes what is dirty without padding; what it wrote stays as clean pages until the block leaves.
+//! (H. Kim and S. Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST
+//! 2008.) Ours: a `sync` writes what is dirty without padding; what it wrote stays as clean pages until the
+//! block leaves.
 
 use super::blocks::Blocks;
 use super::lists::Lists;

@@ -1,15 +1,16 @@
 //! CCF-LRU: cold clean pages leave first, then dirty ones that proved cold.
 //!
-//! Two lists: cold clean pages, and a mixed one of dirty and hot clean pages. A page that comes clean is cold and enters
-//! the clean list; one that comes dirty enters the mixed list, not cold. A hit in either list makes it first of the mixed
-//! one and not cold.
+//! Two lists: cold clean pages, and a mixed one of dirty and hot clean pages. A page that comes clean is cold
+//! and enters the clean list; one that comes dirty enters the mixed list, not cold. A hit in either list
+//! makes it first of the mixed one and not cold.
 //!
-//! *Victim:* the last of the clean list, if it has any. Otherwise look at the last of the mixed list: if it is cold, it is
-//! the victim, clean or dirty; if it is clean and not cold, it becomes cold and moves to the front of the clean list; if
-//! it is dirty and not cold, it becomes cold and moves to the front of the mixed list. Then look again from the start.
-//! (Z. Li, P. Jin, X. Su, K. Cui and L. Yue, "CCF-LRU: a new buffer replacement algorithm for flash memory", IEEE
-//! Transactions on Consumer Electronics 55(3), 2009; checked against a public realisation. That one goes on through the
-//! mixed list after it has moved a clean page; we take the clean page at once, which is our reading.)
+//! *Victim:* the last of the clean list, if it has any. Otherwise look at the last of the mixed list: if it
+//! is cold, it is the victim, clean or dirty; if it is clean and not cold, it becomes cold and moves to the
+//! front of the clean list; if it is dirty and not cold, it becomes cold and moves to the front of the mixed
+//! list. Then look again from the start. (Z. Li, P. Jin, X. Su, K. Cui and L. Yue, "CCF-LRU: a new buffer
+//! replacement algorithm for flash memory", IEEE Transactions on Consumer Electronics 55(3), 2009; checked
+//! against a public realisation. That one goes on through the mixed list after it has moved a clean page; we
+//! take the clean page at once, which is our reading.)
 
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};

@@ -1,21 +1,25 @@
 //! CFDC: clean first, then dirty pages by clusters of neighbours.
 //!
-//! The working region is LRU. What overflows it goes to the priority region: clean pages to a queue, dirty ones to the
-//! cluster of their page number divided by the cluster size. A hit takes a page back to the working region.
+//! The working region is LRU. What overflows it goes to the priority region: clean pages to a queue, dirty
+//! ones to the cluster of their page number divided by the cluster size. A hit takes a page back to the
+//! working region.
 //!
-//! A cluster of n pages has the priority `IPD / (n^2 * age)`: IPD is the sum of the distances between the numbers of
-//! pages that entered one after the other (1 for a single page), the age is counted in dirty pages that left the
-//! working region since the cluster was made or one of its pages was hit, at least 1. It is computed whenever a page
-//! enters or leaves. So large clusters that were filled in order and not used for long have the lowest.
+//! A cluster of n pages has the priority `IPD / (n^2 * age)`: IPD is the sum of the distances between the
+//! numbers of pages that entered one after the other (1 for a single page), the age is counted in dirty pages
+//! that left the working region since the cluster was made or one of its pages was hit, at least 1. It is
+//! computed whenever a page enters or leaves. So large clusters that were filled in order and not used for
+//! long have the lowest.
 //!
-//! *Victim:* the oldest page of the clean queue; if there is none, the page that entered first the cluster of lowest
-//! priority, which is then emptied before another is looked for; if the priority region is empty, the oldest of the
-//! working region. (Y. Ou, T. Haerder and P. Jin, "CFDC: a flash-aware replacement policy for database buffer management",
-//! DaMoN 2009; checked against a public realisation.) Each region has half of the frames unless a share is set for the
-//! priority region; with none it is LRU. Ours: among equal clusters the one with the lower number, and a page that a flush
-//! has cleaned joins the clean queue at the place of its last use.
+//! *Victim:* the oldest page of the clean queue; if there is none, the page that entered first the cluster of
+//! lowest priority, which is then emptied before another is looked for; if the priority region is empty, the
+//! oldest of the working region. (Y. Ou, T. Haerder and P. Jin, "CFDC: a flash-aware replacement policy for
+//! database buffer management", DaMoN 2009; checked against a public realisation.) Each region has half of
+//! the frames unless a share is set for the priority region; with none it is LRU. Ours: among equal clusters
+//! the one with the lower number, and a page that a flush has cleaned joins the clean queue at the place of
+//! its last use.
 //!
-//! Clusters are sorted by priority in a tree: logarithmic in their number, where the rest takes constant time.
+//! Clusters are sorted by priority in a tree: logarithmic in their number, where the rest takes constant
+//! time.
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;

@@ -1,16 +1,18 @@
 //! CFLRU: among the pages that were not used for long, clean ones leave first.
 //!
-//! The LRU order has a clean-first region: its last w pages. *Victim:* the least recently used clean page of the region;
-//! if it has none, the least recently used page of all. With w = 0, or with reads only, it is LRU. (S. Park, D. Jung,
-//! J. Kang, J. Kim and J. Lee, "CFLRU: a replacement algorithm for flash memory", CASES 2006; the rule as in the LS-LRU
-//! paper's figure 1.) The region is half of the frames unless a share is set.
+//! The LRU order has a clean-first region: its last w pages. *Victim:* the least recently used clean page of
+//! the region; if it has none, the least recently used page of all. With w = 0, or with reads only, it is
+//! LRU. (S. Park, D. Jung, J. Kang, J. Kim and J. Lee, "CFLRU: a replacement algorithm for flash memory",
+//! CASES 2006; the rule as in the LS-LRU paper's figure 1.) The region is half of the frames unless a share
+//! is set.
 //!
-//! The dynamic variant moves w. The paper says only that the costs of reading and writing are compared from time to time;
-//! how is our reading: after as many accesses as there are frames, the cost of the pages read and written since is compared
-//! with that of the round before; if it has grown, w turns round. Then w moves on by a sixteenth of the frames.
+//! The dynamic variant moves w. The paper says only that the costs of reading and writing are compared from
+//! time to time; how is our reading: after as many accesses as there are frames, the cost of the pages read
+//! and written since is compared with that of the round before; if it has grown, w turns round. Then w moves
+//! on by a sixteenth of the frames.
 //!
-//! Three queues: working region, and the clean and the dirty pages of the clean-first region. A hit moves one page to the
-//! working region and one out of it, so everything but a flush takes constant time.
+//! Three queues: working region, and the clean and the dirty pages of the clean-first region. A hit moves one
+//! page to the working region and one out of it, so everything but a flush takes constant time.
 
 use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
@@ -164,7 +166,8 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frames and dirtiness, the least recently used first; the window; and for the dynamic one what it counts.
+    /// Frames and dirtiness, the least recently used first; the window; and for the dynamic one what it
+    /// counts.
     struct Order {
         pages: Vec<(u32, bool)>,
         window: usize,

@@ -1,11 +1,12 @@
 //! CLOCK: first in, first out, with a second chance for what was used meanwhile.
 //!
-//! Each page has a reference bit: 0 when it comes, 1 after a hit. *Victim:* the hand goes round the pages in the order in
-//! which they came; it clears a bit that is set and goes on, and stops at the first page without. The new page takes a
-//! place just behind the hand. (F. J. Corbato, "A Paging Experiment with the Multics System", 1968; the textbooks.)
+//! Each page has a reference bit: 0 when it comes, 1 after a hit. *Victim:* the hand goes round the pages in
+//! the order in which they came; it clears a bit that is set and goes on, and stops at the first page
+//! without. The new page takes a place just behind the hand. (F. J. Corbato, "A Paging Experiment with the
+//! Multics System", 1968; the textbooks.)
 //!
-//! The ring is a list: its end is under the hand, and a page with a second chance goes to its front. A bit is cleared
-//! once per hit at most, so an eviction takes constant time in the long run.
+//! The ring is a list: its end is under the hand, and a page with a second chance goes to its front. A bit is
+//! cleared once per hit at most, so an eviction takes constant time in the long run.
 
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};

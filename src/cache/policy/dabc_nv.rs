@@ -1,18 +1,21 @@
-//! DABC-NV, our reading: the cache is shared out between two media, and between reads and writes, by what misses cost.
+//! DABC-NV, our reading: the cache is shared out between two media, and between reads and writes, by what
+//! misses cost.
 //!
-//! Known from the abstract: for storage of SLC and MLC flash the cache space is divided by the measured costs of both; each
-//! medium has its own history of reads and of writes; sizes adapt (J. Park, E. Lee and H. Bahn, "DABC-NV: a buffer cache
-//! architecture for mobile systems with heterogeneous flash memories", IEEE Transactions on Consumer Electronics 58(4),
-//! 2012). There dirty pages are in NVRAM and survive a power cut; here they are in RAM like the others.
+//! Known from the abstract: for storage of SLC and MLC flash the cache space is divided by the measured costs
+//! of both; each medium has its own history of reads and of writes; sizes adapt (J. Park, E. Lee and H. Bahn,
+//! "DABC-NV: a buffer cache architecture for mobile systems with heterogeneous flash memories", IEEE
+//! Transactions on Consumer Electronics 58(4), 2012). There dirty pages are in NVRAM and survive a power cut;
+//! here they are in RAM like the others.
 //!
-//! Ours: four CLOCKs, of the clean and the dirty pages of the fast medium and of the other one (with one medium only
-//! two are in use). Each has a quota of frames, equal shares at first, and ghosts, the numbers of a quarter as many pages as
-//! there are frames that left it last.
+//! Ours: four CLOCKs, of the clean and the dirty pages of the fast medium and of the other one (with one
+//! medium only two are in use). Each has a quota of frames, equal shares at first, and ghosts, the numbers of
+//! a quarter as many pages as there are frames that left it last.
 //!
-//! *Victim:* by the hand of the CLOCK that exceeds its quota most (of several the first in the order just named): a page that
-//! was used has its bit cleared and goes round. Every eighth of the frames in misses the CLOCKs are weighed: ghosts asked for
-//! again * cost of the miss (a read or a write, of that medium) / quota. If they differ, a sixty-fourth of the frames moves
-//! from the quota of the lightest that has one to that of the heaviest.
+//! *Victim:* by the hand of the CLOCK that exceeds its quota most (of several the first in the order just
+//! named): a page that was used has its bit cleared and goes round. Every eighth of the frames in misses the
+//! CLOCKs are weighed: ghosts asked for again * cost of the miss (a read or a write, of that medium) / quota.
+//! If they differ, a sixty-fourth of the frames moves from the quota of the lightest that has one to that of
+//! the heaviest.
 
 use super::ghosts::Ghosts;
 use super::lists::Lists;

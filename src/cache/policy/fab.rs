@@ -1,13 +1,14 @@
 //! FAB: the block with the most pages in the cache leaves as a whole.
 //!
-//! Pages are grouped by erase block; any use of a page makes its block the most recently used one. *Victim:* the block with
-//! the most pages in the cache, of several the least recently used, with all its pages: dirty ones are written in
-//! ascending order, clean ones dropped. A long sequential write fills blocks and leaves soon, and as nearly whole blocks.
-//! (H. Jo, J.-U. Kang, S.-Y. Park, J.-S. Kim and J. Lee, "FAB: flash-aware buffer management policy for portable media
-//! players", IEEE Transactions on Consumer Electronics 52(2), 2006; the rule from summaries of it.)
+//! Pages are grouped by erase block; any use of a page makes its block the most recently used one. *Victim:*
+//! the block with the most pages in the cache, of several the least recently used, with all its pages: dirty
+//! ones are written in ascending order, clean ones dropped. A long sequential write fills blocks and leaves
+//! soon, and as nearly whole blocks. (H. Jo, J.-U. Kang, S.-Y. Park, J.-S. Kim and J. Lee, "FAB: flash-aware
+//! buffer management policy for portable media players", IEEE Transactions on Consumer Electronics 52(2),
+//! 2006; the rule from summaries of it.)
 //!
-//! A queue of blocks for each number of pages; the fullest one is found from the top, in as many steps at most as a block
-//! has pages.
+//! A queue of blocks for each number of pages; the fullest one is found from the top, in as many steps at
+//! most as a block has pages.
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;

@@ -1,15 +1,17 @@
-//! FD-Buffer, our reading: a pool of clean and a pool of dirty pages, whose sizes follow what a miss in each costs.
+//! FD-Buffer, our reading: a pool of clean and a pool of dirty pages, whose sizes follow what a miss in each
+//! costs.
 //!
-//! Known from the abstract: clean and dirty pages in separate pools, each with its own policy, the ratio of their sizes
-//! chosen by the cost of a write to that of a read and by the history of accesses (S. T. On, S. Gao, B. He, M. Wu, Q. Luo
-//! and J. Xu, "FD-Buffer: a cost-based adaptive buffer replacement algorithm for flash memory devices", IEEE Transactions
-//! on Computers 63(9), 2014).
+//! Known from the abstract: clean and dirty pages in separate pools, each with its own policy, the ratio of
+//! their sizes chosen by the cost of a write to that of a read and by the history of accesses (S. T. On, S.
+//! Gao, B. He, M. Wu, Q. Luo and J. Xu, "FD-Buffer: a cost-based adaptive buffer replacement algorithm for
+//! flash memory devices", IEEE Transactions on Computers 63(9), 2014).
 //!
-//! Ours: both pools are LRU. Each has ghosts, the numbers of half as many pages as there are frames that left it last. The
-//! clean pool starts with a target of frames * read cost / (read cost + write cost). *Victim:* the least recently used
-//! clean page if there are more clean ones than the target, or no dirty one; otherwise the least recently used dirty page.
-//! Every eighth of the frames in misses, ghosts asked for again are weighed: those of the clean pool cost a read each,
-//! those of the dirty pool a write each. The target moves by a sixty-fourth of the frames to the dearer side.
+//! Ours: both pools are LRU. Each has ghosts, the numbers of half as many pages as there are frames that left
+//! it last. The clean pool starts with a target of frames * read cost / (read cost + write cost). *Victim:*
+//! the least recently used clean page if there are more clean ones than the target, or no dirty one;
+//! otherwise the least recently used dirty page. Every eighth of the frames in misses, ghosts asked for again
+//! are weighed: those of the clean pool cost a read each, those of the dirty pool a write each. The target
+//! moves by a sixty-fourth of the frames to the dearer side.
 
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;

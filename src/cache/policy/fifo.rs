@@ -1,6 +1,7 @@
 //! FIFO: the page that came first leaves first.
 //!
-//! *Victim:* the page admitted the longest time ago, clean or dirty. A hit changes nothing. The baseline of the textbooks.
+//! *Victim:* the page admitted the longest time ago, clean or dirty. A hit changes nothing. The baseline of
+//! the textbooks.
 
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};

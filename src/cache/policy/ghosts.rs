@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 /// A queue of page numbers with a look-up, both in constant time.
 ///
-/// It keeps one page more than its capacity until [`Ghosts::trim`] is called: a page is looked up when it is admitted, and
-/// the page evicted to make room for it must not push it out before.
+/// It keeps one page more than its capacity until [`Ghosts::trim`] is called: a page is looked up when it is
+/// admitted, and the page evicted to make room for it must not push it out before.
 #[derive(Clone, Debug)]
 pub(super) struct Ghosts {
     capacity: usize,

@@ -1,4 +1,5 @@
-//! Several doubly linked lists over the same nodes, each node in one of them at most. Everything takes constant time.
+//! Several doubly linked lists over the same nodes, each node in one of them at most. Everything takes
+//! constant time.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The order of least recent use, over frames by number; and the policy that evicts the least recently used page.
+//! The order of least recent use, over frames by number; and the policy that evicts the least recently used
+//! page.
 
 use super::{Access, Exit, Replacement};
 use alloc::vec;

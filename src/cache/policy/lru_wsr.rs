@@ -1,13 +1,13 @@
 //! LRU-WSR: LRU in which a dirty page is passed over once before it must be written.
 //!
-//! Each page has a cold flag: clear when it comes and after each hit. *Victim:* look at the least recently used page. If it
-//! is clean, or dirty and cold, it is the victim. If it is dirty and not cold, it becomes cold and most recently used, and
-//! the next one is looked at. (H. Jung, H. Shim, S. Park, S. Kang and J. Cha, "LRU-WSR: integration of LRU and writes
-//! sequence reordering for flash memory", IEEE Transactions on Consumer Electronics 54(3), 2008; checked against a public
-//! realisation.)
+//! Each page has a cold flag: clear when it comes and after each hit. *Victim:* look at the least recently
+//! used page. If it is clean, or dirty and cold, it is the victim. If it is dirty and not cold, it becomes
+//! cold and most recently used, and the next one is looked at. (H. Jung, H. Shim, S. Park, S. Kang and J.
+//! Cha, "LRU-WSR: integration of LRU and writes sequence reordering for flash memory", IEEE Transactions on
+//! Consumer Electronics 54(3), 2008; checked against a public realisation.)
 //!
-//! A page is passed over once per hit at most, so an eviction takes constant time in the long run. With reads only it is
-//! LRU.
+//! A page is passed over once per hit at most, so an eviction takes constant time in the long run. With reads
+//! only it is LRU.
 
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};

@@ -1,14 +1,15 @@
 //! LSF, our reading: pages of long sequential runs leave first.
 //!
-//! Known from one sentence of the LS-LRU paper: "long sequential accessed pages first" tries to keep pages that are used
-//! often, such as metadata, by letting sequentially accessed ones go.
+//! Known from one sentence of the LS-LRU paper: "long sequential accessed pages first" tries to keep pages
+//! that are used often, such as metadata, by letting sequentially accessed ones go.
 //!
-//! Ours: accesses to pages n, n + 1, n + 2 ... one after the other are a run, however they are answered. Once a run is 16 pages
-//! long, the pages that came in with it, and those that still do, belong to it. Every other page is in LRU order, and so
-//! is a page of a run once it is used again.
+//! Ours: accesses to pages n, n + 1, n + 2 ... one after the other are a run, however they are answered. Once
+//! a run is 16 pages long, the pages that came in with it, and those that still do, belong to it. Every other
+//! page is in LRU order, and so is a page of a run once it is used again.
 //!
-//! *Victim:* a page of the longest run of those that have pages, of several the one that started first; in it the page
-//! that is clean the longest, otherwise the one that came first. Without runs, the least recently used page.
+//! *Victim:* a page of the longest run of those that have pages, of several the one that started first; in it
+//! the page that is clean the longest, otherwise the one that came first. Without runs, the least recently
+//! used page.
 //!
 //! Runs are sorted by length in a tree: logarithmic in their number, where the rest takes constant time.
 

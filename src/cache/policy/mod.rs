@@ -1,8 +1,8 @@
 //! The trait of replacement policies: the questions a cache asks, the events it tells; and the policies.
 //!
-//! The cache keeps pages, frames and dirtiness; the policy keeps an order over the frames that hold a page. It chooses a
-//! victim and does not remove it: the cache may have to write it first, and that may fail. [`catalogue`] has every policy
-//! by name.
+//! The cache keeps pages, frames and dirtiness; the policy keeps an order over the frames that hold a page.
+//! It chooses a victim and does not remove it: the cache may have to write it first, and that may fail.
+//! [`catalogue`] has every policy by name.
 
 mod acr;
 mod ad_lru;
@@ -88,8 +88,8 @@ pub trait Replacement: crate::shared::MaybeSend {
     /// The page in this frame is gone.
     fn remove(&mut self, frame: u32, exit: Exit);
 
-    /// The frame whose page should leave; none when no frame holds a page. It stays until it is removed, and asking
-    /// again without anything in between may give another.
+    /// The frame whose page should leave; none when no frame holds a page. It stays until it is removed, and
+    /// asking again without anything in between may give another.
     fn victim(&mut self) -> Option<u32>;
 
     /// Appends the frames whose pages leave together with that of the victim, in any order.
@@ -102,8 +102,8 @@ pub trait Replacement: crate::shared::MaybeSend {
         true
     }
 
-    /// Pages of a block that is written whole when one of its pages must be written to make room; none to write what is
-    /// dirty only. Where dirty pages leave as one atomic group, nothing is padded.
+    /// Pages of a block that is written whole when one of its pages must be written to make room; none to
+    /// write what is dirty only. Where dirty pages leave as one atomic group, nothing is padded.
     fn padded_pages(&self) -> Option<u32> {
         None
     }
@@ -159,7 +159,8 @@ pub struct PolicySettings {
     pub read_cost: u64,
     /// The cost of a page written, in the same unit.
     pub write_cost: u64,
-    /// Percent of the frames in the region from which clean pages go first; the policy's default if none is named.
+    /// Percent of the frames in the region from which clean pages go first; the policy's default if none is
+    /// named.
     pub window_percent: Option<u32>,
     /// The faster of two media, where there are two (DABC-NV).
     pub fast_medium: Option<FastMedium>,

@@ -1,14 +1,15 @@
 //! REF, recently evicted first: dirty pages follow those of their erase block that were written not long ago.
 //!
-//! An FTL with few log blocks suffers when pages of many blocks are written in turn. So among the pages not used for
-//! long, those go first whose block is being written anyway. LRU order; its last pages are the victim window; and the numbers
-//! of the blocks of which a dirty page was evicted last, the newest first.
+//! An FTL with few log blocks suffers when pages of many blocks are written in turn. So among the pages not
+//! used for long, those go first whose block is being written anyway. LRU order; its last pages are the
+//! victim window; and the numbers of the blocks of which a dirty page was evicted last, the newest first.
 //!
-//! *Victim:* in the window, the least recently used dirty page of the newest of these blocks that has one; if none has, the
-//! least recently used page of all. The block of a dirty page that is evicted becomes the newest. (D. Seo and D. Shin,
-//! "Recently-evicted-first buffer replacement policy for flash storage devices", IEEE Transactions on Consumer Electronics
-//! 54(3), 2008, of which we have the abstract: that the victim depends on recent victims is theirs; window of half of the
-//! frames, eight blocks, and dirty pages only are ours.)
+//! *Victim:* in the window, the least recently used dirty page of the newest of these blocks that has one; if
+//! none has, the least recently used page of all. The block of a dirty page that is evicted becomes the
+//! newest. (D. Seo and D. Shin, "Recently-evicted-first buffer replacement policy for flash storage devices",
+//! IEEE Transactions on Consumer Electronics 54(3), 2008, of which we have the abstract: that the victim
+//! depends on recent victims is theirs; window of half of the frames, eight blocks, and dirty pages only are
+//! ours.)
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;

@@ -1,14 +1,14 @@
 //! S3-FIFO: three queues, first in first out, and no move on a hit.
 //!
-//! New pages enter a small queue of a tenth of the frames; pages used there twice more move to the main queue; the others
-//! leave and are remembered by number (nine tenths as many as there are frames). A page that is remembered enters the main
-//! queue at once. Each page counts its hits.
+//! New pages enter a small queue of a tenth of the frames; pages used there twice more move to the main
+//! queue; the others leave and are remembered by number (nine tenths as many as there are frames). A page
+//! that is remembered enters the main queue at once. Each page counts its hits.
 //!
-//! *Victim:* while the small queue holds more than its tenth, or the main queue is empty: its oldest page, unless that was
-//! hit twice or more; then it moves to the main queue, with no hits. Otherwise the oldest page of the main queue, unless it was
-//! hit; then it goes round again, with min(hits, 3) - 1 hits. (J. Yang, Y. Zhang, Z. Qiu, Y. Yue and R. Vinayak, "FIFO
-//! queues are all you need for cache eviction", SOSP 2023; constants as in the authors' public simulator.) Dirty pages are
-//! treated as clean ones.
+//! *Victim:* while the small queue holds more than its tenth, or the main queue is empty: its oldest page,
+//! unless that was hit twice or more; then it moves to the main queue, with no hits. Otherwise the oldest
+//! page of the main queue, unless it was hit; then it goes round again, with min(hits, 3) - 1 hits. (J. Yang,
+//! Y. Zhang, Z. Qiu, Y. Yue and R. Vinayak, "FIFO queues are all you need for cache eviction", SOSP 2023;
+//! constants as in the authors' public simulator.) Dirty pages are treated as clean ones.
 //!
 //! A page goes round once per hit at most, so an eviction takes constant time in the long run.
 

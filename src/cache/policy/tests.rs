@@ -114,8 +114,8 @@ impl Pair {
     }
 }
 
-/// Steps through random accesses: hot and cold pages, runs of neighbours, now and then a flush, a trim, a victim that does
-/// not leave after all, or room for several pages at once.
+/// Steps through random accesses: hot and cold pages, runs of neighbours, now and then a flush, a trim, a
+/// victim that does not leave after all, or room for several pages at once.
 fn run(pair: &mut Pair, rng: &mut Rng, steps: u32) {
     let pages = 4 * pair.frames.len() as u64 + 8;
     let mut next = 0;

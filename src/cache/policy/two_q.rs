@@ -1,11 +1,12 @@
 //! 2Q: a page must be asked for again after it has left the entrance queue before it counts as hot.
 //!
-//! New pages enter the queue A1in, first in first out, where a hit changes nothing. One that leaves it is remembered in
-//! A1out by its number; when it comes back from there, it enters Am, which is LRU. A1in has a quarter of the frames, A1out
-//! remembers half as many pages as there are frames.
+//! New pages enter the queue A1in, first in first out, where a hit changes nothing. One that leaves it is
+//! remembered in A1out by its number; when it comes back from there, it enters Am, which is LRU. A1in has a
+//! quarter of the frames, A1out remembers half as many pages as there are frames.
 //!
-//! *Victim:* the oldest of A1in if that holds more than its quarter, or Am is empty; otherwise the least recently used of
-//! Am. (T. Johnson and D. Shasha, VLDB 1994, "full version" with their constants; known well.)
+//! *Victim:* the oldest of A1in if that holds more than its quarter, or Am is empty; otherwise the least
+//! recently used of Am. (T. Johnson and D. Shasha, VLDB 1994, "full version" with their constants; known
+//! well.)
 
 use super::ghosts::Ghosts;
 use super::lists::Lists;

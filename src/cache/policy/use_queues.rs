@@ -1,8 +1,10 @@
-//! Queues of nodes in the order of their last use, between which a node may move and keep its place in that order.
+//! Queues of nodes in the order of their last use, between which a node may move and keep its place in that
+//! order.
 //!
-//! A node that is newer or older than all of a queue goes to an end of a list, in constant time: that is every use, and
-//! every page pushed out of one queue into the next. Others, such as a page that was flushed and joins the clean ones, go
-//! to a sorted set beside the list (logarithmic in what is in it). The oldest node is the older of the two ends.
+//! A node that is newer or older than all of a queue goes to an end of a list, in constant time: that is
+//! every use, and every page pushed out of one queue into the next. Others, such as a page that was flushed
+//! and joins the clean ones, go to a sorted set beside the list (logarithmic in what is in it). The oldest
+//! node is the older of the two ends.
 
 use super::lists::Lists;
 use alloc::collections::BTreeSet;

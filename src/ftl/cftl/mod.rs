@@ -1,32 +1,36 @@
-//! A CFTL-like scheme: pages are mapped one by one while they are written, and by the block once they have cooled.
+//! A CFTL-like scheme: pages are mapped one by one while they are written, and by the block once they have
+//! cooled.
 //!
-//! Source: Park, Debnath and Du, "CFTL: an adaptive hybrid flash translation layer with efficient caching strategies",
-//! MASCOTS 2011 (poster at SIGMETRICS 2010), of which we know the abstracts only: **our reading**, low confidence. From
-//! there: page mapping in flash for what is written, block mapping for what is cold, a filter that tells them apart,
-//! conversion to block mapping while collecting garbage, conversion back for nothing, and cached entries that speak
-//! for consecutive pages. The thresholds, and everything about room, power cuts and trim, are ours.
+//! Source: Park, Debnath and Du, "CFTL: an adaptive hybrid flash translation layer with efficient caching
+//! strategies", MASCOTS 2011 (poster at SIGMETRICS 2010), of which we know the abstracts only: **our
+//! reading**, low confidence. From there: page mapping in flash for what is written, block mapping for what
+//! is cold, a filter that tells them apart, conversion to block mapping while collecting garbage, conversion
+//! back for nothing, and cached entries that speak for consecutive pages. The thresholds, and everything
+//! about room, power cuts and trim, are ours.
 //!
 //! # State
 //!
-//! - The page map on flash with its cache, the *CPMT* (`ftl::cached`), whose entries are runs: one entry for pages in
-//!   sequence that lie in sequence. No run reaches beyond its translation page.
-//! - The block map: for a logical block, the *data block* that holds pages of it, each in its place. The original caches
-//!   this map (CBMT); here it is in RAM whole, 4 bytes for each logical block.
+//! - The page map on flash with its cache, the *CPMT* (`ftl::cached`), whose entries are runs: one entry for
+//!   pages in sequence that lie in sequence. No run reaches beyond its translation page.
+//! - The block map: for a logical block, the *data block* that holds pages of it, each in its place. The
+//!   original caches this map (CBMT); here it is in RAM whole, 4 bytes for each logical block.
 //! - The filter ([`crate::blocks::hot`]), which counts the host's writes.
 //! - Two frontiers: one for data, whether written or moved, one for translation pages.
 //!
-//! A page is *in place* when it is valid in the data block of its logical block. The page map does not matter for it then
-//! and may say anything; the CPMT has no entry for it.
+//! A page is *in place* when it is valid in the data block of its logical block. The page map does not matter
+//! for it then and may say anything; the CPMT has no entry for it.
 //!
 //! # Operations
 //!
-//! - *Read*: the CPMT; else in place; else the translation page is read, and the run around the page is cached.
-//! - *Write*: program at the frontier; the entry goes to the CPMT, dirty, and lengthens the run before it where it can. A
-//!   page that was in place is not any more: that is all the conversion back takes.
-//! - *Evict, collect*: as in [`crate::ftl::dftl`]. What is moved out of a data block is mapped page by page from then on.
-//! - *Convert*: of each data victim, the logical block with most cold pages moved is noted. When there is room again,
-//!   and of that logical block at least 90 % of the pages of a block exist and are cold, all its pages are gathered
-//!   in a new data block, and their entries dropped.
+//! - *Read*: the CPMT; else in place; else the translation page is read, and the run around the page is
+//!   cached.
+//! - *Write*: program at the frontier; the entry goes to the CPMT, dirty, and lengthens the run before it
+//!   where it can. A page that was in place is not any more: that is all the conversion back takes.
+//! - *Evict, collect*: as in [`crate::ftl::dftl`]. What is moved out of a data block is mapped page by page
+//!   from then on.
+//! - *Convert*: of each data victim, the logical block with most cold pages moved is noted. When there is
+//!   room again, and of that logical block at least 90 % of the pages of a block exist and are cold, all its
+//!   pages are gathered in a new data block, and their entries dropped.
 //!
 //! # Invariants
 //!
@@ -36,13 +40,15 @@
 //!
 //! # Why collection always makes progress
 //!
-//! As in [`crate::ftl::dftl`]: a conversion starts with 5 free blocks like a write, takes one for data as a write does, and
-//! there is one for each write at most. A data block with pages missing counts as one with invalid pages.
+//! As in [`crate::ftl::dftl`]: a conversion starts with 5 free blocks like a write, takes one for data as a
+//! write does, and there is one for each write at most. A data block with pages missing counts as one with
+//! invalid pages.
 //!
 //! # Recovery
 //!
-//! As in [`crate::ftl::dftl`]. The block map follows from what blocks are used for, which a base says, and after a cut the
-//! kind of their pages. If a cut left two data blocks of a logical block, the one with more pages stays one.
+//! As in [`crate::ftl::dftl`]. The block map follows from what blocks are used for, which a base says, and
+//! after a cut the kind of their pages. If a cut left two data blocks of a logical block, the one with more
+//! pages stays one.
 
 mod place;
 
@@ -75,14 +81,15 @@ pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 pub struct CftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for cached entries, as many as [`crate::ftl::dftl::ENTRY_BYTES`] each allow, at least 4; `None`: as
-    /// DFTL. Fixed at format.
+    /// Bytes of RAM for cached entries, as many as [`crate::ftl::dftl::ENTRY_BYTES`] each allow, at least 4;
+    /// `None`: as DFTL. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
     pub victim: VictimPolicy,
     /// The settings of which pages count as hot.
     pub hot: HotSettings,
-    /// Share of the pages of a logical block that must exist and be cold for it to be converted; above 100: none is.
+    /// Share of the pages of a logical block that must exist and be cold for it to be converted; above 100:
+    /// none is.
     pub convert_percent: u32,
 }
 

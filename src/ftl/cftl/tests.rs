@@ -77,7 +77,8 @@ fn runs_are_cached_as_derived_by_hand() {
     }
 }
 
-/// The logical block of the pages 40 to 43 is gathered: four reads, four programs. It needs no translation page then.
+/// The logical block of the pages 40 to 43 is gathered: four reads, four programs. It needs no translation
+/// page then.
 #[test]
 fn pages_in_place_need_no_translation_page() {
     let mut ftl = ftl();

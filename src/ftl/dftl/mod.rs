@@ -1,28 +1,32 @@
 //! DFTL: page mapping whose table lies on flash, with the entries in use cached.
 //!
-//! Source: Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing demand-based selective caching of
-//! page-level address mappings", ASPLOS 2009, with the realisation in the FlashSim of Pennsylvania State University.
-//! Data path: high confidence. Recovery, trim and groups are ours; the original defines none.
+//! Source: Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing demand-based selective
+//! caching of page-level address mappings", ASPLOS 2009, with the realisation in the FlashSim of Pennsylvania
+//! State University. Data path: high confidence. Recovery, trim and groups are ours; the original defines
+//! none.
 //!
 //! # State
 //!
 //! - The table on flash (`ftl::table`): *translation pages*, found by the *GTD*, its directory in RAM.
-//! - The *CMT* (`ftl::cmt`): entries in use, in a segmented LRU order, as many as the budget has room for. A dirty entry is
-//!   one that its translation page does not say yet.
-//! - *Untold* entries: dirty ones for which the CMT has no room. There are some while a block is collected, after a
-//!   group, and after a mount that followed a cut; they go to the flash before the next page is written.
+//! - The *CMT* (`ftl::cmt`): entries in use, in a segmented LRU order, as many as the budget has room for. A
+//!   dirty entry is one that its translation page does not say yet.
+//! - *Untold* entries: dirty ones for which the CMT has no room. There are some while a block is collected,
+//!   after a group, and after a mount that followed a cut; they go to the flash before the next page is
+//!   written.
 //! - Two frontiers: one for data, whether written by the host or moved, one for translation pages.
 //!
 //! # Operations
 //!
-//! - *Look up*: the CMT; else the least recently used entry is evicted, the translation page read, the entry cached.
-//! - *Evict*: a clean entry is dropped. For a dirty one its translation page is rewritten, with all other dirty entries
-//!   that belong there (*batch update*).
+//! - *Look up*: the CMT; else the least recently used entry is evicted, the translation page read, the entry
+//!   cached.
+//! - *Evict*: a clean entry is dropped. For a dirty one its translation page is rewritten, with all other
+//!   dirty entries that belong there (*batch update*).
 //! - *Write*: make room, look up, program at the frontier, invalidate the old page; the entry is dirty then.
 //! - *Trim*: the entry becomes none, and dirty.
-//! - *Collect* while fewer than 5 blocks are free, those of the next base apart. Of the victim's valid pages, those whose
-//!   entry is cached change it (*lazy copying*); the others become untold. The victim is erased, and each translation
-//!   page that an untold entry belongs to is rewritten once. A victim of translation pages has them copied.
+//! - *Collect* while fewer than 5 blocks are free, those of the next base apart. Of the victim's valid pages,
+//!   those whose entry is cached change it (*lazy copying*); the others become untold. The victim is erased,
+//!   and each translation page that an untold entry belongs to is rewritten once. A victim of translation
+//!   pages has them copied.
 //!
 //! # Invariants
 //!
@@ -31,22 +35,25 @@
 //!
 //! # Why collection always makes progress
 //!
-//! `Np` pages to a block; the chip has the blocks of the full store, `Kd`, those of the full table, `Kt`, and 7 more.
-//! (1) A write starts with 5 free blocks, and takes at most one for data and one for the table before it ends.
-//! (2) When no full block of the table has an invalid page, the table takes at most two blocks more than it did when
-//! the last write began, and data at most one, since collecting never adds a data block: it frees the victim and takes
-//! one at most, and after a cut the election keeps no more. So at least 2 blocks are free then. (3) A data victim takes
-//! one block before it is erased and its untold entries one after, so 2 suffice; a victim of the table gives back what
-//! it takes. So while 1 is free the victim is one of the table, and there is one by (2). (4) Each collection removes
-//! invalid pages, and when none are left at least 7 - 2 blocks are free.
+//! `Np` pages to a block; the chip has the blocks of the full store, `Kd`, those of the full table, `Kt`, and
+//! 7 more.
+//! (1) A write starts with 5 free blocks, and takes at most one for data and one for the table before it
+//!     ends.
+//! (2) When no full block of the table has an invalid page, the table takes at most two blocks more than it
+//!     did when
+//! the last write began, and data at most one, since collecting never adds a data block: it frees the victim
+//! and takes one at most, and after a cut the election keeps no more. So at least 2 blocks are free then. (3)
+//! A data victim takes one block before it is erased and its untold entries one after, so 2 suffice; a victim
+//! of the table gives back what it takes. So while 1 is free the victim is one of the table, and there is one
+//! by (2). (4) Each collection removes invalid pages, and when none are left at least 7 - 2 blocks are free.
 //!
 //! # Recovery and deviations
 //!
-//! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut the
-//! versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table is read and compared,
-//! and what differs is untold. That takes RAM beyond the budget until the first write, 4 bytes per logical page while
-//! mounting. The eviction order is not kept. A read that misses may evict a dirty entry, and so program; where there is
-//! no room for that, it goes on without caching.
+//! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut
+//! the versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table
+//! is read and compared, and what differs is untold. That takes RAM beyond the budget until the first write,
+//! 4 bytes per logical page while mounting. The eviction order is not kept. A read that misses may evict a
+//! dirty entry, and so program; where there is no room for that, it goes on without caching.
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
@@ -74,8 +81,8 @@ pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
 pub struct DftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a map of all pages
-    /// in RAM takes, and room for 16 entries at least. Fixed at format.
+    /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a
+    /// map of all pages in RAM takes, and room for 16 entries at least. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
     pub victim: VictimPolicy,

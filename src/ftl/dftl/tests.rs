@@ -32,8 +32,8 @@ enum Step {
     Trim(u32),
 }
 
-/// 32 entries to a translation page, 2 in the cache, 1 of them protected. After each step: reads and programs of
-/// translation pages so far.
+/// 32 entries to a translation page, 2 in the cache, 1 of them protected. After each step: reads and programs
+/// of translation pages so far.
 const VECTOR: [(Step, [u64; 2]); 13] = {
     use Step::{Read, Trim, Write};
     [
@@ -86,8 +86,8 @@ fn translation_pages_are_read_and_written_as_derived_by_hand() {
     assert_eq!((ftl.scheme().cache_counters().hits, ftl.scheme().cache_counters().misses), (3, 10));
 }
 
-/// A block of the logical pages 0, 1, 32 and 33 moves; the last two are cached. Their entries change in the cache only;
-/// the translation page of the others is rewritten once.
+/// A block of the logical pages 0, 1, 32 and 33 moves; the last two are cached. Their entries change in the
+/// cache only; the translation page of the others is rewritten once.
 #[test]
 fn copying_is_lazy_and_updates_come_in_batches() {
     let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), with_entries(2)).unwrap();

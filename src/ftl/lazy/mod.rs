@@ -1,54 +1,62 @@
-//! LazyFTL: page mapping whose table on flash is told late, by turning whole blocks of updates into data blocks.
+//! LazyFTL: page mapping whose table on flash is told late, by turning whole blocks of updates into data
+//! blocks.
 //!
-//! Source: Ma, Feng and Li, "LazyFTL: a page-level flash translation layer optimized for NAND flash memory", SIGMOD 2011,
-//! known to us by its abstract and by detailed notes of others. Data path: medium confidence. The quota, groups, trim and
-//! recovery are ours.
+//! Source: Ma, Feng and Li, "LazyFTL: a page-level flash translation layer optimized for NAND flash memory",
+//! SIGMOD 2011, known to us by its abstract and by detailed notes of others. Data path: medium confidence.
+//! The quota, groups, trim and recovery are ours.
 //!
 //! # State
 //!
-//! - Four areas. DBA: data blocks. MBA: pages of the table (`ftl::table`), the *GMT*, found by the *GMD*, its directory in
-//!   RAM. UBA: update blocks, which the host's writes fill. CBA: cold blocks, filled with what is moved out of data
-//!   blocks. UBA and CBA together have a quota; one block of each is open.
-//! - The *UMT* (`umt`), in RAM: each logical page whose newest copy is in UBA or CBA, and where. *Update flag*: the
-//!   GMT does not say so yet. *Invalidate flag*: the older copy that the GMT names still counts as valid.
+//! - Four areas. DBA: data blocks. MBA: pages of the table (`ftl::table`), the *GMT*, found by the *GMD*, its
+//!   directory in RAM. UBA: update blocks, which the host's writes fill. CBA: cold blocks, filled with what
+//!   is moved out of data blocks. UBA and CBA together have a quota; one block of each is open.
+//! - The *UMT* (`umt`), in RAM: each logical page whose newest copy is in UBA or CBA, and where. *Update
+//!   flag*: the GMT does not say so yet. *Invalidate flag*: the older copy that the GMT names still counts as
+//!   valid.
 //! - A cache of pages of the GMT (`gmt`).
 //!
 //! # Operations
 //!
 //! - *Read*: the UMT, else the GMT.
-//! - *Write*: program in the open update block. Was the page in the UMT, that copy is invalid and its invalidate flag is
-//!   inherited; else the flag is set, since finding the older copy would take a look at the GMT.
-//! - *Convert*, when UBA and CBA are at their quota: of their full blocks, the one whose pages with update flag belong to
-//!   the fewest pages of the GMT. Each such page is rewritten with all entries of the UMT that belong there and have the
-//!   flag, also those of other blocks; the older copies it names become invalid where the invalidate flag is set. The
-//!   block is a data block now, without a copy, and its pages leave the UMT.
-//! - *Collect*, while fewer than 4 blocks are free, those of the next base apart: the block of DBA or MBA with the fewest
-//!   pages that count as valid. Of a data block, a page that is in the UMT has been superseded: it is dropped and its
-//!   invalidate flag cleared. Any other moves to the open cold block, and into the UMT with the update flag.
+//! - *Write*: program in the open update block. Was the page in the UMT, that copy is invalid and its
+//!   invalidate flag is inherited; else the flag is set, since finding the older copy would take a look at
+//!   the GMT.
+//! - *Convert*, when UBA and CBA are at their quota: of their full blocks, the one whose pages with update
+//!   flag belong to the fewest pages of the GMT. Each such page is rewritten with all entries of the UMT that
+//!   belong there and have the flag, also those of other blocks; the older copies it names become invalid
+//!   where the invalidate flag is set. The block is a data block now, without a copy, and its pages leave the
+//!   UMT.
+//! - *Collect*, while fewer than 4 blocks are free, those of the next base apart: the block of DBA or MBA
+//!   with the fewest pages that count as valid. Of a data block, a page that is in the UMT has been
+//!   superseded: it is dropped and its invalidate flag cleared. Any other moves to the open cold block, and
+//!   into the UMT with the update flag.
 //! - *Trim*: looks at the GMT and invalidates all copies; the UMT keeps a tombstone until the GMT is told.
 //!
 //! # Invariants
 //!
-//! - L1: the page of an entry of the UMT is valid and in a block of UBA or CBA; a tombstone has the update flag only.
-//! - L2: a page that counts as valid is in the GMT, the UMT, or both; if both, and they differ, the invalidate flag is set.
+//! - L1: the page of an entry of the UMT is valid and in a block of UBA or CBA; a tombstone has the update
+//!   flag only.
+//! - L2: a page that counts as valid is in the GMT, the UMT, or both; if both, and they differ, the
+//!   invalidate flag is set.
 //! - L3: an entry without update flag equals that of the GMT.
 //!
 //! # Why collection always makes progress
 //!
-//! One block is free at least. A data victim takes one block at most and gives itself back, and so does one of the table.
-//! Converting takes one, and is done while 3 are free, else the quota is overdrawn for a while. A write starts with 4. When
-//! no block of DBA or MBA has an invalid page, all but the quota, two open blocks and the table's blocks hold valid
-//! pages only, of which there are no more than logical pages: a page counts as valid twice only if one copy is in UBA or
-//! CBA. 6 blocks beyond are planned for, so 4 are free then.
+//! One block is free at least. A data victim takes one block at most and gives itself back, and so does one
+//! of the table. Converting takes one, and is done while 3 are free, else the quota is overdrawn for a while.
+//! A write starts with 4. When no block of DBA or MBA has an invalid page, all but the quota, two open blocks
+//! and the table's blocks hold valid pages only, of which there are no more than logical pages: a page counts
+//! as valid twice only if one copy is in UBA or CBA. 6 blocks beyond are planned for, so 4 are free then.
 //!
 //! # Recovery and deviations
 //!
-//! The original scans as many of the newest blocks as an age threshold allows, and takes the newest block for the one
-//! with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a cold copy may be older
-//! or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and there is no age threshold. A clean base
-//! holds the UMT. After a cut the whole table is read, and what it says wrongly enters the UMT, which may take more
-//! RAM than planned until the next write, and 4 bytes per logical page while mounting. Reading a page to be moved shows
-//! its spare area as well: there is no cheaper way here to learn whose it is.
+//! The original scans as many of the newest blocks as an age threshold allows, and takes the newest block for
+//! the one with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a
+//! cold copy may be older or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and
+//! there is no age threshold. A clean base holds the UMT. After a cut the whole table is read, and what it
+//! says wrongly enters the UMT, which may take more RAM than planned until the next write, and 4 bytes per
+//! logical page while mounting. Reading a page to be moved shows its spare area as well: there is no cheaper
+//! way here to learn whose it is.
 
 mod gmt;
 mod room;
@@ -76,8 +84,8 @@ const FREE_BLOCKS: u32 = 4;
 /// Fewest blocks of UBA and CBA together: the two that are open, and one to convert.
 const AREA_BLOCKS_MIN: u32 = 3;
 
-/// Blocks that UBA and CBA may have beyond their quota, in entries of the UMT: one for a group that runs over, and as
-/// many tombstones as a block has pages.
+/// Blocks that UBA and CBA may have beyond their quota, in entries of the UMT: one for a group that runs
+/// over, and as many tombstones as a block has pages.
 const SPARE_BLOCKS: u32 = 2;
 
 /// A lazy translation layer.
@@ -88,11 +96,11 @@ pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 pub struct LazySettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for the UMT and the cache of the GMT. `None`: a quarter of what a map of all pages in RAM takes, at
-    /// least what the fewest blocks need.
+    /// Bytes of RAM for the UMT and the cache of the GMT. `None`: a quarter of what a map of all pages in RAM
+    /// takes, at least what the fewest blocks need.
     pub ram_bytes: Option<u32>,
-    /// Blocks of UBA and CBA together, at least 3; `None`: as many as half of the RAM has entries for, at most a
-    /// sixteenth of the chip.
+    /// Blocks of UBA and CBA together, at least 3; `None`: as many as half of the RAM has entries for, at
+    /// most a sixteenth of the chip.
     pub area_blocks: Option<u32>,
 }
 

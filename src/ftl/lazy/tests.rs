@@ -11,7 +11,8 @@ use alloc::vec;
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-/// 4 pages to a block, 32 entries to a page of the table; room for the UMT alone, with 3 blocks of UBA and CBA.
+/// 4 pages to a block, 32 entries to a page of the table; room for the UMT alone, with 3 blocks of UBA and
+/// CBA.
 fn ftl() -> LazyFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", Geometry::new(128, 16, 4, 100), TIMING)).unwrap();
     let ram_bytes = Some(5 * 4 * ENTRY_BYTES as u32);
@@ -36,8 +37,8 @@ fn block_of(ftl: &mut LazyFtl<SimChip>, lpn: u32) -> Pbn {
     flash.geometry().block_of(ppn)
 }
 
-/// Blocks in order of filling: A, B, C ... Each row: pages written; then reads and programs of the table, and blocks
-/// converted so far.
+/// Blocks in order of filling: A, B, C ... Each row: pages written; then reads and programs of the table, and
+/// blocks converted so far.
 const VECTOR: [(&[u32], [u64; 2], u64); 9] = [
     // A, and B with 0 and 1 again; C. None is converted while there are three.
     (&[0, 1, 2, 3, 32, 33, 0, 1, 40, 34, 35, 36], [0, 0], 0),

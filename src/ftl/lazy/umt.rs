@@ -1,5 +1,5 @@
-//! The update map table: logical pages whose newest copy is in an update or cold block, or that were trimmed, until the
-//! table on flash says so and their block is a data block.
+//! The update map table: logical pages whose newest copy is in an update or cold block, or that were trimmed,
+//! until the table on flash says so and their block is a data block.
 
 use crate::codec::get_u32;
 use crate::ftl::table::NONE;

@@ -22,8 +22,9 @@
 //!             valid, and one per page that is spent where the chip takes any order; then zeros may follow
 //! ```
 //!
-//! A note says that something was programmed after the base, what became of each block that changed since the record before it,
-//! and that of the logical pages it lists nothing older is left. Base and notes together are one newer base.
+//! A note says that something was programmed after the base, what became of each block that changed since the
+//! record before it, and that of the logical pages it lists nothing older is left. Base and notes together
+//! are one newer base.
 
 use super::slots::Slots;
 use super::{Flash, Rules, Tag};

@@ -9,7 +9,8 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
-    /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a power cut.
+    /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a
+    /// power cut.
     pub(crate) fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreError> {
         loop {
             let worn = self.worn.take_if(|pbn| wear == Wear::Most && self.blocks.state(*pbn).is_free());
@@ -95,9 +96,10 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Erases a block without valid pages and gives it back; a block in which a program failed is retired instead.
-    /// `extra` are the scheme's own bytes, should a base be due. Where no record can be written that says that the block is
-    /// empty (F5), because too many blocks have failed: `Full`, and it is left as it is until there is one.
+    /// Erases a block without valid pages and gives it back; a block in which a program failed is retired
+    /// instead. `extra` are the scheme's own bytes, should a base be due. Where no record can be written that
+    /// says that the block is empty (F5), because too many blocks have failed: `Full`, and it is left as it
+    /// is until there is one.
     pub(crate) fn free(
         &mut self,
         pbn: Pbn,

@@ -1,17 +1,17 @@
 //! Choosing one copy of each number among the pages that a scan found.
 //!
 //! 1. Pages of groups that were cut are gone.
-//! 2. The highest version of each number wins. Versions of the record's past count as equal (as 0), because there is only
-//!    one of each number that the record calls valid, and copies made since have its bytes; unless the scheme says that
-//!    an older version may stay valid.
-//! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else one that
-//!    holds all winners which no log block holds. If there is none, a merge was cut that carried a write not yet
-//!    acknowledged: that version is given up.
-//! 4. Among copies of equal version, those stay that leave the fewest blocks in use: so a collection or merge that was
-//!    cut short is undone, and cut after cut never uses up the free blocks.
-//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was if the record calls it valid, or if
-//!    its version is missing among those since the record. If it cannot even be named the mount is refused: no older
-//!    version is passed off for it.
+//! 2. The highest version of each number wins. Versions of the record's past count as equal (as 0), because
+//!    there is only one of each number that the record calls valid, and copies made since have its bytes;
+//!    unless the scheme says that an older version may stay valid.
+//! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else
+//!    one that holds all winners which no log block holds. If there is none, a merge was cut that carried a
+//!    write not yet acknowledged: that version is given up.
+//! 4. Among copies of equal version, those stay that leave the fewest blocks in use: so a collection or merge
+//!    that was cut short is undone, and cut after cut never uses up the free blocks.
+//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was if the
+//!    record calls it valid, or if its version is missing among those since the record. If it cannot even be
+//!    named the mount is refused: no older version is passed off for it.
 
 use super::scan::Scan;
 use super::{Flash, Live, NOBODY, Tag, UNUSED};
@@ -41,7 +41,8 @@ pub(super) struct Rotten {
     pub(super) ppn: Ppn,
     pub(super) claim: Option<Header>,
     pub(super) is_old: bool,
-    /// Whether a later page of its block was programmed after it: it is not one that was being programmed at the cut.
+    /// Whether a later page of its block was programmed after it: it is not one that was being programmed at
+    /// the cut.
     pub(super) is_followed: bool,
     pub(super) version: u64,
 }
@@ -94,8 +95,8 @@ impl<N: Nand> Flash<N> {
         Ok(self.adopt(chosen, scan))
     }
 
-    /// Versions since the record of which no page was found, but for those of a group that was cut: they were acknowledged, and
-    /// nothing programmed since the record was erased (F5).
+    /// Versions since the record of which no page was found, but for those of a group that was cut: they were
+    /// acknowledged, and nothing programmed since the record was erased (F5).
     fn missing(&self, scan: &Scan) -> Result<BTreeSet<u64>, StoreError> {
         let since = self.next_version..scan.committed + 1;
         if since.end.saturating_sub(since.start) > u64::from(self.geometry.pages()) {
@@ -136,7 +137,8 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells whose they are.
+    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
+    /// whose they are.
     fn lose_missing(
         &self,
         scan: &Scan,
@@ -145,7 +147,8 @@ impl<N: Nand> Flash<N> {
         lost: &mut BTreeSet<u32>,
     ) -> Result<(), StoreError> {
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
-        // The last page of a block may be torn, and then no version of it is missing; or it is the missing one, and another is a copy.
+        // The last page of a block may be torn, and then no version of it is missing; or it is the missing
+        // one, and another is a copy.
         let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
         let may_be_torn = since.clone().any(|r| !r.is_followed);
         let named: Vec<(Ppn, Option<u32>)> =
@@ -163,7 +166,8 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// The base's word for a page is not enough where the page was copied since: its block may be half erased.
+    /// The base's word for a page is not enough where the page was copied since: its block may be half
+    /// erased.
     fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
         let key = |c: &Candidate| (c.is_map, c.number);
         sort::unstable_by_key(&mut scan.pages, |c| (key(c), c.version, c.ppn));
@@ -234,7 +238,8 @@ impl<N: Nand> Flash<N> {
         alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
     }
 
-    /// A block in which a page that the base knows cannot be read may be half erased: other copies are better.
+    /// A block in which a page that the base knows cannot be read may be half erased: other copies are
+    /// better.
     fn shun_half_erased(&self, scan: &Scan, winners: &mut [Winner]) {
         let block = |ppn: Ppn| self.geometry.block_of(ppn);
         let suspects: BTreeSet<Pbn> = scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();

@@ -1,7 +1,7 @@
 //! Merges: bringing the pages of a logical block to their places in one block.
 //!
-//! Copies are programmed first and become valid together when the last one is on the chip; so a target that fails
-//! half-way is dropped, and nothing was lost.
+//! Copies are programmed first and become valid together when the last one is on the chip; so a target that
+//! fails half-way is dropped, and nothing was lost.
 
 use super::Flash;
 use crate::blocks::Wear;
@@ -24,8 +24,8 @@ pub(crate) enum Source<'a> {
 type Move = (Option<Ppn>, Ppn);
 
 impl<N: Nand> Flash<N> {
-    /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
-    /// blocks are left without the pages that moved.
+    /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
+    /// be read are lost. The old blocks are left without the pages that moved.
     pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
         debug_assert!(
             sources.len() <= self.geometry.pages_per_block as usize,
@@ -44,8 +44,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`. False: a program failed, and
-    /// nothing has changed but that the block takes no more pages.
+    /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`.
+    /// False: a program failed, and nothing has changed but that the block takes no more pages.
     pub(crate) fn fill(
         &mut self,
         pbn: Pbn,

@@ -1,47 +1,53 @@
 //! The ground of every mapping scheme but page mapping: pages that say whose they are, blocks, and mounting.
 //!
-//! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a [`PageStore`](crate::store::PageStore) of it. This
-//! module programs, copies and erases for it, remembers which pages are valid and which can still be programmed, and
-//! finds all valid pages again after the power was cut at any instant.
+//! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a
+//! [`PageStore`](crate::store::PageStore) of it. This module programs, copies and erases for it, remembers
+//! which pages are valid and which can still be programmed, and finds all valid pages again after the power
+//! was cut at any instant.
 //!
 //! # On the chip
 //!
-//! The spare area ([`crate::blocks::spare`]) of every page holds the kind (which says what the scheme used the block for), the
-//! number (logical page, or page of the mapping table), the version, and as `extra` the low byte of the erase count of
-//! its block. Every host write has a version, one larger than the last; **a copy keeps the version of what it copies**.
-//! So of two pages with the same number the higher version is newer, whatever blocks they lie in and in whatever order
-//! these were filled, and equal versions hold equal bytes.
+//! The spare area ([`crate::blocks::spare`]) of every page holds the kind (which says what the scheme used
+//! the block for), the number (logical page, or page of the mapping table), the version, and as `extra` the
+//! low byte of the erase count of its block. Every host write has a version, one larger than the last; **a
+//! copy keeps the version of what it copies**. So of two pages with the same number the higher version is
+//! newer, whatever blocks they lie in and in whatever order these were filled, and equal versions hold equal
+//! bytes.
 //!
 //! # Bases
 //!
-//! A *base* (`base`) is a checkpoint of the block table, the spent pages, and what each block is used for. One is
-//! written at format, at a clean end, before the first program after a mount, and before any block was erased 200
-//! times since the last. A *note* after it says that something was programmed since, which pages were trimmed, and what became
-//! of the blocks that changed since the record before. One is written before a block is erased that has changed since.
+//! A *base* (`base`) is a checkpoint of the block table, the spent pages, and what each block is used for.
+//! One is written at format, at a clean end, before the first program after a mount, and before any block was
+//! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
+//! were trimmed, and what became of the blocks that changed since the record before. One is written before a
+//! block is erased that has changed since.
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise base and notes make one
-//! newer base, and `scan` reads: of a block that it knows, one page, to see that it was not erased since, and all pages that
-//! were not spent; of any other block every page. A page that the base knows is alive if it was valid; a page programmed since,
-//! by its version. `elect` then chooses one copy of each number, such that a merge or a collection that was cut short is undone
-//! or completed. No block that was open is continued, because its next page may be half programmed and look erased.
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise
+//! base and notes make one newer base, and `scan` reads: of a block that it knows, one page, to see that it
+//! was not erased since, and all pages that were not spent; of any other block every page. A page that the
+//! base knows is alive if it was valid; a page programmed since, by its version. `elect` then chooses one
+//! copy of each number, such that a merge or a collection that was cut short is undone or completed. No block
+//! that was open is continued, because its next page may be half programmed and look erased.
 //!
 //! # What is lost is noticed
 //!
-//! Versions follow each other, and by F5 nothing programmed since the last record was erased. So after an unclean end every
-//! version from the record's to the highest is on the chip, unless a page has gone bad; and so is every page that the record
-//! calls valid. The page in flight at the cut has no version that could be missed.
+//! Versions follow each other, and by F5 nothing programmed since the last record was erased. So after an
+//! unclean end every version from the record's to the highest is on the chip, unless a page has gone bad; and
+//! so is every page that the record calls valid. The page in flight at the cut has no version that could be
+//! missed.
 //!
 //! # Invariants
 //!
 //! - F1: a page is valid in the block table exactly when the scheme finds its number there.
-//! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was trimmed.
+//! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was
+//!   trimmed.
 //! - F3: nothing is programmed between a mount and the next base.
-//! - F4: versions in a record's past are below its next version, those of writes that failed half-way included; those above
-//!   belong to one session.
-//! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is valid, and
-//!   nothing was programmed in it since that record.
+//! - F4: versions in a record's past are below its next version, those of writes that failed half-way
+//!   included; those above belong to one session.
+//! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is
+//!   valid, and nothing was programmed in it since that record.
 
 mod base;
 mod block_use;
@@ -73,7 +79,8 @@ use alloc::vec::Vec;
 use base::Base;
 use slots::Slots;
 
-/// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the count.
+/// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
+/// count.
 const ERASES_PER_BASE_MAX: u8 = 200;
 
 /// Logical pages that wait to be written anew, at most.
@@ -86,7 +93,8 @@ pub struct Rules {
     pub magic: [u8; 4],
     /// Whether a logical block has at most one block of [`PageKind::Data`].
     pub one_data_block: bool,
-    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks then.
+    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks
+    /// then.
     pub old_may_stay_valid: bool,
     /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
     pub listed: &'static [PageKind],
@@ -356,6 +364,7 @@ impl<N: Nand> Flash<N> {
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.table_bytes()
             + self.changed.len() * 8
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
@@ -369,8 +378,8 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-/// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by few notes; on a small chip
-/// a base is small, and every block counts.
+/// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by
+/// few notes; on a small chip a base is small, and every block counts.
 pub(super) fn note_pages(geometry: Geometry) -> u32 {
     if geometry.blocks < 256 { 0 } else { geometry.pages_per_block / 2 }
 }

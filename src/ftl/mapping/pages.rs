@@ -37,7 +37,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count tells.
+    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count
+    /// tells.
     pub(super) fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
         header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
     }
@@ -58,8 +59,8 @@ impl<N: Nand> Flash<N> {
         self.blocks.mark_valid(ppn);
     }
 
-    /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed; the block
-    /// takes no more pages and is retired once it is empty, and the write must go elsewhere.
+    /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed;
+    /// the block takes no more pages and is retired once it is empty, and the write must go elsewhere.
     pub(crate) fn write(
         &mut self,
         ppn: Ppn,
@@ -93,7 +94,8 @@ impl<N: Nand> Flash<N> {
         self.last_written = Some(lpn);
     }
 
-    /// Which logical page was written last: that of a write that is refused, if all that failed came after it.
+    /// Which logical page was written last: that of a write that is refused, if all that failed came after
+    /// it.
     pub(crate) fn last_written(&self) -> Option<u32> {
         self.last_written
     }
@@ -133,8 +135,8 @@ impl<N: Nand> Flash<N> {
         })
     }
 
-    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not. False: the
-    /// program failed.
+    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not.
+    /// False: the program failed.
     pub(crate) fn store_from(
         &mut self,
         (from, to): (Ppn, Ppn),
@@ -182,7 +184,8 @@ impl<N: Nand> Flash<N> {
         self.mark = Mark::Base;
     }
 
-    /// Takes back pages of a group that cannot be completed; a base must say so before anything else is programmed.
+    /// Takes back pages of a group that cannot be completed; a base must say so before anything else is
+    /// programmed.
     pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
         pages.iter().for_each(|&ppn| self.invalidate(ppn));
         self.mark = Mark::Base;

@@ -12,8 +12,8 @@ const LOST_PAGES: usize = 64;
 /// The settings of any scheme; takes effect when a chip is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashSettings {
-    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
-    /// as it takes to work.
+    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
+    /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
     /// Blocks set aside for those that will fail, in a million.
     pub bad_blocks_ppm: u32,

@@ -7,8 +7,8 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
-    /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a base be
-    /// written.
+    /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a
+    /// base be written.
     pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         match self.mark {
             Mark::Nothing => Ok(()),
@@ -17,8 +17,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// A write that failed half-way may have left a whole page of the next version: it must be in the past of the record that
-    /// follows (F4), or it would pass for one that was programmed after it.
+    /// A write that failed half-way may have left a whole page of the next version: it must be in the past of
+    /// the record that follows (F4), or it would pass for one that was programmed after it.
     fn leave_begun_version(&mut self) {
         if self.is_next_begun {
             self.pass_version();

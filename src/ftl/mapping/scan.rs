@@ -1,11 +1,12 @@
 //! The scan of a chip that was not ended cleanly: every page that may be alive.
 //!
-//! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad nor reserved
-//! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by which the record knows
-//!    the block is read, and the block is known if it is still that page.
-//! 2. Of a known block, what the record calls valid is alive, and the spent pages need not be read, unless their numbers are
-//!    not known. Of another every page is read. One with the erase count of the record in a place the record calls spent is
-//!    the record's; any other was programmed since.
+//! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad
+//! nor reserved
+//! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by
+//!    which the record knows the block is read, and the block is known if it is still that page.
+//! 2. Of a known block, what the record calls valid is alive, and the spent pages need not be read, unless
+//!    their numbers are not known. Of another every page is read. One with the erase count of the record in a
+//!    place the record calls spent is the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
 
 use super::base::{self, Base, is_base};
@@ -22,8 +23,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that the base could not
-/// know of, as it was for the base itself.
+/// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that
+/// the base could not know of, as it was for the base itself.
 const ERASES_MAX: u8 = 2;
 
 /// The pages that a scan found.
@@ -32,9 +33,11 @@ pub(super) struct Scan {
     pub(super) rotten: Vec<Rotten>,
     /// Versions of the pages found that were programmed since the record.
     pub(super) versions: BTreeSet<u64>,
-    /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed since that can be read.
+    /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
+    /// since that can be read.
     pub(super) spare: Vec<bool>,
-    /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their group.
+    /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their
+    /// group.
     pub(super) committed: u64,
     /// The highest version of a page that can be read.
     pub(super) highest: u64,
@@ -229,8 +232,8 @@ impl<N: Nand> Flash<N> {
         if known != Some(true) || self.blocks.valid_count(pbn) > 0 {
             return Ok(known);
         }
-        // It may have been erased since (F5): the one page might be what stood there once, and hide all that followed. The last
-        // page tells, or the one before it where a program was cut in the last.
+        // It may have been erased since (F5): the one page might be what stood there once, and hide all that
+        // followed. The last page tells, or the one before it where a program was cut in the last.
         for page in (first + 1..end).rev().take(2) {
             if let Some(same) = self.is_page_as_recorded(self.geometry.page_at(pbn, page), stamp)? {
                 return Ok(Some(same));
@@ -298,8 +301,8 @@ impl<N: Nand> Flash<N> {
         self.note_page(ppn, header, version, scan)
     }
 
-    /// A base that was cut short has the next version, and nothing was programmed after it: more follows only where there was a
-    /// reference to it.
+    /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
+    /// where there was a reference to it.
     fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreError> {
         let newest = self.area.version();
         if h.version > newest + 1 {

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 
 /// Where logical pages go.
 ///
-/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
-/// operations that may program.
+/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of
+/// the operations that may program.
 pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// The settings of the scheme.
     type Settings: Clone;
@@ -25,10 +25,12 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
 
-    /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to [`Scheme::open`].
+    /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to
+    /// [`Scheme::open`].
     fn setup(settings: &Self::Settings, geometry: Geometry, good_blocks: u32) -> [u32; 4];
 
-    /// Blocks needed besides those of the data: logs, frontiers, and what merges and collection take at a time.
+    /// Blocks needed besides those of the data: logs, frontiers, and what merges and collection take at a
+    /// time.
     fn blocks_needed(setup: [u32; 4]) -> u32;
 
     /// Free blocks that one write may take before it gives any back, a block that fails included.
@@ -46,7 +48,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         mounted: Mounted,
     ) -> Result<Self, StoreError>;
 
-    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing changes.
+    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing
+    /// changes.
     fn locate<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -66,8 +69,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Drops a logical page and invalidates where it was; none when there was none.
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError>;
 
-    /// Moves what a full block holds elsewhere, to a block that was erased often, and frees it; false: this block stays
-    /// where it is.
+    /// Moves what a full block holds elsewhere, to a block that was erased often, and frees it; false: this
+    /// block stays where it is.
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError>;
 
     /// The state of the scheme that is to be kept in a base, as bytes.
@@ -75,8 +78,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         Vec::new()
     }
 
-    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold goes to the
-    /// chip.
+    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold
+    /// goes to the chip.
     fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -102,8 +105,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Bytes of RAM that the tables take which say where logical pages are.
     fn mapping_bytes(&self) -> usize;
 
-    /// The most that they take in all of the chip's life: the same at every mount. Right after a mount that follows a power
-    /// cut, before the first write, they may take more.
+    /// The most that they take in all of the chip's life: the same at every mount. Right after a mount that
+    /// follows a power cut, before the first write, they may take more.
     fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
         self.mapping_bytes()
     }
@@ -123,8 +126,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         (0, 0)
     }
 
-    /// Checks the scheme's own invariants; `Cause::Check` for what must be read. The number of valid pages that are not
-    /// logical pages (those of a mapping table).
+    /// Checks the scheme's own invariants; `Cause::Check` for what must be read. The number of valid pages
+    /// that are not logical pages (those of a mapping table).
     fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreError> {
         Ok(0)
     }
@@ -159,15 +162,18 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         Ok(ftl)
     }
 
-    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format comes from the
-    /// chip, whatever the settings say.
+    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
+    /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
     }
 
-    fn assemble(flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+        if S::common(settings).wear_levelling.asks_for_ages() {
+            flash.blocks_mut().keep_ages();
+        }
         let setup = flash.setup();
         let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {

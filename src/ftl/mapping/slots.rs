@@ -1,7 +1,7 @@
 //! Which pages of each block can still be programmed before its next erase.
 //!
-//! On a chip that wants ascending order that is a mark per block: pages below it are spent, programmed or skipped. On
-//! a chip that takes any order there is a bit per page besides.
+//! On a chip that wants ascending order that is a mark per block: pages below it are spent, programmed or
+//! skipped. On a chip that takes any order there is a bit per page besides.
 
 use crate::codec::{get_u16, get_u64};
 use crate::nand::Geometry;
@@ -18,7 +18,8 @@ pub(super) struct Slots {
     geometry: Geometry,
     /// One above the highest page spent.
     next: Vec<u16>,
-    /// A page that was programmed since the erase, the first one; it tells at a mount whether the block was erased.
+    /// A page that was programmed since the erase, the first one; it tells at a mount whether the block was
+    /// erased.
     first: Vec<u16>,
     /// One bit per page, where the chip takes any order.
     bits: Option<Vec<u64>>,

@@ -1,7 +1,7 @@
 //! One look at a block while mounting: whether it was rewritten since the checkpoint.
 //!
-//! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old checkpoint, the second
-//! one is asked, since a page alone may have come to look so.
+//! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old
+//! checkpoint, the second one is asked, since a page alone may have come to look so.
 
 use super::write::ERASES_PER_CHECKPOINT_MAX;
 use super::{PageMapFtl, holds_data};
@@ -36,8 +36,8 @@ impl<N: Nand> PageMapFtl<N> {
         })
     }
 
-    /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show it, moved ones the
-    /// stamp, but for blocks that lay ready erased at the checkpoint.
+    /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show
+    /// it, moved ones the stamp, but for blocks that lay ready erased at the checkpoint.
     fn is_new(&self, header: Header, pbn: Pbn) -> bool {
         match header.kind {
             PageKind::Host | PageKind::More => header.version >= self.state.next_version,

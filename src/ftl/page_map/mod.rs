@@ -1,16 +1,17 @@
 //! A page-mapping flash translation layer: any logical page may lie in any physical page.
 //!
-//! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block; the page that
-//! held the old contents becomes invalid, and when free blocks run short, a victim's valid pages move and the block is
-//! free again. Pages the host writes and pages that move have a frontier each, so that what proved cold is not mixed
-//! with what is hot; or they share one; or a filter says which of the host's pages are hot ([`Separation`]). (Ban 1995 for
-//! the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning; Hsieh, Kuo and Chang 2006 for the filter.)
+//! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block; the
+//! page that held the old contents becomes invalid, and when free blocks run short, a victim's valid pages
+//! move and the block is free again. Pages the host writes and pages that move have a frontier each, so that
+//! what proved cold is not mixed with what is hot; or they share one; or a filter says which of the host's
+//! pages are hot ([`Separation`]). (Ban 1995 for the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning;
+//! Hsieh, Kuo and Chang 2006 for the filter.)
 //!
 //! # On the chip
 //!
-//! The spare area ([`crate::blocks::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
-//! than the last. `number` is the logical page; in the trim log
-//! it tells pages of one version apart.
+//! The spare area ([`crate::blocks::spare`]) of a page says whose it is. Every host write has a *version*, a
+//! number one larger than the last. `number` is the logical page; in the trim log it tells pages of one
+//! version apart.
 //!
 //! | kind | version |
 //! |---|---|
@@ -19,34 +20,38 @@
 //! | Copy (moved) | that of the page it copies |
 //! | Trim | the last committed version |
 //!
-//! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last erase that came
-//! back does not pass for one of today; its place is in the checksum, so neither does a page of another place.
+//! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last
+//! erase that came back does not pass for one of today; its place is in the checksum, so neither does a page
+//! of another place.
 //!
 //! # Operations
 //!
-//! - *Write* (a group; a single write is a group of one): make room for all of it, program its pages, then change the
-//!   map. A program that fails is repeated in a new block under the same version; the failed block is emptied and
-//!   retired once the group is whole.
-//! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved pages, log pending trims, give the block back
-//!   unerased. It is erased when it is needed.
-//! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for collections and
-//!   checkpoints, which wait. A frontier takes the channels of an array in turn, so what is written together is spread evenly.
-//! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block with
-//!   trimmed pages may be erased. A checkpoint makes the log obsolete.
-//! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at `close`.
+//! - *Write* (a group; a single write is a group of one): make room for all of it, program its pages, then
+//!   change the map. A program that fails is repeated in a new block under the same version; the failed block
+//!   is emptied and retired once the group is whole.
+//! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved
+//!   pages, log pending trims, give the block back unerased. It is erased when it is needed.
+//! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for
+//!   collections and checkpoints, which wait. A frontier takes the channels of an array in turn, so what is
+//!   written together is spread evenly.
+//! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block
+//!   with trimmed pages may be erased. A checkpoint makes the log obsolete.
+//! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at
+//!   `close`.
 //! - *Mount* (`recovery`): the newest checkpoint, then what was programmed since.
 //!
 //! # Invariants
 //!
 //! - P1: a page is valid in the block table exactly when the map or the trim log points to it.
-//! - P2: a mapped page reads back as that logical page, with a good checksum; else reading it is an error, never other
-//!   data.
-//! - P3: between operations the chip, read by `recovery`, yields the map in RAM, but for trims that are not synced.
+//! - P2: a mapped page reads back as that logical page, with a good checksum; else reading it is an error,
+//!   never other data.
+//! - P3: between operations the chip, read by `recovery`, yields the map in RAM, but for trims that are not
+//!   synced.
 //! - P4: the host takes a free block only while more than `floor_blocks` are free; so relocation and the next
 //!   checkpoint always find one, after power cuts too.
-//! - P5: versions above the last checkpoint's belong to one session: the first program after a mount that found any
-//!   is preceded by a checkpoint. So a group that was cut never gets company of higher versions. The version of the page
-//!   that was cut is not given to another.
+//! - P5: versions above the last checkpoint's belong to one session: the first program after a mount that
+//!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
+//!   The version of the page that was cut is not given to another.
 
 mod look;
 mod recovery;
@@ -67,9 +72,9 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sorted::Set;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
@@ -105,7 +110,7 @@ pub struct PageMapFtl<N> {
     state: State,
     area: CheckpointArea,
     /// Trimmed since the last page of the trim log.
-    trimmed: BTreeSet<u32>,
+    trimmed: Set<u32>,
     trim_pages: Vec<Ppn>,
     /// The number of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
@@ -170,7 +175,8 @@ impl<N: Nand> PageMapFtl<N> {
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
         ftl.recover(begun.map(|(ppn, bytes)| (ppn, State::first_version_after(&bytes))))?;
         ftl.stale |= ftl.area.is_ragged();
-        // A mount must know how the pages after a checkpoint share blocks: where that changes, another one comes first.
+        // A mount must know how the pages after a checkpoint share blocks: where that changes, another one
+        // comes first.
         let layout = ftl.settings.separation.layout();
         ftl.stale |= layout != core::mem::replace(&mut ftl.state.layout, layout);
         ftl.state.blocks.follow(ftl.settings.victim);
@@ -181,6 +187,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
         state.blocks.follow(settings.victim);
+        if settings.wear_levelling.asks_for_ages() {
+            state.blocks.keep_ages();
+        }
         let hot = match settings.separation {
             Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
             Separation::None | Separation::TwoFrontiers => None,
@@ -195,7 +204,7 @@ impl<N: Nand> PageMapFtl<N> {
             limits,
             state,
             area,
-            trimmed: BTreeSet::new(),
+            trimmed: Set::new(),
             trim_pages: Vec::new(),
             trim_number: 0,
             doomed: Vec::new(),
@@ -419,6 +428,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn ram_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.state.map.len() * 4
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5

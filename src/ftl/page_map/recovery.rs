@@ -1,25 +1,29 @@
 //! Mounting: from the newest checkpoint and what was programmed after it to the map.
 //!
-//! 1. *Which blocks changed.* One look at the spare area of the first page of each block: the checkpoint knows its
-//!    checksum. A whole page with another checksum means that the block was rewritten. Rewritten blocks are read page by
-//!    page, and so is the rest of the two blocks that were open.
-//! 2. *What counts.* The horizon is the highest version that is committed for sure: of the last page of a group, of a
-//!    moved page, or of a page of the trim log. Host pages beyond it belong to a group that was cut: they are dropped.
-//! 3. *Which page is whose.* For each logical page the highest version wins, unless a trim of this or a higher version is
-//!    logged. Several pages of one version hold the same bytes; they come from a move. The copy is taken, but where that
-//!    leaves two blocks partly valid although one of them could be free, the original is.
-//! 4. *The block table* follows from the map. No frontier is continued: its next page may be half programmed although
-//!    it looks erased. Blocks without valid pages are free, to be erased before use.
+//! 1. *Which blocks changed.* One look at the spare area of the first page of each block: the checkpoint
+//!    knows its checksum. A whole page with another checksum means that the block was rewritten. Rewritten
+//!    blocks are read page by page, and so is the rest of the two blocks that were open.
+//! 2. *What counts.* The horizon is the highest version that is committed for sure: of the last page of a
+//!    group, of a moved page, or of a page of the trim log. Host pages beyond it belong to a group that was
+//!    cut: they are dropped.
+//! 3. *Which page is whose.* For each logical page the highest version wins, unless a trim of this or a
+//!    higher version is logged. Several pages of one version hold the same bytes; they come from a move. The
+//!    copy is taken, but where that leaves two blocks partly valid although one of them could be free, the
+//!    original is.
+//! 4. *The block table* follows from the map. No frontier is continued: its next page may be half programmed
+//!    although it looks erased. Blocks without valid pages are free, to be erased before use.
 //!
-//! A page that cannot be read may be one that was being programmed when the power was cut, one whose program failed and
-//! was repeated, or one in a block that was being erased. Then nothing hangs on it: its version is beyond the horizon, or
-//! found elsewhere, or superseded. Else the chip lost it. If only one bit of it is wrong, and its fields make sense in its
-//! place, it is known which logical page that is, and only reading that one fails. If not, and its block still holds live
-//! pages, mounting fails with `Corrupted`. A logical page whose block was rewritten, and which is found nowhere else, is
-//! lost as well. What cannot be told from a cut: the loss of the very last group, and of several bits of the only live page
-//! in a block written since the checkpoint, or, where a filter divides the host's pages, of the last page in one.
+//! A page that cannot be read may be one that was being programmed when the power was cut, one whose program
+//! failed and was repeated, or one in a block that was being erased. Then nothing hangs on it: its version is
+//! beyond the horizon, or found elsewhere, or superseded. Else the chip lost it. If only one bit of it is
+//! wrong, and its fields make sense in its place, it is known which logical page that is, and only reading
+//! that one fails. If not, and its block still holds live pages, mounting fails with `Corrupted`. A logical
+//! page whose block was rewritten, and which is found nowhere else, is lost as well. What cannot be told from
+//! a cut: the loss of the very last group, and of several bits of the only live page in a block written since
+//! the checkpoint, or, where a filter divides the host's pages, of the last page in one.
 //!
-//! What an unreadable page may have been, the others of its block say; how far, depends on who shares a block (`Layout`).
+//! What an unreadable page may have been, the others of its block say; how far, depends on who shares a block
+//! (`Layout`).
 
 use super::PageMapFtl;
 use super::look::{First, is_data};
@@ -30,9 +34,9 @@ use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Nand};
 use crate::sort;
+use crate::sorted::{Map, Set};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -41,7 +45,8 @@ use alloc::vec::Vec;
 struct Event {
     lpn: u32,
     ppn: Ppn,
-    /// Version, and in the lowest bit whether the page can be read: there may be one for each page of the chip.
+    /// Version, and in the lowest bit whether the page can be read: there may be one for each page of the
+    /// chip.
     version_and: u64,
 }
 
@@ -74,25 +79,26 @@ struct LostTrims {
 struct Scan {
     events: Vec<Event>,
     /// Highest version logged as trimmed, by logical page.
-    trims: BTreeMap<u32, u64>,
+    trims: Map<u32, u64>,
     trim_pages: Vec<Ppn>,
     /// Versions and numbers of the pages of the trim log.
-    trim_names: BTreeSet<(u64, u32)>,
+    trim_names: Set<(u64, u32)>,
     lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
     /// Rewritten or marked bad: what the checkpoint says of their pages is void.
-    gone: BTreeSet<Pbn>,
+    gone: Set<Pbn>,
     bad: Vec<Pbn>,
     /// Host pages that cannot be recognised, and the version they should have.
     unreadable: Vec<(Ppn, u64)>,
     /// Blocks in which an unreadable page precedes a readable one, or a committed version is missing.
-    torn: BTreeSet<Pbn>,
+    torn: Set<Pbn>,
     found_any: bool,
 }
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and the first version after it.
+    /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and
+    /// the first version after it.
     pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreError> {
         let mut scan = Scan { horizon: self.state.committed, ..Scan::default() };
         let changed = self.changed_blocks()?;
@@ -185,8 +191,8 @@ impl<N: Nand> PageMapFtl<N> {
         self.follow_pages(pbn, 0, self.seen(None, pbn), scan)
     }
 
-    /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first page of one may
-    /// have gone bad in such a way that it passes for the old one.
+    /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first
+    /// page of one may have gone bad in such a way that it passes for the old one.
     fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
         let frontiers = self.state.frontiers;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
@@ -312,7 +318,8 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere as well.
+    /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere
+    /// as well.
     fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreError> {
         let g = self.geometry;
         for ppn in scan.never_found() {
@@ -353,15 +360,15 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty, and no erase that
-    /// was cut took the originals.
+    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty,
+    /// and no erase that was cut took the originals.
     fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreError> {
         let g = self.geometry;
         let mut valid = vec![0u32; g.blocks as usize];
         for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
             valid[g.block_of(ppn).index()] += 1;
         }
-        let mut by_block: BTreeMap<Pbn, Vec<(u32, Ppn)>> = BTreeMap::new();
+        let mut by_block: Map<Pbn, Vec<(u32, Ppn)>> = Map::new();
         for (lpn, other) in alternatives {
             by_block.entry(g.block_of(Ppn(self.state.map[lpn as usize]))).or_default().push((lpn, other));
         }
@@ -381,7 +388,8 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Whether these logical pages are still where they were: one page of a block that is there says nothing of the others.
+    /// Whether these logical pages are still where they were: one page of a block that is there says nothing
+    /// of the others.
     fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreError> {
         for &(lpn, ppn) in pages {
             let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
@@ -451,7 +459,8 @@ impl Scan {
 
     /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
     fn require_trim_log(&self) -> Result<(), StoreError> {
-        let found: BTreeSet<u32> = self.trim_names.iter().map(|&(_, number)| number).collect();
+        let mut found = Set::new();
+        found.extend(self.trim_names.iter().map(|&(_, number)| number));
         // After a page that was cut nothing is written.
         let is_lost = |lost: &&LostTrims| {
             !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
@@ -495,8 +504,8 @@ struct Seen {
     layout: Layout,
     /// The lowest version of a host page that was written after the checkpoint.
     first_version: u64,
-    /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after the checkpoint,
-    /// the page before them.
+    /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after
+    /// the checkpoint, the page before them.
     host: Vec<(i64, u64)>,
     /// The stamp that all pages carry since the last erase of the block.
     stamp: u8,
@@ -511,7 +520,8 @@ impl Seen {
         }
     }
 
-    /// The version that a page must have if the host wrote it and a cut is not to blame; none where that is not known.
+    /// The version that a page must have if the host wrote it and a cut is not to blame; none where that is
+    /// not known.
     fn version_at(&self, page: u32) -> Option<u64> {
         let &(known, version) = self.host.last()?;
         let distance = i64::from(page) - known;

@@ -1,9 +1,12 @@
-//! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing blocks.
+//! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing
+//! blocks.
 //!
-//! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under their versions,
-//! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give the block
-//! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3), lest an older
-//! version of it be taken for the newest after a power cut.
+//! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under
+//! their versions,
+//! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give
+//!     the block
+//! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3),
+//! lest an older version of it be taken for the newest after a power cut.
 
 use super::state::{LOST, NONE, Stream};
 use super::{PageMapFtl, holds_data};
@@ -15,7 +18,8 @@ use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and levels wear.
+    /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and
+    /// levels wear.
     pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
         for stream in [Stream::Host, Stream::Relocation] {
             if pages[stream as usize] > 0 && self.room(stream) == 0 {
@@ -48,8 +52,8 @@ impl<N: Nand> PageMapFtl<N> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is named: among
-    /// pages that do not stay for long they would be moved again soon.
+    /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is
+    /// named: among pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreError> {
         let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         debug_assert!(worn.is_none_or(|pbn| self.state.blocks.state(pbn).is_free()), "{worn:?} is in use");
@@ -186,7 +190,8 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where it is.
+    /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where
+    /// it is.
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreError> {
         let stream = self.stream_of_moves();
         if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {

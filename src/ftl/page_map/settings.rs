@@ -1,4 +1,4 @@
-//! What can be chosen about the FTL, and what follows from it for a chip.
+//! Settings of the FTL, and the limits that follow from them for a chip.
 
 use super::state;
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
@@ -23,7 +23,8 @@ pub enum Separation {
     /// Pages that move have a frontier of their own: they have proved cold.
     #[default]
     TwoFrontiers,
-    /// Pages that the host writes often have a frontier of their own; the others go to that of the pages that move.
+    /// Pages that the host writes often have a frontier of their own; the others go to that of the pages that
+    /// move.
     HotFilter(HotSettings),
 }
 
@@ -50,7 +51,8 @@ impl Separation {
     }
 }
 
-/// What a mount may infer of an unreadable page from the others of its block. Saved with a checkpoint.
+/// The conclusion that a mount may draw of an unreadable page from the others of its block. Saved with a
+/// checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Layout {
@@ -58,7 +60,8 @@ pub(super) enum Layout {
     Apart,
     /// Host pages of consecutive versions, moved pages between them.
     Mixed,
-    /// Host pages of ascending versions, moved pages between them; the versions that are missing lie elsewhere.
+    /// Host pages of ascending versions, moved pages between them; the versions that are missing lie
+    /// elsewhere.
     Spread,
 }
 
@@ -73,11 +76,12 @@ impl Layout {
     }
 }
 
-/// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is mounted.
+/// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is
+/// mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FtlSettings {
-    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
-    /// as it takes to work.
+    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
+    /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
     /// Blocks set aside for those that will fail, in a million.
     pub bad_blocks_ppm: u32,
@@ -107,12 +111,13 @@ impl Default for FtlSettings {
     }
 }
 
-/// What an FTL with some number of logical pages keeps to.
+/// Limits of an FTL with some number of logical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) page_count: u32,
     pub(super) atomic_pages: u32,
-    /// The host takes a block only while more than these are free: for relocation, and for the next checkpoint.
+    /// The host takes a block only while more than these are free: for relocation, and for the next
+    /// checkpoint.
     pub(super) floor_blocks: u32,
     /// Live pages of the trim log before a checkpoint is due.
     pub(super) trim_pages_max: u32,
@@ -149,8 +154,9 @@ impl Limits {
         let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
         let granted = settings.atomic_pages.min(GROUP_PAGES_MAX).min(geometry.pages() / 16).max(1);
         let limits = Limits::new(geometry, settings, wanted as u32, granted);
-        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two frontiers,
-        // blocks that will fail, the pages of a group before their old versions die, and the trim log.
+        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
+        // frontiers, blocks that will fail, the pages of a group before their old versions die, and the trim
+        // log.
         let checkpoints = 2 * (limits.floor_blocks - RELOCATION_BLOCKS);
         let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
         let kept_blocks = u64::from(anchor_count(geometry) + checkpoints + RELOCATION_BLOCKS + 2) + failing;

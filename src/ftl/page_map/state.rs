@@ -50,7 +50,8 @@ pub(super) enum Stream {
     Host,
     /// For what moves, and cold pages of the host.
     Relocation,
-    /// For the data of a cold block that moves to level wear; open only meanwhile, so that no checkpoint knows of it.
+    /// For the data of a cold block that moves to level wear; open only meanwhile, so that no checkpoint
+    /// knows of it.
     Levelling,
 }
 
@@ -59,7 +60,8 @@ pub(super) enum Stream {
 pub(super) struct State {
     pub(super) map: Vec<u32>,
     pub(super) blocks: BlockTable,
-    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten. 0 for a block that lies erased.
+    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten. 0 for a block
+    /// that lies erased.
     pub(super) first_crc: Vec<u32>,
     pub(super) frontiers: [Option<Frontier>; 3],
     /// How the pages programmed since the checkpoint lie in their blocks.

@@ -9,13 +9,13 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the low byte of the
-/// erase count, by which a mount knows a rewritten block.
+/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the
+/// low byte of the erase count, by which a mount knows a rewritten block.
 pub(super) const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it will be
-    /// found by a mount.
+    /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
+    /// will be found by a mount.
     pub(super) fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         for (lpn, data) in pages {
             self.page_of(*lpn)?;
@@ -32,7 +32,8 @@ impl<N: Nand> PageMapFtl<N> {
             self.remap(*lpn, self.group[i]);
         }
         self.counters.host_writes += pages.len() as u64;
-        // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
+        // A mount could not tell the failed page from a committed one that is gone, were its repetition
+        // erased first.
         let retired = self.retire_doomed_apart();
         self.stale |= !self.doomed.is_empty();
         match retired {
@@ -109,7 +110,8 @@ impl<N: Nand> PageMapFtl<N> {
         self.state.frontiers[stream as usize].map_or(0, |f| self.geometry.pages_per_block - f.next)
     }
 
-    /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one tried.
+    /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one
+    /// tried.
     pub(super) fn program(
         &mut self,
         stream: Stream,

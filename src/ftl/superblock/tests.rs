@@ -45,8 +45,8 @@ fn live<const N: usize>(ftl: &SuperblockFtl<SimChip>, number: usize) -> [Vec<u32
     blocks.try_into().unwrap()
 }
 
-/// Two logical blocks, three blocks at most, all pages written once: 8 programs. Writes, then in total what `collected`
-/// and `physical` count. Derived in `docs/ftl/superblock.md`.
+/// Two logical blocks, three blocks at most, all pages written once: 8 programs. Writes, then in total what
+/// `collected` and `physical` count. Derived in `docs/ftl/superblock.md`.
 type Row = (&'static [u32], [u64; 4], [u64; 3]);
 
 const VECTOR: [Row; 7] = [

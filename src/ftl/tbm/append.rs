@@ -16,14 +16,16 @@ pub(super) type GroupPage<'a> = (Lpn, Option<&'a [u8]>);
 /// Room for a page.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// Whether it goes into another block, the first page of it; else behind the last page of the buffer block that there is.
+    /// Whether it goes into another block, the first page of it; else behind the last page of the buffer
+    /// block that there is.
     is_fresh: bool,
     /// The logical block whose buffer block was converted for it.
     converted: Option<u32>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Writes a group. When it is refused, nothing of it was written, and nothing of it will be found by a mount.
+    /// Writes a group. When it is refused, nothing of it was written, and nothing of it will be found by a
+    /// mount.
     pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreError> {
         let rooms = self.make_room(group)?;
         // Whether each page written was trimmed before and the chip did not say so.
@@ -53,8 +55,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Forgets the first pages of a group that cannot be finished: the chip holds them, but a mount takes them for cut, and
-    /// nothing more is written before it.
+    /// Forgets the first pages of a group that cannot be finished: the chip holds them, but a mount takes
+    /// them for cut, and nothing more is written before it.
     fn take_back(&mut self, written: &[GroupPage<'_>], untold: &[bool]) {
         for (&(lpn, _), &was_untold) in written.iter().zip(untold).rev() {
             let (lbn, place) = self.split(lpn);
@@ -72,8 +74,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
     }
 
-    /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it is merged before
-    /// its first page is programmed. Nothing in the buffer blocks is changed by this.
+    /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it
+    /// is merged before its first page is programmed. Nothing in the buffer blocks is changed by this.
     pub(super) fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreError> {
         let owner = |tbm: &Self, page: &GroupPage<'_>| tbm.split(page.0).0;
         let mut used = self.summary.len();
@@ -101,7 +103,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(rooms)
     }
 
-    /// Where so many pages of a logical block go, with so many buffer blocks in use, and what must be converted for it.
+    /// Where so many pages of a logical block go, with so many buffer blocks in use, and what must be
+    /// converted for it.
     fn room_for(
         &self,
         lbn: u32,
@@ -224,8 +227,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Copies the newest pages of a buffer block in which a program failed to another block, versions and all, and retires
-    /// it. Until it is marked bad a mount finds both, with equal pages of equal versions.
+    /// Copies the newest pages of a buffer block in which a program failed to another block, versions and
+    /// all, and retires it. Until it is marked bad a mount finds both, with equal pages of equal versions.
     pub(super) fn replace(&mut self, lbn: u32) -> Result<(), StoreError> {
         let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
         let mut newest = old.newest(self.geometry.pages_per_block);

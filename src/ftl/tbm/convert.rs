@@ -1,8 +1,10 @@
-//! The write pattern converter: the newest pages of a buffer block go to the store below, in the order of their numbers.
+//! The write pattern converter: the newest pages of a buffer block go to the store below, in the order of
+//! their numbers.
 //!
-//! Only these are written, as in Figure 6 of the paper; or, where they are many ([`TbmSettings::whole_from`]), all pages of the
-//! logical block, the others as the store below has them. That is what its own merge would copy, and lets a log-block FTL
-//! switch the block it writes for the old one.
+//! Only these are written, as in Figure 6 of the paper; or, where they are many
+//! ([`TbmSettings::whole_from`]), all pages of the logical block, the others as the store below has them.
+//! That is what its own merge would copy, and lets a log-block FTL switch the block it writes for the old
+//! one.
 //!
 //! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
 
@@ -55,7 +57,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer counts.
+    /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer
+    /// counts.
     fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreError> {
         let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
         let (pbn, pages) = (buffer.pbn, buffer.pages());
@@ -68,7 +71,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Merges all buffer blocks, and says in the record that what they hold is void. They are erased when they are needed.
+    /// Merges all buffer blocks, and says in the record that what they hold is void. They are erased when
+    /// they are needed.
     pub(super) fn convert_all(&mut self) -> Result<(), StoreError> {
         let owners: Vec<u32> = self.summary.iter().map(|(lbn, _)| lbn).collect();
         for &lbn in &owners {
@@ -86,7 +90,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// The newest page of each logical page in a buffer block, but for those that are in the store below already.
+    /// The newest page of each logical page in a buffer block, but for those that are in the store below
+    /// already.
     pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
         let kept = |newest: Newest| {
             let source = match newest.content {
@@ -143,7 +148,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.store.write(page.lpn, cause, data)
     }
 
-    /// Reads a page of a buffer block and checks that it is the one asked for, written since the block's last erase.
+    /// Reads a page of a buffer block and checks that it is the one asked for, written since the block's last
+    /// erase.
     pub(super) fn read_buffer(
         &mut self,
         ppn: Ppn,

@@ -1,8 +1,10 @@
-//! Pages that go to the store below at once, past the buffer blocks: those of which a rule says that they will not change soon.
+//! Pages that go to the store below at once, past the buffer blocks: those of which a rule says that they
+//! will not change soon.
 //!
-//! Section 6.2 of the paper: a node "fulfilled by sequentially ordered keys [...] was directly written into flash". Such a page mostly
-//! has older versions in its buffer block, which a mount would merge over it. So a page without contents follows there that says so;
-//! the write below comes first. A cut in between leaves the older version, as if the page had not been written.
+//! Section 6.2 of the paper: a node "fulfilled by sequentially ordered keys [...] was directly written into
+//! flash". Such a page mostly has older versions in its buffer block, which a mount would merge over it. So a
+//! page without contents follows there that says so; the write below comes first. A cut in between leaves the
+//! older version, as if the page had not been written.
 
 use super::Tbm;
 use super::page::{Content, Tag};
@@ -24,7 +26,8 @@ pub(super) struct Direct {
 pub(crate) const RULE_BYTES: usize = size_of::<Direct>() + 128;
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Sends pages written alone to the store below from now on where a rule says so. Not part of what is on the chip.
+    /// Sends pages written alone to the store below from now on where a rule says so. Not part of what is on
+    /// the chip.
     pub fn write_directly(&mut self, rule: DirectRule) {
         self.direct = Some(Box::new(Direct { rule, pages: 0 }));
     }

@@ -1,66 +1,72 @@
-//! Transit Buffer Manager: overwrites gather in buffer blocks on flash and reach the store below in ascending runs.
+//! Transit Buffer Manager: overwrites gather in buffer blocks on flash and reach the store below in ascending
+//! runs.
 //!
-//! Source: V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern Converter", 2018,
-//! sections 3.1 to 3.3. The paper puts TBM and converter between a B-tree and an FTL; here they are a [`PageStore`] on
-//! another one, so they stand below any tree and are judged alone by replaying page traces. The module lies with the
-//! FTLs: it manages blocks of the chip, their wear, spare areas and bad blocks, and holds no page in RAM, which a cache
-//! does.
+//! Source: V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern
+//! Converter", 2018, sections 3.1 to 3.3. The paper puts TBM and converter between a B-tree and an FTL; here
+//! they are a [`PageStore`] on another one, so they stand below any tree and are judged alone by replaying
+//! page traces. The module lies with the FTLs: it manages blocks of the chip, their wear, spare areas and bad
+//! blocks, and holds no page in RAM, which a cache does.
 //!
 //! # State
 //!
-//! - *Buffer blocks*, at most C: real blocks of a range of the chip that is the TBM's own ([`BlockRange`]), taken by wear,
-//!   the least worn first. A buffer block belongs to one logical block (LBN = LPN / pages of a block) and takes its pages in
-//!   the order they are written.
-//! - *Summary table* (`summary.rs`), in RAM: the buffer block of each logical block and the logical page of each of its pages.
+//! - *Buffer blocks*, at most C: real blocks of a range of the chip that is the TBM's own ([`BlockRange`]),
+//!   taken by wear, the least worn first. A buffer block belongs to one logical block (LBN = LPN / pages of a
+//!   block) and takes its pages in the order they are written.
+//! - *Summary table* (`summary.rs`), in RAM: the buffer block of each logical block and the logical page of
+//!   each of its pages.
 //!
 //! # Write
 //!
-//! 1. The logical block has a buffer block with room: the page is appended. It is durable when it is programmed.
+//! 1. The logical block has a buffer block with room: the page is appended. It is durable when it is
+//!    programmed.
 //! 2. Its buffer block is full: that one is converted, and the page goes first into another block.
 //! 3. It has none and there are fewer than C: the page goes first into a free block.
-//! 4. Else the victim, the buffer block with the fewest pages, is converted, and the page goes first into a free block.
+//! 4. Else the victim, the buffer block with the fewest pages, is converted, and the page goes first into a
+//!    free block.
 //!
 //! # Convert (write pattern converter, `convert.rs`)
 //!
-//! From the last page of the victim back to the first, the newest page of each logical page is kept; these are written to the
-//! store below in ascending order. Only then the page that waited is programmed, and says in its spare area which block was
-//! converted; only then that block is erased. A cut before leaves the block to be converted again, which comes to the same; a
-//! cut inside the erase leaves a block that is known to be void.
+//! From the last page of the victim back to the first, the newest page of each logical page is kept; these
+//! are written to the store below in ascending order. Only then the page that waited is programmed, and says
+//! in its spare area which block was converted; only then that block is erased. A cut before leaves the block
+//! to be converted again, which comes to the same; a cut inside the erase leaves a block that is known to be
+//! void.
 //!
 //! Pages of which a rule says so go to the store below at once ([`Tbm::write_directly`], `direct.rs`).
 //!
 //! # Groups
 //!
-//! The pages of an atomic group carry marks, first and last. A group begins only after the one before has ended, so the
-//! page programmed last proves what came before, and the block that holds it is never erased before another page is
-//! programmed. No block with pages of the group in hand is converted.
+//! The pages of an atomic group carry marks, first and last. A group begins only after the one before has
+//! ended, so the page programmed last proves what came before, and the block that holds it is never erased
+//! before another page is programmed. No block with pages of the group in hand is converted.
 //!
 //! # Mount (`recovery.rs`)
 //!
-//! All buffer blocks are read; pages of a group that was cut are dropped, all others merged into the store below; a record
-//! there (`record.rs`) then says that whatever the blocks hold is void. Until it is written nothing in the blocks changes.
+//! All buffer blocks are read; pages of a group that was cut are dropped, all others merged into the store
+//! below; a record there (`record.rs`) then says that whatever the blocks hold is void. Until it is written
+//! nothing in the blocks changes.
 //!
 //! # Lost pages
 //!
-//! Where the newest version of a page cannot be read when its block is converted or replaced, the record says so and
-//! reading the page is an error until it is written or trimmed. All other pages go on as before.
+//! Where the newest version of a page cannot be read when its block is converted or replaced, the record says
+//! so and reading the page is an error until it is written or trimmed. All other pages go on as before.
 //!
 //! # Invariants
 //!
-//! - K1: each page in a buffer block can be read, belongs to its logical block as the Summary table says, and the versions
-//!   ascend.
+//! - K1: each page in a buffer block can be read, belongs to its logical block as the Summary table says, and
+//!   the versions ascend.
 //! - K2: a logical block has at most one buffer block, and there are at most C.
 //! - K3: the blocks taken from the pool are the buffer blocks.
-//! - K4: the page with the highest version is the last of its group and is in a buffer block, unless nothing was written
-//!   since the mount or the last checkpoint.
+//! - K4: the page with the highest version is the last of its group and is in a buffer block, unless nothing
+//!   was written since the mount or the last checkpoint.
 //!
 //! # Deviations
 //!
-//! The paper erases the victim and appends to it; here the page goes to the least worn free block before the victim is
-//! erased. Of the victim only the pages kept are read: the Summary table knows which these are ([`VictimReads::Every`] reads the
-//! others too). A buffer block without room
-//! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
-//! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
+//! The paper erases the victim and appends to it; here the page goes to the least worn free block before the
+//! victim is erased. Of the victim only the pages kept are read: the Summary table knows which these are
+//! ([`VictimReads::Every`] reads the others too). A buffer block without room for all pages of a group is
+//! converted although it is not full. Trims, groups and recovery are ours: the paper says only that a reboot
+//! merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
 
 mod append;
 mod check;
@@ -87,12 +93,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use direct::Direct;
-use page::{BLOCKS_MAX, Content, SPARE_BYTES};
+pub use page::SPARE_BYTES;
+use page::{BLOCKS_MAX, Content};
 use record::Record;
 use summary::{Buffer, Summary};
 
-/// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one to replace a
-/// block that fails.
+/// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one
+/// to replace a block that fails.
 pub const SPARE_BLOCKS_MIN: u32 = 2;
 
 /// RAM of the place for a rule of pages written directly, which counts only where there is one.
@@ -106,8 +113,8 @@ const LOST_BYTES: usize = 2 * size_of::<u32>();
 pub struct TbmSettings {
     /// Buffer blocks at most: C of the paper.
     pub blocks: u32,
-    /// From how many newest pages on a buffer block is converted together with the other pages of its logical block; never
-    /// by default, as in the paper.
+    /// From how many newest pages on a buffer block is converted together with the other pages of its logical
+    /// block; never by default, as in the paper.
     pub whole_from: Option<u32>,
     /// Which pages of a buffer block a conversion reads.
     pub victim_reads: VictimReads,
@@ -222,7 +229,8 @@ pub struct Tbm<S, N> {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its blocks.
+    /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its
+    /// blocks.
     pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let mut tbm = Tbm::new(store, nand, settings)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;
@@ -383,7 +391,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if self.condition == Condition::Worn { Err(StoreError::WornOut) } else { Ok(()) }
     }
 
-    /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on the chip.
+    /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on
+    /// the chip.
     fn stopped(&mut self, error: StoreError) -> StoreError {
         if error.is_refusal() {
             self.condition = Condition::Worn;
@@ -515,6 +524,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         size_of::<Self>() - NO_RULE_BYTES
             + rule
             + self.store.ram_bytes()
+            + self.nand.ram_bytes()
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
             + self.page.len()

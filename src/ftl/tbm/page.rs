@@ -1,4 +1,5 @@
-//! The spare area of a page in a buffer block: whose it is, when it was written, and which group it belongs to.
+//! The spare area of a page in a buffer block: whose it is, when it was written, and which group it belongs
+//! to.
 //!
 //! ```text
 //! at  bytes  field
@@ -14,9 +15,10 @@
 //! 23    4    CRC-32 of the page's own number (u32), of the data area, then of bytes 1..23
 //! ```
 //!
-//! The data area is always programmed whole. The checksum also tells which bit is wrong where just one is, and that one is
-//! put right when the page is read: a page that a power cut or age left one bit short is a whole page. A page in the place of
-//! another is none, since its number is in the checksum, and one from before its block's last erase tells by `erases`.
+//! The data area is always programmed whole. The checksum also tells which bit is wrong where just one is,
+//! and that one is put right when the page is read: a page that a power cut or age left one bit short is a
+//! whole page. A page in the place of another is none, since its number is in the checksum, and one from
+//! before its block's last erase tells by `erases`.
 
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -24,7 +26,7 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
-pub(super) const SPARE_BYTES: usize = 27;
+pub const SPARE_BYTES: usize = 27;
 
 const MARK: u8 = 0xb0;
 const IS_FIRST: u8 = 1;
@@ -37,8 +39,8 @@ const NONE: u32 = u32::MAX;
 /// Blocks that a tag can name.
 pub(super) const BLOCKS_MAX: u32 = 0xff_ffff;
 
-/// A block between two of its erases. The same block may hold pages of older versions later: copies of those of a block
-/// that failed.
+/// A block between two of its erases. The same block may hold pages of older versions later: copies of those
+/// of a block that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub(super) pbn: Pbn,
@@ -109,7 +111,8 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// The highest version that this page proves to be whole: a group begins only after the one before it has ended.
+    /// The highest version that this page proves to be whole: a group begins only after the one before it has
+    /// ended.
     pub(super) fn proves(&self) -> u64 {
         match (self.is_first, self.is_last) {
             (_, true) => self.version,
@@ -170,7 +173,8 @@ fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..CRC_AT]])
 }
 
-/// Whether nothing was programmed. One wrong bit is put right here too: the mark alone has two zeros in every page written.
+/// Whether nothing was programmed. One wrong bit is put right here too: the mark alone has two zeros in every
+/// page written.
 fn is_erased(data: &[u8], spare: &[u8]) -> bool {
     let mut zeros = 0;
     spare[1..].iter().chain(data).all(|&byte| {
@@ -200,7 +204,8 @@ pub(super) fn read_page<N: Nand>(
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
-/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere soon.
+/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
+/// soon.
 pub(super) fn read_weak_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,

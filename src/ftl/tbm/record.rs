@@ -1,5 +1,5 @@
-//! The record of a TBM in the last logical pages of the store below: how the TBM was formatted, which pages in its blocks
-//! are void, and the wear of the blocks.
+//! The record of a TBM in the last logical pages of the store below: how the TBM was formatted, which pages
+//! in its blocks are void, and the wear of the blocks.
 //!
 //! ```text
 //! each page    bytes  0..4   CRC-32 of the rest of the page
@@ -14,8 +14,9 @@
 //!                            l, the logical pages lost, four bytes, and their numbers, four bytes each
 //! ```
 //!
-//! It is written at format, mount and checkpoint, and when a page is lost, its first page last, so that the void version takes effect when all
-//! it stands on is durable. Erase counts of two moments in one record do no harm.
+//! It is written at format, mount and checkpoint, and when a page is lost, its first page last, so that the
+//! void version takes effect when all it stands on is durable. Erase counts of two moments in one record do
+//! no harm.
 
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Cause, Geometry};

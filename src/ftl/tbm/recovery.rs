@@ -1,23 +1,27 @@
-//! Mounting: every buffer block is read and merged with the store below, and what the blocks hold is declared void.
+//! Mounting: every buffer block is read and merged with the store below, and what the blocks hold is declared
+//! void.
 //!
 //! 1. Read the record: pages with a version below the one it names are void.
-//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes void
-//!    what that block held then, and nothing that it holds since its next erase: copies of older pages may stand there. A
-//!    block is void as a whole.
+//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as
+//!    converted makes void what that block held then, and nothing that it holds since its next erase: copies
+//!    of older pages may stand there. A block is void as a whole.
 //! 3. The pages that are not void prove up to which version all groups are whole. What lies above is dropped.
-//! 4. Merge, logical block by logical block, the newest version of each page. A logical block has two blocks only where the
-//!    cut came while one replaced the other: what the new one has of a page is what the old one has last.
+//! 4. Merge, logical block by logical block, the newest version of each page. A logical block has two blocks
+//!    only where the cut came while one replaced the other: what the new one has of a page is what the old
+//!    one has last.
 //! 5. Write the record. The blocks are erased when they are needed.
 //!
-//! A store below that takes no more writes, since its blocks have failed, does not keep a mount from succeeding: the buffer
-//! blocks then stay what they are, pages are read from them, and nothing is written.
+//! A store below that takes no more writes, since its blocks have failed, does not keep a mount from
+//! succeeding: the buffer blocks then stay what they are, pages are read from them, and nothing is written.
 //!
-//! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
+//! Before step 5 nothing is changed but the store below, in which the same pages are written again by the
+//! next attempt.
 //!
-//! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
-//! in its block, or if any page says that it was programmed just after. No older version is then passed off for it: the
-//! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when it is alone there, or when the
-//! page programmed after it was converted since or is not there yet. After a checkpoint no page in a buffer block is needed.
+//! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable
+//! page follows in its block, or if any page says that it was programmed just after. No older version is then
+//! passed off for it: the mount is refused. What remains unnoticed is the loss of a page that ends its buffer
+//! block, when it is alone there, or when the page programmed after it was converted since or is not there
+//! yet. After a checkpoint no page in a buffer block is needed.
 
 use super::convert::Kept;
 use super::page::{Found, Life, Tag, read_page};

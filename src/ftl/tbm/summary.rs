@@ -1,9 +1,10 @@
-//! The Summary table: which buffer block each logical block has, and which logical pages are in it. All in RAM.
+//! The Summary table: which buffer block each logical block has, and which logical pages are in it. All in
+//! RAM.
 //!
-//! A buffer block has one entry of two bytes for each page programmed, in that order: the place of the logical page in its
-//! logical block. The newest page of a place is the last with it. A page that is trimmed keeps its entries until the
-//! block is converted; the place is then listed as *untold* (the chip does not say so yet) until a page without contents is
-//! programmed for it.
+//! A buffer block has one entry of two bytes for each page programmed, in that order: the place of the
+//! logical page in its logical block. The newest page of a place is the last with it. A page that is trimmed
+//! keeps its entries until the block is converted; the place is then listed as *untold* (the chip does not
+//! say so yet) until a page without contents is programmed for it.
 
 use super::page::Content;
 use crate::sort;
@@ -102,8 +103,8 @@ impl Buffer {
         }
     }
 
-    /// The converter's list: from the last page back to the first the newest of each logical page, then in the order of
-    /// the logical pages.
+    /// The converter's list: from the last page back to the first the newest of each logical page, then in
+    /// the order of the logical pages.
     pub(super) fn newest(&self, pages_per_block: u32) -> Vec<Newest> {
         let mut seen = vec![false; pages_per_block as usize];
         let mut newest = Vec::new();
@@ -123,7 +124,8 @@ impl Buffer {
     }
 }
 
-/// The most RAM of a buffer block: all its pages noted, and each of them trimmed in a list that grows by doubling.
+/// The most RAM of a buffer block: all its pages noted, and each of them trimmed in a list that grows by
+/// doubling.
 pub(super) fn buffer_bytes_max(pages_per_block: u32) -> usize {
     let pages = pages_per_block as usize;
     size_of::<(u32, Buffer)>() + (pages + pages.next_power_of_two().max(4)) * size_of::<u16>()

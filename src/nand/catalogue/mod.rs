@@ -1,13 +1,17 @@
 //! The parts that are known by name, each number with its source.
 //!
-//! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated` what
-//! published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `nor` serial NOR of which a page may be
-//! overwritten, `presets` the defaults of simulators that name no part. Of NOR only what programs whole pages from a buffer
-//! is here (DataFlash): a program is charged as a page however few bits it clears, which parts that program
-//! single bytes do cheaper.
+//! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated`
+//! what published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `nor`
+//! serial NOR of which a page may be overwritten, `presets` the defaults of simulators that name no part. Of
+//! NOR only what programs whole pages from a buffer is here (DataFlash): a program is charged as a page
+//! however few bits it clears, which parts that program single bytes do cheaper.
 //!
-//! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
-//! between the pages of a cell, their mean.
+//! Serial NAND corrects errors itself and keeps spare bytes for that: the others are what a part has here
+//! ([`Part::raw_spare_bytes`]). Parts on a parallel bus leave it to their controller. As in the papers it
+//! needs no spare bytes here; the Hamming code of Linux leaves 38 of 64, BCH of 4 and 8 bits 34 and 10.
+//!
+//! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or
+//! programs differ between the pages of a cell, their mean.
 
 mod arrays;
 mod calibrated;
@@ -46,7 +50,8 @@ pub fn mlc_64m() -> Part {
     papers::MLC_64M
 }
 
-/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which need small chips.
+/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which
+/// need small chips.
 pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
@@ -67,6 +72,7 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
     Part {
         name: Cow::Borrowed(name),
         geometry,
+        raw_spare_bytes: None,
         timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
         supply: Supply::flat(numbers.supply.0, numbers.supply.1),
         endurance_erases: numbers.endurance,

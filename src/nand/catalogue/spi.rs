@@ -18,7 +18,7 @@ pub(super) static PARTS: &[Part] = &[
             supply: (3300, 25),
         },
         &[
-            datasheet("organisation", "Micron MT29F1G01ABAFD, 1 Gbit SPI NAND: 2,048+128 B, 64 pages"),
+            datasheet("organisation", "Micron MT29F1G01ABAFD, 1 Gbit SPI NAND: 2,048+128 B, 64 pages; its ECC leaves 62 spare bytes and the mark (Linux driver)"),
             datasheet("blocks", "1 Gbit, hence 1,024 blocks; at most 20 bad ones"),
             assumed("nop", "4 partial programs, as W25N01GV"),
             datasheet("read", "25 us without the on-chip ECC (70 us at most with it)"),
@@ -28,7 +28,8 @@ pub(super) static PARTS: &[Part] = &[
             datasheet("endurance", "100,000 erases"),
             assumed("supply", "25 mA at 3.3 V"),
         ],
-    ),
+    )
+    .leaving(63),
     part(
         "mt29f1g01aaadd",
         Numbers {
@@ -45,7 +46,7 @@ pub(super) static PARTS: &[Part] = &[
         &[
             datasheet(
                 "organisation",
-                "Micron MT29F1G01AAADD, 1 Gbit SPI NAND with on-chip ECC: 2,048+64 B, 64 pages",
+                "Micron MT29F1G01AAADD, 1 Gbit SPI NAND: 2,048+64 B, 64 pages; its ECC leaves 30 spare bytes and the mark (Linux driver, of its sibling MT29F2G01AAAED)",
             ),
             datasheet("blocks", "1 Gbit, hence 1,024 blocks"),
             assumed("nop", "4 partial programs, as W25N01GV"),
@@ -56,7 +57,8 @@ pub(super) static PARTS: &[Part] = &[
             assumed("endurance", "100,000 erases, as other SLC parts"),
             assumed("supply", "25 mA at 3.3 V"),
         ],
-    ),
+    )
+    .leaving(31),
     part(
         "w25n01gv",
         Numbers {
@@ -71,7 +73,7 @@ pub(super) static PARTS: &[Part] = &[
             supply: (3300, 25),
         },
         &[
-            datasheet("organisation", "Winbond W25N01GV, 1 Gbit SPI NAND: 2,048+64 B, 64 pages"),
+            datasheet("organisation", "Winbond W25N01GV, 1 Gbit SPI NAND: 2,048+64 B, 64 pages; its ECC covers 16 of the 24 spare bytes that it leaves (bytes 4 to 7 of each 16; Linux driver), and there is the mark"),
             datasheet("blocks", "1 Gbit, hence 1,024 blocks; at most 20 bad ones"),
             datasheet("nop", "4 partial programs"),
             datasheet("read", "60 us at most with ECC"),
@@ -81,7 +83,8 @@ pub(super) static PARTS: &[Part] = &[
             datasheet("endurance", "100,000 erases"),
             remembered("supply", "25 mA typical, 35 mA at most, at 3.3 V"),
         ],
-    ),
+    )
+    .leaving(17),
     part(
         "gd5f1gq4uayig",
         Numbers {
@@ -96,7 +99,7 @@ pub(super) static PARTS: &[Part] = &[
             supply: (3300, 40),
         },
         &[
-            datasheet("organisation", "GigaDevice GD5F1GQ4UAYIG, 1 Gbit SPI NAND: 2,048+64 B, 64 pages"),
+            datasheet("organisation", "GigaDevice GD5F1GQ4UAYIG, 1 Gbit SPI NAND: 2,048+64 B, 64 pages; its ECC leaves 31 spare bytes and the mark (Linux driver)"),
             datasheet("blocks", "1 Gbit, hence 1,024 blocks"),
             assumed("nop", "4 partial programs, as W25N01GV"),
             datasheet("read", "120 us at most with ECC"),
@@ -109,7 +112,8 @@ pub(super) static PARTS: &[Part] = &[
                 "40 mA at most, so the energy is an upper bound; the voltage of 3.3 V is assumed",
             ),
         ],
-    ),
+    )
+    .leaving(32),
     part(
         "gd5f1gq5",
         Numbers {
@@ -126,7 +130,7 @@ pub(super) static PARTS: &[Part] = &[
         &[
             simulator(
                 "organisation",
-                "Linux driver of GigaDevice GD5F1GQ5: 2,048+128 B; 64 pages are assumed",
+                "Linux driver of GigaDevice GD5F1GQ5: 2,048+128 B, of which the ECC leaves 63 and the mark; 64 pages are assumed",
             ),
             assumed("blocks", "1 Gbit, hence 1,024 blocks"),
             assumed("nop", "4 partial programs, as W25N01GV"),
@@ -137,5 +141,6 @@ pub(super) static PARTS: &[Part] = &[
             assumed("endurance", "100,000 erases, as other SLC parts"),
             assumed("supply", "40 mA at 3.3 V, as GD5F1GQ4"),
         ],
-    ),
+    )
+    .leaving(64),
 ];

@@ -1,11 +1,11 @@
 //! One block: the bytes of its programmed pages, and the state of each page.
 //!
-//! Pages are kept one after another in the order in which they were programmed, and a page knows its slot. So nothing
-//! is ever filled with 0xFF: an erase forgets, the first program of a page appends, and copying a block copies
-//! what was programmed.
+//! Pages are kept one after another in the order in which they were programmed, and a page knows its slot. So
+//! nothing is ever filled with 0xFF: an erase forgets, the first program of a page appends, and copying a
+//! block copies what was programmed.
 //!
-//! Invariants: B1 a page with a slot has `slot < bytes.len() / page`; B2 no two pages share a slot; B3 an erased page has
-//! no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
+//! Invariants: B1 a page with a slot has `slot < bytes.len() / page`; B2 no two pages share a slot; B3 an
+//! erased page has no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
 
 use super::faults::TornModel;
 use crate::nand::Geometry;
@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a program was asked to put into a page; either part may be short.
+/// Bytes that a program was asked to put into a page; either part may be short.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payload<'a> {
     pub(super) data: &'a [u8],
@@ -25,7 +25,7 @@ pub(super) struct Payload<'a> {
 /// How a page reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Health {
-    /// As its bytes are.
+    /// Reads give the bytes that stand there.
     #[default]
     Good,
     /// Not at all: more bit errors than can be corrected.
@@ -118,13 +118,14 @@ impl Block {
             && (state.programs == 0 || page < self.next as usize || self.half_erased)
     }
 
-    /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of it.
+    /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of
+    /// it.
     pub(super) fn byte_set(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> Option<usize> {
         let (data, spare) = self.stored(geometry, self.pages[page])?.split_at(geometry.page_bytes as usize);
         let raised = |old: u8, new: u8| if new == 0xff { 0 } else { !old & new };
         let first = |old: &[u8], new: &[u8]| {
-            // Without a branch for each byte at first: there is seldom one, and every program of a page that is overwritten is
-            // looked at.
+            // Without a branch for each byte at first: there is seldom one, and every program of a page that
+            // is overwritten is looked at.
             let any = old.iter().zip(new).fold(0, |any, (&old, &new)| any | raised(old, new));
             if any == 0 { None } else { old.iter().zip(new).position(|(&old, &new)| raised(old, new) != 0) }
         };
@@ -132,8 +133,8 @@ impl Block {
         first(data, payload.data).or_else(in_spare)
     }
 
-    /// Programs a page of which only part came about. NOR has no check of its own that could make a page unreadable, and takes
-    /// a program on top of a torn one.
+    /// Programs a page of which only part came about. NOR has no check of its own that could make a page
+    /// unreadable, and takes a program on top of a torn one.
     pub(super) fn program_torn(
         &mut self,
         geometry: &Geometry,

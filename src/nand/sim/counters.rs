@@ -1,4 +1,4 @@
-//! What a chip did, by who caused it.
+//! Operations of a chip, by cause.
 
 use crate::nand::Cause;
 
@@ -14,7 +14,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was done since `earlier`, a former state of the same counters.
+    /// Operations since `earlier`, a former state of the same counters.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let minus = |now: &[u64; 8], then: &[u64; 8]| core::array::from_fn(|i| now[i] - then[i]);
         Counters {

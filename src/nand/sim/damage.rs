@@ -1,4 +1,5 @@
-//! Damage done to a chip on purpose, past all of its rules: what is stored is changed, and neither counted nor timed nor recorded.
+//! Damage done to a chip on purpose, past all of its rules: what is stored is changed, and neither counted
+//! nor timed nor recorded.
 
 use super::SimChip;
 use super::block::{Block, Health, NO_SLOT};
@@ -7,8 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl SimChip {
-    /// Data and spare area of a page as they are stored; none where nothing was programmed since the last erase or where
-    /// the page cannot be read. A page that only looks erased is all 0xFF.
+    /// Data and spare area of a page as they are stored; none where nothing was programmed since the last
+    /// erase or where the page cannot be read. A page that only looks erased is all 0xFF.
     pub fn stored_page(&self, ppn: Ppn) -> Option<Vec<u8>> {
         let geometry = &self.part.geometry;
         assert!(ppn.0 < geometry.pages(), "{ppn} is beyond the end of the chip");

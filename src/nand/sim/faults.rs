@@ -1,12 +1,13 @@
-//! What goes wrong with a simulated chip, all of it seeded.
+//! Faults of a simulated chip, all of them seeded.
 //!
-//! A power cut strikes at one physical operation, counted from 0 over programs, erases and bad-block marks. Program and
-//! erase failures strike at a rate; an erase may also fail because the block is worn. Silent bit errors change the
-//! returned copy, never the stored bytes. Looking on as [`Cause::Check`](crate::nand::Cause::Check) is spared all of it.
+//! A power cut strikes at one physical operation, counted from 0 over programs, erases and bad-block marks.
+//! Program and erase failures strike at a rate; an erase may also fail because the block is worn. Silent bit
+//! errors change the returned copy, never the stored bytes. Looking on as
+//! [`Cause::Check`](crate::nand::Cause::Check) is spared all of it.
 
 use crate::rng::{Rng, split_mix};
 
-/// What goes wrong, and how often. The default is a chip that never fails.
+/// Kinds of faults and their rates. The default is a chip that never fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Fixes all that is random.
@@ -15,13 +16,13 @@ pub struct Faults {
     pub program_failures_ppm: u32,
     /// Erases that fail, in a million.
     pub erase_failures_ppm: u32,
-    /// Whether an erase beyond the part's endurance may fail: with a probability that rises from 0 at the endurance
-    /// to 1 at twice the endurance.
+    /// Whether an erase beyond the part's endurance may fail: with a probability that rises from 0 at the
+    /// endurance to 1 at twice the endurance.
     pub wears_out: bool,
     /// Wrong bits in 10^9 bits read.
     pub bit_errors_per_gigabit: u32,
-    /// Reads that come back wrong, in a million: half of them with some bits flipped in the copy returned, half of them as
-    /// uncorrectable. The stored bytes are as they were, so the next read may be right.
+    /// Reads that come back wrong, in a million: half of them with some bits flipped in the copy returned,
+    /// half of them as uncorrectable. The stored bytes are as they were, so the next read may be right.
     pub read_failures_ppm: u32,
     /// The most reads in a row that come back wrong for that reason: the next one is right. 0: any number.
     pub read_failures_in_row: u8,
@@ -34,7 +35,7 @@ pub struct PowerCut {
     pub at_operation: u64,
     /// When it strikes.
     pub when: CutWhen,
-    /// What is left of an operation struck inside.
+    /// Remains of an operation that the cut struck inside.
     pub torn: TornModel,
     /// Fixes what is random in that.
     pub seed: u64,
@@ -51,19 +52,22 @@ pub enum CutWhen {
     After,
 }
 
-/// What is left of a program or an erase that the power cut struck inside.
+/// Remains of a program or an erase that the power cut struck inside.
 ///
-/// A part that overwrites (NOR) has no ECC of its own and no limit of programs: there *unreadable* is *random bits*, and a program
-/// that *looks erased* has changed nothing and may be repeated. An erase cut short always has to be repeated first.
+/// A part that overwrites (NOR) has no ECC of its own and no limit of programs: there *unreadable* is *random
+/// bits*, and a program that *looks erased* has changed nothing and may be repeated. An erase cut short
+/// always has to be repeated first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TornModel {
     /// A program: the first bytes (data, then spare). An erase: the first pages erased, the others as before.
     Prefix,
-    /// A program: some of the bits that should be cleared are. An erase: each page as before, or with random bits set.
+    /// A program: some of the bits that should be cleared are. An erase: each page as before, or with random
+    /// bits set.
     RandomBits,
     /// A program: the page reads as uncorrectable. An erase: each page as before, erased, or uncorrectable.
     Unreadable,
-    /// Everything reads as before a program, or as after an erase, but refuses to be programmed until erased again.
+    /// Everything reads as before a program, or as after an erase, but refuses to be programmed until erased
+    /// again.
     LooksErased,
 }
 

@@ -16,8 +16,9 @@
 //!         CRC-32 of the block's record
 //! ```
 //!
-//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to [`SimChip::from_image`]: what
-//! is wrong is said with its place, and memory is taken only for pages that the image holds.
+//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to
+//! [`SimChip::from_image`]: what is wrong is said with its place, and memory is taken only for pages that the
+//! image holds.
 
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};
@@ -48,20 +49,20 @@ const KIND_UNREADABLE: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// They do not begin as an image of a chip does.
+    /// The bytes do not begin as an image of a chip does.
     NotAnImage,
     /// A version that this program does not read.
     UnknownVersion(u32),
-    /// They end too early.
+    /// The bytes end too early.
     Truncated(ImagePlace),
-    /// They contradict themselves.
+    /// The bytes contradict themselves.
     Corrupted {
-        /// What is wrong.
+        /// The contradiction.
         what: &'static str,
         /// Where.
         place: ImagePlace,
     },
-    /// They describe a chip that cannot be.
+    /// The bytes describe a chip that cannot be.
     Part(PartError),
 }
 

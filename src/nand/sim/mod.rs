@@ -1,17 +1,18 @@
 //! The simulated chip: real bytes, the physics of NAND, exact counts, simulated time and energy, faults.
 //!
-//! Each operation goes the same way: is the power on, is the address on the chip, do the rules allow it; then its fate is
-//! drawn (done, failed, lost to a power cut), the block changes accordingly, and what happened is counted, timed and
-//! noted in the recording. An operation that the chip refuses costs nothing.
+//! Each operation goes the same way: is the power on, is the address on the chip, do the rules allow it; then
+//! its fate is drawn (done, failed, lost to a power cut), the block changes accordingly, and what happened is
+//! counted, timed and noted in the recording. An operation that the chip refuses costs nothing.
 //!
-//! Time is the sum of latencies, nothing overlaps: a read takes its array time and the transfer of the bytes asked for, a
-//! program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is neither counted nor timed, and
-//! no fault strikes it, but what is torn already reads as torn.
+//! Time is the sum of latencies, nothing overlaps: a read takes its array time and the transfer of the bytes
+//! asked for, a program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is
+//! neither counted nor timed, and no fault strikes it, but what is torn already reads as torn.
 //!
-//! Only in a batch do the channels of an array work at the same time: it takes as long as the channel with the most to do,
-//! an erase, which concerns all, occupying each. Counts and energy are as without.
+//! Only in a batch do the channels of an array work at the same time: it takes as long as the channel with
+//! the most to do, an erase, which concerns all, occupying each. Counts and energy are as without.
 //!
-//! A clone shares the blocks and copies one when either side changes it, so a chip can be cloned at every operation.
+//! A clone shares the blocks and copies one when either side changes it, so a chip can be cloned at every
+//! operation.
 
 mod block;
 mod counters;
@@ -56,7 +57,7 @@ pub struct SimChip {
     diary: Diary,
     /// Batches begun and not ended.
     batches: u32,
-    /// What each channel has to do in the batch, in ns.
+    /// Time of each channel in the batch, in ns.
     channel_ns: Vec<u64>,
 }
 
@@ -158,7 +159,8 @@ impl SimChip {
         block.is_none_or(|block| block.pages[page].programs == 0 && !block.half_erased)
     }
 
-    /// Changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. It numbers the next one.
+    /// Changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. It numbers
+    /// the next one.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -185,13 +187,14 @@ impl SimChip {
         self.change(&recorded.op, recorded.torn)
     }
 
-    /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither counted, timed
-    /// nor faulted, and needs no power.
+    /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither
+    /// counted, timed nor faulted, and needs no power.
     pub fn apply(&mut self, op: &PhysicalOp) -> Result<(), NandError> {
         self.change(op, None)
     }
 
-    /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or not.
+    /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
+    /// not.
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
         self.change(op, Some((torn, seed)))
     }

@@ -1,8 +1,8 @@
 //! A chip's diary: every change of its state in order, to be repeated on another chip up to any point.
 //!
 //! A power-cut test runs its workload once while recording, then walks a fresh chip along the recording with
-//! `SimChip::replay`; at each operation it clones the chip and lets the clone see the operation not at all, torn, or
-//! whole, before it mounts what it finds.
+//! `SimChip::replay`; at each operation it clones the chip and lets the clone see the operation not at all,
+//! torn, or whole, before it mounts what it finds.
 
 use super::faults::TornModel;
 use crate::nand::Cause;
@@ -37,7 +37,7 @@ pub enum PhysicalOp {
 /// An operation as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What was asked of the chip.
+    /// The operation asked of the chip.
     pub op: PhysicalOp,
     /// How it was torn by a failure or a power cut, and the seed; `None` when it was done whole.
     pub torn: Option<(TornModel, u64)>,

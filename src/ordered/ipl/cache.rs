@@ -1,4 +1,5 @@
-//! Pages as they are on the chip, the least recently used one out; and one page at hand besides, for reads that no frame is for.
+//! Pages as they are on the chip, the least recently used one out; and one page at hand besides, for reads
+//! that no frame is for.
 
 use super::layout::TAG_BYTES;
 use crate::cache::lru::LruList;

@@ -177,7 +177,8 @@ impl<N: Nand> Store<N> {
         self.at_hand = None;
     }
 
-    /// Writes down that changes are under way, unless that stands there already; now and then, how far they are.
+    /// Writes down that changes are under way, unless that stands there already; now and then, how far they
+    /// are.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
         if self.read_only || self.has_ended {
             return Err(IndexError::WornOut);

@@ -28,7 +28,8 @@ pub enum LogArea {
 /// The kind of log unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogUnit {
-    /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are larger; else a page.
+    /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are
+    /// larger; else a page.
     #[default]
     Auto,
     /// A sector of 512 bytes, by partial programs or in place.
@@ -203,16 +204,16 @@ impl Format {
             + usize::from(self.record.value_bytes).max(6)
     }
 
-    /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root as many
-    /// again, and the node at the end one to three.
+    /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root
+    /// as many again, and the node at the end one to three.
     pub(super) fn units_for(&self, splits: u32) -> u32 {
         let records = if splits == 0 { 1 } else { 5 * splits as usize + 6 };
         let held = self.payload() + 1 - self.record_max();
         (records * self.record_max()).div_ceil(held) as u32
     }
 
-    /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area with a page
-    /// for an image; sectors may be left unused before that.
+    /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area
+    /// with a page for an image; sectors may be left unused before that.
     fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
         let shapes = self.shapes(geometry);
         let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
@@ -295,7 +296,8 @@ impl Config {
     }
 }
 
-/// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least node table.
+/// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
+/// node table.
 pub(super) fn fixed_bytes(format: &Format, geometry: Geometry) -> usize {
     let page = geometry.page_bytes as usize;
     let shapes = format.shapes(geometry);

@@ -106,7 +106,8 @@ impl Node {
         self.count -= below;
     }
 
-    /// Applies a change that the log holds. Creations say what the node begins with, and are none of its business.
+    /// Applies a change that the log holds. Creations say what the node begins with, and are none of its
+    /// business.
     pub(super) fn apply(&mut self, shapes: &Shapes, change: &Change<'_>) -> Result<(), IndexError> {
         match change {
             Change::Put { key, value } if self.level == 1 => self.put(shapes, (key, value))?,

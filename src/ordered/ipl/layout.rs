@@ -1,4 +1,5 @@
-//! Bytes on the chip: the tag in the spare area of a page, the log unit (a sector or a page of log records), and the records.
+//! Bytes on the chip: the tag in the spare area of a page, the log unit (a sector or a page of log records),
+//! and the records.
 //!
 //! ```text
 //! log unit   | head (36) | group | group | ...       one group for each node that has records in the unit
@@ -6,14 +7,14 @@
 //! record     | op u8 | sequence - first sequence of the unit, u24 | fields |
 //! ```
 //!
-//! The previous unit of a group is the one that holds the node's next older records: so a node's records form a chain
-//! through its block, and reading a node reads those units only.
+//! The previous unit of a group is the one that holds the node's next older records: so a node's records form
+//! a chain through its block, and reading a node reads those units only.
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
 /// Bytes of the tag in the spare area.
-pub(super) const TAG_BYTES: usize = 49;
+pub const TAG_BYTES: usize = 49;
 
 /// Bytes of a log unit's head.
 pub(super) const HEAD_BYTES: usize = 36;
@@ -37,7 +38,8 @@ pub(super) const SPAN_MAX: u64 = (1 << 24) - 1;
 /// not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Blocks up to this generation were opened whole by then: what lacks of their merges was damaged, not cut.
+    /// Blocks up to this generation were opened whole by then: what lacks of their merges was damaged, not
+    /// cut.
     pub(super) opened: u32,
     /// The block of what was programmed before.
     pub(super) generation: u32,
@@ -244,7 +246,8 @@ pub(super) enum Change<'a> {
     Remove { key: &'a [u8] },
     /// The entries from this key on go.
     Cut { key: &'a [u8] },
-    /// The node is new: a ghost that has what `source` had from `low` on, whose image is page `base` of the block.
+    /// The node is new: a ghost that has what `source` had from `low` on, whose image is page `base` of the
+    /// block.
     Ghost { low: &'a [u8], source: u32, base: u16 },
     /// The ghost of a block with all that `source` had.
     GhostOfAll { source: u32, base: u16 },

@@ -1,4 +1,5 @@
-//! Records on their way to the chip: they wait by block, are programmed as units, and a commit makes them durable.
+//! Records on their way to the chip: they wait by block, are programmed as units, and a commit makes them
+//! durable.
 
 use super::layout::{
     Change, GROUP_BYTES, HEAD_BYTES, Head, Link, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX, Tag,
@@ -19,7 +20,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Makes a ghost of `source` in the block where that is: it has what `source` has from `low` on, or all of it.
+    /// Makes a ghost of `source` in the block where that is: it has what `source` has from `low` on, or all
+    /// of it.
     pub(super) fn log_ghost(&mut self, source: u32, low: Option<&[u8]>) -> Result<u32, IndexError> {
         let id = self.new_id();
         let change = |base| match low {
@@ -88,8 +90,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs what waits for a block as one unit. With `mark`, everything up to now is durable thereby. False: the
-    /// program failed and the nodes moved to another block.
+    /// Programs what waits for a block as one unit. With `mark`, everything up to now is durable thereby.
+    /// False: the program failed and the nodes moved to another block.
     pub(super) fn flush(&mut self, pbn: Pbn, mark: bool) -> Result<bool, IndexError> {
         if self.failed.contains(&pbn) {
             self.evacuate(pbn)?;
@@ -245,7 +247,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes everything durable that was done so far, and gives the blocks back that were kept for the case of a cut.
+    /// Makes everything durable that was done so far, and gives the blocks back that were kept for the case
+    /// of a cut.
     pub(super) fn commit(&mut self) -> Result<(), IndexError> {
         while let Some((&pbn, _)) = self.waiting.first_key_value() {
             let last = self.waiting.len() == 1;

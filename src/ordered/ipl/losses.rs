@@ -1,9 +1,10 @@
 //! The checks for losses that no power cut can have caused: a chip on which something of that is missed was
 //! damaged, and the mount is refused.
 //!
-//! * A page that another one names as the one programmed before, in a block with nodes of the tree; a log unit between two
-//!   others; the units that a checkpoint knows of.
-//! * A page of a merge of which later pages say that it was whole (`opened`), if it may have held a node of the tree.
+//! * A page that another one names as the one programmed before, in a block with nodes of the tree; a log
+//!   unit between two others; the units that a checkpoint knows of.
+//! * A page of a merge of which later pages say that it was whole (`opened`), if it may have held a node of
+//!   the tree.
 //! * A record or an image of a node of the tree that is newer than the version that was found.
 //! * A version that was found in a block that had been given back: by then there was a newer one elsewhere.
 
@@ -70,7 +71,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Merges that were whole and are not now. Where all nodes that can be seen there are elsewhere, and newer, an erase was cut.
+    /// Merges that were whole and are not now. Where all nodes that can be seen there are elsewhere, and
+    /// newer, an erase was cut.
     fn miss_merged(&mut self, views: &[View], held: &Held) -> Result<(), IndexError> {
         let committed = self.committed;
         for view in views {

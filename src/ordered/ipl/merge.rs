@@ -1,7 +1,8 @@
 //! Whole pages: images of nodes, merges, block splits, and how free blocks are come by.
 //!
-//! A merge writes every node of a block, its records applied, to consecutive pages of a fresh block; what is left of that
-//! block is the new log area. The pages say how many they are, so that a merge that was cut counts for nothing.
+//! A merge writes every node of a block, its records applied, to consecutive pages of a fresh block; what is
+//! left of that block is the new log area. The pages say how many they are, so that a merge that was cut
+//! counts for nothing.
 
 use super::image::Node;
 use super::layout::{NO_UNIT, Tag};
@@ -74,8 +75,8 @@ impl<N: Nand> Store<N> {
         if open { first_log.saturating_sub(block.data_next.into()) } else { 0 }
     }
 
-    /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With `mark`,
-    /// everything up to now is durable thereby.
+    /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With
+    /// `mark`, everything up to now is durable thereby.
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         debug_assert!(!mark || self.waiting.is_empty(), "I7: records wait that an image calls durable");
         if self.is_placed() {
@@ -181,7 +182,8 @@ impl<N: Nand> Store<N> {
         ids
     }
 
-    /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in each.
+    /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in
+    /// each.
     pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
         if self.is_placed() {
             return self.merge_placed(sources, nodes_max, cause);
@@ -207,7 +209,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The nodes of these blocks in the order in which they are written, and how many of them come to a block.
+    /// The nodes of these blocks in the order in which they are written, and how many of them come to a
+    /// block.
     pub(super) fn division(
         &mut self,
         sources: &[Pbn],
@@ -233,8 +236,8 @@ impl<N: Nand> Store<N> {
         Ok((ids, left))
     }
 
-    /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with records: where keys
-    /// ascend, those will stay as they are, and fill the left block of a split.
+    /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with
+    /// records: where keys ascend, those will stay as they are, and fill the left block of a split.
     fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
         let mut node = core::mem::take(&mut self.moving);
         let mut keyed = Vec::with_capacity(ids.len());
@@ -355,8 +358,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Marks a block bad. Where that cannot be, nothing is changed any more: what it holds of a merge would be taken for whole
-    /// once blocks that were opened later are.
+    /// Marks a block bad. Where that cannot be, nothing is changed any more: what it holds of a merge would
+    /// be taken for whole once blocks that were opened later are.
     fn give_up(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         let given_up = self.table.give_up(&mut self.nand, pbn);
         self.has_ended |= given_up.is_err();
@@ -439,7 +442,8 @@ impl<N: Nand> Store<N> {
         used.min_by_key(|pbn| (self.blocks[pbn.index()].live, *pbn))
     }
 
-    /// Comes by free blocks: commits so that blocks kept for a cut are free, then puts sparse blocks together.
+    /// Comes by free blocks: commits so that blocks kept for a cut are free, then puts sparse blocks
+    /// together.
     pub(super) fn free_at_least(&mut self, wanted: u32) -> Result<bool, IndexError> {
         loop {
             if self.table.free_count() >= wanted {
@@ -467,8 +471,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as each of them
-    /// bears; that they take an image as well, if one is wanted; in a fixed area, that there are pages for images.
+    /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as
+    /// each of them bears; that they take an image as well, if one is wanted; in a fixed area, that there are
+    /// pages for images.
     pub(super) fn make_room(&mut self, parents: &[(u32, u32)], image: bool) -> Result<(), IndexError> {
         for _ in 0..parents.len() + 4 {
             let mut blocks = parents.iter().map(|parent| self.block_of(parent.0));

@@ -1,52 +1,62 @@
-//! B+-trees with in-page logging: IPL (Lee and Moon, SIGMOD 2007; Na, Moon and Lee, DASFAA 2009) and dIPL (Na, Lee and Moon,
-//! CIKM 2009), on raw NAND.
+//! B+-trees with in-page logging: IPL (Lee and Moon, SIGMOD 2007; Na, Moon and Lee, DASFAA 2009) and dIPL
+//! (Na, Lee and Moon, CIKM 2009), on raw NAND.
 //!
-//! A change of a node is not a new page but a log record in the node's own block. Reading a node is reading its page and
-//! the records. When the log area of a block is full, a *merge* writes the nodes, their records applied, to a fresh block.
+//! A change of a node is not a new page but a log record in the node's own block. Reading a node is reading
+//! its page and the records. When the log area of a block is full, a *merge* writes the nodes, their records
+//! applied, to a fresh block.
 //!
 //! ```text
 //! fixed (IPL)     | image | image | image | unused   ...  | log | log | log |    the last pages of a block
 //! dynamic (dIPL)  | image | image | log | log | log | image | log | ...          all that the images leave
 //! ```
 //!
-//! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image and newest log unit
-//!   (`store`). A merge changes the table and no parent, so nothing wanders.
-//! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs) or a page, and
-//!   until the next commit at the latest. A unit names for each of its nodes the unit with the records before: reading a node
-//!   reads its image and those units (`layout`).
-//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the old node had from
-//!   a key on, and it refers to the old node's image until the next merge. Fixed: its image is programmed, to any block
-//!   with an unused page; on parts that take pages in ascending order only, a block's unused pages evaporate with its first
-//!   log unit.
-//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over two blocks (block
-//!   split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken least worn first.
-//! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the block's cursor.
+//! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image
+//!   and newest log unit (`store`). A merge changes the table and no parent, so nothing wanders.
+//! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs)
+//!   or a page, and until the next commit at the latest. A unit names for each of its nodes the unit with the
+//!   records before: reading a node reads its image and those units (`layout`).
+//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the
+//!   old node had from a key on, and it refers to the old node's image until the next merge. Fixed: its image
+//!   is programmed, to any block with an unused page; on parts that take pages in ascending order only, a
+//!   block's unused pages evaporate with its first log unit.
+//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over
+//!   two blocks (block split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken
+//!   least worn first.
+//! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the
+//!   block's cursor.
 //! * **Removal**: a node that becomes empty disappears; a root with one child takes its contents over.
 //!
-//! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up to which number
-//! everything is on the chip, `S`. A commit (at sync, or at the end of each operation) programs all waiting records, and its
-//! last page raises `S`. Mounting ignores what is newer than `S` (`recovery`); so records of other blocks may reach the chip
-//! in any order, and an operation over several blocks is whole or not at all. A merge of uncommitted records keeps the old
-//! block until the next commit, which is made early when blocks run short.
+//! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up
+//! to which number everything is on the chip, `S`. A commit (at sync, or at the end of each operation)
+//! programs all waiting records, and its last page raises `S`. Mounting ignores what is newer than `S`
+//! (`recovery`); so records of other blocks may reach the chip in any order, and an operation over several
+//! blocks is whole or not at all. A merge of uncommitted records keeps the old block until the next commit,
+//! which is made early when blocks run short.
 //!
 //! Invariants (`check`):
-//! * I1: keys rise within a node; only the root of an empty tree is empty. Applying a chain twice changes nothing: an image says
-//!   up to which number it contains its records.
-//! * I2: levels fall by one from parent to child, and separators bound the keys below them, the leftmost edge excepted.
-//! * I3: the table holds exactly the nodes that the tree reaches, each once, and each block's count of nodes is right.
-//! * I4: a block is open exactly if it holds nodes or is kept until the next commit; images belong to the block's generation,
-//!   so a ghost's source is in the ghost's block. After a merge no node of the new block is a ghost.
+//! * I1: keys rise within a node; only the root of an empty tree is empty. Applying a chain twice changes
+//!   nothing: an image says up to which number it contains its records.
+//! * I2: levels fall by one from parent to child, and separators bound the keys below them, the leftmost edge
+//!   excepted.
+//! * I3: the table holds exactly the nodes that the tree reaches, each once, and each block's count of nodes
+//!   is right.
+//! * I4: a block is open exactly if it holds nodes or is kept until the next commit; images belong to the
+//!   block's generation, so a ghost's source is in the ghost's block. After a merge no node of the new block
+//!   is a ghost.
 //! * I5: chains go back within their block, and every unit in them is whole.
-//! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit left for them.
+//! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit
+//!   left for them.
 //! * I7: nothing is committed that does not exist; no more RAM is held than was given.
 //!
 //! On an FTL nodes may keep their pages instead, and be written over where they are (`placed`).
 //!
-//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in `docs/indexes/ipl.md`).
-//! A log sector may hold records of several nodes of its block, where IPL gives each to one. Rewriting is ours. The partner of a
-//! sparse block is the sparsest one, not the neighbour in key order, since numbers hide places from parents.
+//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in
+//! `docs/indexes/ipl.md`). A log sector may hold records of several nodes of its block, where IPL gives each
+//! to one. Rewriting is ours. The partner of a sparse block is the sparsest one, not the neighbour in key
+//! order, since numbers hide places from parents.
 //!
-//! Confidence: IPL's layout and merge high; logging of splits medium; dIPL's goals high, its mechanism low; recovery is ours.
+//! Confidence: IPL's layout and merge high; logging of splits medium; dIPL's goals high, its mechanism low;
+//! recovery is ours.
 
 mod cache;
 mod check;
@@ -65,6 +75,7 @@ mod update;
 mod views;
 
 pub use config::{IplConfig, LogArea, LogUnit};
+pub use layout::TAG_BYTES as SPARE_BYTES;
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
@@ -105,7 +116,8 @@ pub struct IplTree<N> {
     existed: Option<bool>,
 }
 
-/// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion wants free.
+/// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion
+/// wants free.
 fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
     require_blocks_of(good, anchor_count(geometry) + checkpoint)
@@ -131,8 +143,9 @@ fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first thing that is programmed
-/// then stands in the block that is free and worn least. What was there before is of the tree, or an older checkpoint.
+/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
+/// thing that is programmed then stands in the block that is free and worn least. What was there before is of
+/// the tree, or an older checkpoint.
 fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, table: &BlockTable) -> Result<bool, IndexError> {
     let geometry = nand.geometry();
     let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
@@ -207,8 +220,8 @@ impl<N: Nand> IplTree<N> {
         IplTree::assemble(store)
     }
 
-    /// Finds the tree on the chip again and runs it like this. The units of the log area and the order of the nodes are those of the
-    /// chip.
+    /// Finds the tree on the chip again and runs it like this. The units of the log area and the order of the
+    /// nodes are those of the chip.
     pub fn mount(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
         if config.placement == Placement::InPlace {
             return IplTree::mount_placed(nand, config);
@@ -249,8 +262,8 @@ impl<N: Nand> IplTree<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// The error of an operation that was not done. Room is made before anything is changed: where it does not last, blocks
-    /// have failed.
+    /// The error of an operation that was not done. Room is made before anything is changed: where it does
+    /// not last, blocks have failed.
     fn refused(&self, error: IndexError) -> IndexError {
         match error {
             IndexError::Full if self.interrupted || self.store.read_only => IndexError::WornOut,
@@ -258,8 +271,8 @@ impl<N: Nand> IplTree<N> {
         }
     }
 
-    /// Ends an update. One that found no block half-way is undone by looking at the chip again, unless all of it got there
-    /// before. Where records wait in RAM that would lose them: then it takes another mount.
+    /// Ends an update. One that found no block half-way is undone by looking at the chip again, unless all of
+    /// it got there before. Where records wait in RAM that would lose them: then it takes another mount.
     fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,
@@ -372,7 +385,8 @@ impl<N: Nand> Store<N> {
     fn ram_bytes(&self) -> usize {
         // An entry of the map of waiting records, with its share of a tree node.
         const WAITING_BYTES: usize = 64;
-        self.table.ram_bytes()
+        self.nand.ram_bytes()
+            + self.table.ram_bytes()
             + self.area.ram_bytes(0)
             + self.blocks.capacity() * size_of::<store::Block>()
             + self.slots.capacity() * size_of::<Slot>()

@@ -1,18 +1,20 @@
 //! Mounting after a power cut: the tree is found again from the tags and the log units alone.
 //!
-//! 1. A look at every page (`views`) finds `S`, the highest number that any page calls committed. What is newer than `S` is void.
-//! 2. Of each node the newest version that is not void counts: its images and ghost records are ordered by sequence number,
-//!    then by generation. A merge that is not complete counts for nothing.
+//! 1. A look at every page (`views`) finds `S`, the highest number that any page calls committed. What is
+//!    newer than `S` is void.
+//! 2. Of each node the newest version that is not void counts: its images and ghost records are ordered by
+//!    sequence number, then by generation. A merge that is not complete counts for nothing.
 //! 3. A walk over the inner nodes finds which nodes belong to the tree; others were removed.
 //! 4. What no cut can have taken is missed (`losses`): the mount is refused.
 //! 5. Void blocks and cut merges are erased.
 //! 6. The session gets a new number, on the chip, before anything else is programmed.
-//! 7. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones later.
+//! 7. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones
+//!    later.
 //!
 //! Steps 5 to 7 are for writing. Where the chip has no block left for them the tree is read-only.
 //!
-//! In each block as many pages are left unused after the last whole one as sessions may have torn one there: a page may read
-//! as erased and yet be half programmed.
+//! In each block as many pages are left unused after the last whole one as sessions may have torn one there:
+//! a page may read as erased and yet be half programmed.
 
 use super::checkpoint::Saved;
 use super::image::Node;

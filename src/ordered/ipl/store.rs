@@ -1,4 +1,5 @@
-//! Where the nodes are and how they are read: the tables in RAM, the records that wait there, and the chain of a node.
+//! Where the nodes are and how they are read: the tables in RAM, the records that wait there, and the chain
+//! of a node.
 
 use super::cache::{AT_HAND, ReadCache};
 use super::config::{Config, Format, LogArea};
@@ -120,7 +121,8 @@ pub(super) struct Store<N> {
     pub(super) closed: bool,
     /// The mount found no block to write to: nothing is changed any more.
     pub(super) read_only: bool,
-    /// A block could not be marked bad: nothing is changed any more, and what was not committed before cannot be.
+    /// A block could not be marked bad: nothing is changed any more, and what was not committed before cannot
+    /// be.
     pub(super) has_ended: bool,
     /// Blocks with a page that had to be read more than once, to be merged by the next operation that writes.
     pub(super) weak: Vec<Pbn>,

@@ -1,7 +1,8 @@
 //! Insertion and removal: which records of which nodes an operation makes.
 //!
-//! An operation first makes room in the blocks of the nodes it will change; that may merge blocks and changes nothing of the
-//! contents. Then it makes its records, and last, where every operation is to be durable, it programs them.
+//! An operation first makes room in the blocks of the nodes it will change; that may merge blocks and changes
+//! nothing of the contents. Then it makes its records, and last, where every operation is to be durable, it
+//! programs them.
 
 use super::image::{Node, Shapes};
 use super::layout::Change;
@@ -17,8 +18,9 @@ use alloc::vec::Vec;
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
-    /// The first entry's key and child, where the new key is not above that although its place is: the bound of a first
-    /// child says nothing of smaller keys, which went below it all the same. Its key becomes the least there is.
+    /// The first entry's key and child, where the new key is not above that although its place is: the bound
+    /// of a first child says nothing of smaller keys, which went below it all the same. Its key becomes the
+    /// least there is.
     first: Option<(Vec<u8>, u32)>,
     least_key: Vec<u8>,
 }
@@ -50,7 +52,8 @@ impl Entry {
     }
 }
 
-/// Where a full node is divided: entries from here on go to the right, the key that divides, and the side of the new entry.
+/// Where a full node is divided: entries from here on go to the right, the key that divides, and the side of
+/// the new entry.
 struct Division {
     at: usize,
     key: Vec<u8>,

@@ -1,10 +1,10 @@
 //! The first look at a chip that was not closed: what each block says of itself.
 //!
-//! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page a session that is not, and
-//! nothing of that session comes after it: a page that is not whole between two of one session is damage (`gap`). A page of
-//! zeros is damage as well: neither a program nor an erase that was cut leaves one. So is a whole page of another place, or of
-//! another life of its block, which was erased before it was programmed again. On a chip that tears no page one that is not whole
-//! is always damage.
+//! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page a
+//! session that is not, and nothing of that session comes after it: a page that is not whole between two of
+//! one session is damage (`gap`). A page of zeros is damage as well: neither a program nor an erase that was
+//! cut leaves one. So is a whole page of another place, or of another life of its block, which was erased
+//! before it was programmed again. On a chip that tears no page one that is not whole is always damage.
 
 use super::layout::{Head, Link, PageKind, Tag, groups, records};
 use super::store::{Store, corrupted};
@@ -17,8 +17,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A block of which none of the first pages has a tag holds nothing, nor one of a log region. More than one is tried, so
-/// that one damaged page does not hide the block and bring older versions of its nodes back.
+/// A block of which none of the first pages has a tag holds nothing, nor one of a log region. More than one
+/// is tried, so that one damaged page does not hide the block and bring older versions of its nodes back.
 const FIRST_PAGES: u32 = 4;
 
 /// The findings of the first look at a block.
@@ -99,7 +99,8 @@ impl View {
     fn note_page(&mut self, page: u32, tag: &Tag, start: u32) {
         let before =
             [self.last_image, self.last_log].into_iter().flatten().filter(|last| last.0 >= start).max();
-        // The first page of an area that is not whole is noticed by the merge, or by the ordinals of the units.
+        // The first page of an area that is not whole is noticed by the merge, or by the ordinals of the
+        // units.
         self.gap |= before.is_some_and(|(last, session)| last + 1 < page && session == tag.session);
         self.links.push(tag.before);
         self.opened = self.opened.max(tag.before.opened);
@@ -301,8 +302,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Takes the last image out of a view if a cut tore it: only the last one can be half programmed and yet have a whole
-    /// tag. One that others were programmed after is damaged, and whoever reads it will say so.
+    /// Takes the last image out of a view if a cut tore it: only the last one can be half programmed and yet
+    /// have a whole tag. One that others were programmed after is damaged, and whoever reads it will say so.
     fn forget_torn_image(&mut self, view: &mut View, named: &BTreeSet<(u32, u16)>) -> Result<(), IndexError> {
         let Some((torn, session)) = view.last_image.filter(|_| self.nand.tears()) else { return Ok(()) };
         let is_followed = view.last_log.is_some_and(|log| log.0 > torn && log.1 == session);

@@ -1,68 +1,76 @@
-//! An update journal around an index that keeps updates back in RAM: what it promises then survives a power cut.
+//! An update journal around an index that keeps updates back in RAM: what it promises then survives a power
+//! cut.
 //!
-//! An index such as the lazy-update B+-tree gathers updates in RAM and writes them in another order than they came. A power cut
-//! loses those that wait, and what remains is no prefix of the history. [`Journaled`] notes every update in a few pages at the
-//! end of the store before the index below hears of it, and does again after a cut what the index lost.
+//! An index such as the lazy-update B+-tree gathers updates in RAM and writes them in another order than they
+//! came. A power cut loses those that wait, and what remains is no prefix of the history. [`Journaled`] notes
+//! every update in a few pages at the end of the store before the index below hears of it, and does again
+//! after a cut what the index lost.
 //!
 //! # State
 //!
-//! The store is divided in two slices: the index below has the first, the journal the pages at the end, the last page being
-//! the journal's first. `record_log` has every byte of a page, `page.rs` of a record. In RAM: the journal's last page. An *epoch* is the time between two
-//! cut-offs; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the last. A page is rewritten in
-//! place as it fills, which is atomic on every store: old or new.
+//! The store is divided in two slices: the index below has the first, the journal the pages at the end, the
+//! last page being the journal's first. `record_log` has every byte of a page, `page.rs` of a record. In RAM:
+//! the journal's last page. An *epoch* is the time between two cut-offs; its pages are the *run*: pages 0, 1,
+//! ... with the epoch's number, all full but the last. A page is rewritten in place as it fills, which is
+//! atomic on every store: old or new.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index below synced, so
-//!   that it holds everything, and a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
-//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too; where the store
-//!   refuses that, the record stands, and the update is done and *owed*.
-//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not, or if the
-//!   medium says that the index was closed (`Guarded`). No index needs to know; one that says which updates a write shows
-//!   ([`PageStore::updates_shown`]) is not made to wait for later ones.
+//! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index
+//!   below synced, so that it holds everything, and a new epoch begins with an empty page in RAM. (2) The
+//!   record joins the page in RAM. (3) With a full group the page is written. (4) The index below takes the
+//!   update. If it refuses, the record is taken back, on the medium too; where the store refuses that, the
+//!   record stands, and the update is done and *owed*.
+//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has
+//!   not, or if the medium says that the index was closed (`Guarded`). No index needs to know; one that says
+//!   which updates a write shows ([`PageStore::updates_shown`]) is not made to wait for later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
-//! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the index below, which
-//!   builds itself from all of them or none.
+//! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the
+//!   index below, which builds itself from all of them or none.
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
-//! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
-//!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
-//!   ended, and a cut during the replay leads to another one. What finds no room is owed.
-//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it lacks is owed. After
-//!   `WornOut` nothing is changed any more.
+//! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left
+//!   it, the run is read, and what differs is done again (`replay.rs`). Nothing is written for that, the
+//!   journal goes on where it ended, and a cut during the replay leads to another one. What finds no room is
+//!   owed.
+//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it
+//!   lacks is owed. After `WornOut` nothing is changed any more.
 //!
 //! # What is owed
 //!
-//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in RAM, is read from
-//! there, and no epoch ends before it is below. Meanwhile puts are refused, removals are taken, and each tries first to give the index
-//! below what it is owed. A full journal is *condensed* then (`record_log`): the index below is synced, and the records of
-//! what is owed alone begin a new epoch, in pages that go on with the old ones until all are written.
+//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in
+//! RAM, is read from there, and no epoch ends before it is below. Meanwhile puts are refused, removals are
+//! taken, and each tries first to give the index below what it is owed. A full journal is *condensed* then
+//! (`record_log`): the index below is synced, and the records of what is owed alone begin a new epoch, in
+//! pages that go on with the old ones until all are written.
 //!
 //! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
 //! before that finds the old records and an index that holds them already.
 //!
 //! # Durability
 //!
-//! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a later update
-//! ([`Buffered`]). All updates since the last cut-off that show on the medium are in the run (J2), so replaying it
-//! yields the state after its last record: a prefix of the history. With groups of one update that is *every operation* where
-//! writes are durable at once; else *every sync*, and no more than a group less one, or a page, of acknowledged updates is lost.
-//! There is no clock here, so the age of a group is counted in updates.
+//! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a
+//! later update ([`Buffered`]). All updates since the last cut-off that show on the medium are in the run
+//! (J2), so replaying it yields the state after its last record: a prefix of the history. With groups of one
+//! update that is *every operation* where writes are durable at once; else *every sync*, and no more than a
+//! group less one, or a page, of acknowledged updates is lost. There is no clock here, so the age of a group
+//! is counted in updates.
 //!
 //! # What a bad page tells
 //!
-//! No store tears a page, so one with a wrong checksum was damaged later. Within the run, or right after a full page
-//! where the run may go on, it is an error; so is a page of the epoch after one that is not full, or is missing. Behind the end of the
-//! run a damaged page was of no use and does not matter. What cannot be told: a store that gives back an older version
-//! of the last page hides the records after it.
+//! No store tears a page, so one with a wrong checksum was damaged later. Within the run, or right after a
+//! full page where the run may go on, it is an error; so is a page of the epoch after one that is not full,
+//! or is missing. Behind the end of the run a damaged page was of no use and does not matter. What cannot be
+//! told: a store that gives back an older version of the last page hides the records after it.
 //!
 //! # Invariants
 //!
-//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of the page in RAM;
-//!   nothing of the epoch, if nothing was written in it.
-//! - J2 The medium has the record of every update that what the index below wrote shows, and of all before it.
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of
+//!   the page in RAM; nothing of the epoch, if nothing was written in it.
+//! - J2 The medium has the record of every update that what the index below wrote shows, and of all before
+//!   it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
-//! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is accepted only
-//!   once its record is in the journal, and no mount needs room for it.
+//! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is
+//!   accepted only once its record is in the journal, and no mount needs room for it.
 //! - J5 Where the medium says that the index was closed, the index below is as it was synced then.
 
 mod owed;
@@ -104,8 +112,8 @@ const INNER_PAGES_MIN: u32 = 2;
 
 /// An index on a store that keeps updates back in RAM.
 ///
-/// For a journal to make it durable, an update that it accepted must find room when it is synced: `sync` answers `Full`
-/// only where the store itself does.
+/// For a journal to make it durable, an update that it accepted must find room when it is synced: `sync`
+/// answers `Full` only where the store itself does.
 pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// How it is formatted and mounted.
     type Config: Clone + MaybeSend;
@@ -176,7 +184,37 @@ impl JournalConfig {
 /// The bytes that the journal holds in RAM besides its page, whatever the store.
 const WRITER_BYTES_MAX: usize = 512;
 
+/// A lazy-update B+-tree with a journal, on a store.
+pub type JournaledLazyUpdateTree<S> = Journaled<S, crate::ordered::lazy_update::LazyUpdateTree<Below>>;
+
+/// An LS-LRU B+-tree with a journal, on a store.
+pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<Below>>;
+
 /// An index that loses no update it promised to keep.
+///
+/// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
+///
+/// ```
+/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// use nandex::ordered::journal::JournaledLazyUpdateTree;
+/// use nandex::{Durability, JournalConfig, LazyUpdateConfig, OrderedIndex, RecordFormat};
+///
+/// let chip = nandex::Shared::new(SimChip::new(&mlc_64m())?);
+/// let tree = LazyUpdateConfig::new(RecordFormat::new(4, 4), 1000).published();
+/// let journal = JournalConfig::new(Durability::EveryOperation);
+///
+/// let store = PageMapFtl::format(chip.clone(), FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::format(store, tree, journal)?;
+/// index.insert(&7u32.to_be_bytes(), b"kept")?;
+/// drop(index);                                            // the power goes; the update waited in RAM
+///
+/// let store = PageMapFtl::mount(chip, FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::mount(store, tree, journal)?;
+/// let mut value = [0; 4];
+/// assert!(index.get(&7u32.to_be_bytes(), &mut value)? && &value == b"kept");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     inner: T,
     journal: Shared<Writer<S>>,
@@ -324,7 +362,8 @@ fn journal_on<S: PageStore>(
     Ok(Shared::new(Writer::empty(end, layout, epoch, is_closed)))
 }
 
-/// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.
+/// Refuses a store that an index with a journal was made on: without its journal it would lose what it
+/// promised.
 pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
     match locate::<Updates>(store) {
         Ok(_) | Err(IndexError::Corrupted { .. }) => Err(IndexError::NotFormatted(

@@ -1,5 +1,6 @@
-//! Updates that a journal has and the index below has not: they wait in RAM until there is room for them, or for ever where
-//! the store takes no more writes. The log pages of an LSB-tree that a mount cannot merge wait in the same way.
+//! Updates that a journal has and the index below has not: they wait in RAM until there is room for them, or
+//! for ever where the store takes no more writes. The log pages of an LSB-tree that a mount cannot merge wait
+//! in the same way.
 
 use super::page::put_record;
 use crate::ordered::buffered::Pending;
@@ -11,7 +12,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// An update that is owed: where its record stands in the journal, and the value that it puts; none if it removes the key.
+/// An update that is owed: where its record stands in the journal, and the value that it puts; none if it
+/// removes the key.
 type Debt = (u64, Option<Vec<u8>>);
 
 /// Updates that are owed, by key.
@@ -54,7 +56,8 @@ impl Owed {
         self.debts.remove(key);
     }
 
-    /// The update to carry out next, after one of this key among removals or puts: removals first, each in key order.
+    /// The update to carry out next, after one of this key among removals or puts: removals first, each in
+    /// key order.
     pub(in crate::ordered) fn next(
         &self,
         is_put: bool,
@@ -66,7 +69,8 @@ impl Owed {
             .map(|(key, (_, value))| (key.clone(), value.clone()))
     }
 
-    /// The records of all, in the order of the journal, as which it is condensed; that is where they stand from now on.
+    /// The records of all, in the order of the journal, as which it is condensed; that is where they stand
+    /// from now on.
     pub(in crate::ordered) fn condensed(
         &mut self,
         record: RecordFormat,

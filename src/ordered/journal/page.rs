@@ -1,7 +1,8 @@
-//! The records of the journal: 1 (put) or 2 (removal), the key, the value (0 in a removal). Keys are byte strings.
+//! The records of the journal: 1 (put) or 2 (removal), the key, the value (0 in a removal). Keys are byte
+//! strings.
 //!
-//! The pages are those of any log of records (`record_log`), with the characters "NXJOURN1"; the label is the bytes of a
-//! key and those of a value.
+//! The pages are those of any log of records (`record_log`), with the characters "NXJOURN1"; the label is the
+//! bytes of a key and those of a value.
 
 use crate::ordered::RecordFormat;
 use crate::ordered::change::Change;

@@ -1,10 +1,11 @@
 //! Reading the records of a journal back, and doing again what the index below lost.
 //!
-//! Of several records for a key only the last counts, and of these only those that differ from what the index holds are *owed*
-//! (`owed.rs`). They are carried out, removals first: as a rule these are the updates that its buffer held at the cut, and they find the
-//! room that they had. What the index refuses goes on being owed, so a mount never fails for want of room. Where the
-//! store itself refuses a write, the index below may have stopped half-way: it is opened once more, as after a cut, and then
-//! nothing is carried out. Reading the journal takes RAM as much as its pages, until it is known what is owed.
+//! Of several records for a key only the last counts, and of these only those that differ from what the index
+//! holds are *owed* (`owed.rs`). They are carried out, removals first: as a rule these are the updates that
+//! its buffer held at the cut, and they find the room that they had. What the index refuses goes on being
+//! owed, so a mount never fails for want of room. Where the store itself refuses a write, the index below may
+//! have stopped half-way: it is opened once more, as after a cut, and then nothing is carried out. Reading
+//! the journal takes RAM as much as its pages, until it is known what is owed.
 
 use super::owed::Owed;
 use super::page::{change_of, record_of};
@@ -115,8 +116,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(())
     }
 
-    /// Opens the index below once more, after the store refused a write that it needed: it has what the medium has of it.
-    /// What it lacks is owed, but for the newest records that do not count.
+    /// Opens the index below once more, after the store refused a write that it needed: it has what the
+    /// medium has of it. What it lacks is owed, but for the newest records that do not count.
     pub(super) fn revive(&mut self, refusal: &StoreError, uncounted: usize) -> Result<(), IndexError> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;

@@ -1,4 +1,5 @@
-//! The journaled index against `BTreeMap`, cuts at every write and cuts during the recovery, damage to every byte, full stores.
+//! The journaled index against `BTreeMap`, cuts at every write and cuts during the recovery, damage to every
+//! byte, full stores.
 
 mod owed;
 
@@ -304,7 +305,8 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
         let config = JournalConfig { pages: Some(1 + writes as u32 % 4), ..setups[writes as usize % 3] };
         let store = Index::format(RamStore::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
         let (store, history, in_flight) = work_until_the_cut(store, writes, (inner, config));
-        // The recovery is cut as well, at every one of its writes; at times with a pool too small for what was lost.
+        // The recovery is cut as well, at every one of its writes; at times with a pool too small for what
+        // was lost.
         let inner = if writes % 2 == 0 { inner } else { LazyUpdateConfig { pool_requests: 3, ..inner } };
         let (mut store, mut allowed) = (store, history.allowed(config, in_flight).to_vec());
         for writes in 0.. {

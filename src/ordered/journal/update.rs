@@ -97,7 +97,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Takes the newest record back, since its update was refused. If the store does not let it, the update stands, and is owed.
+    /// Takes the newest record back, since its update was refused. If the store does not let it, the update
+    /// stands, and is owed.
     pub(super) fn take_back(
         &mut self,
         change: Change<'_>,
@@ -145,15 +146,17 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Begins a new epoch once the index below needs nothing of the old one.
     pub(super) fn cut_off(&mut self) -> Result<(), IndexError> {
         assert!(self.owed.is_empty(), "what is owed is in the old epoch alone");
-        // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than promised.
+        // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than
+        // promised.
         self.journal.lock().force()?;
         self.below_or_revive(OrderedIndex::sync)?;
         self.journal.lock().cut_off();
         Ok(())
     }
 
-    /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal keeps what is owed
-    /// alone. If that fills it, the removal is carried out without a record of its own; whether the key existed then.
+    /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal
+    /// keeps what is owed alone. If that fills it, the removal is carried out without a record of its own;
+    /// whether the key existed then.
     pub(super) fn condense(&mut self, key: &[u8]) -> Result<Option<bool>, IndexError> {
         debug_assert!(self.journal.lock().is_full(), "only a full journal is condensed");
         debug_assert!(!self.owed.is_empty(), "a journal is condensed for nothing owed");

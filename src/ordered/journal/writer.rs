@@ -27,7 +27,8 @@ pub(super) struct JournalCounts {
 pub(super) struct Writer<S> {
     log: RecordLog<Slice<S>, Updates>,
     record: RecordFormat,
-    /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it is not known.
+    /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it
+    /// is not known.
     heard: u64,
     shows: Option<u64>,
     /// The number of updates that the index had heard of when the page was written last.
@@ -40,7 +41,8 @@ pub(super) struct Writer<S> {
 }
 
 impl<S: PageStore> Writer<S> {
-    /// A journal without records, on a slice that holds none of this epoch; it may say that the index was closed.
+    /// A journal without records, on a slice that holds none of this epoch; it may say that the index was
+    /// closed.
     pub(super) fn empty(store: Slice<S>, layout: Layout, epoch: u64, is_closed: bool) -> Writer<S> {
         Writer {
             log: RecordLog::empty(store, layout, epoch),
@@ -106,8 +108,8 @@ impl<S: PageStore> Writer<S> {
         appended
     }
 
-    /// Takes the last record back: its update was refused. Where the store refuses that too, the record stays and its update is
-    /// one that is owed.
+    /// Takes the last record back: its update was refused. Where the store refuses that too, the record stays
+    /// and its update is one that is owed.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
         let before = self.log.page_writes();
         let retracted = self.log.retract();
@@ -155,8 +157,8 @@ impl<S: PageStore> Writer<S> {
         (self.heard, self.shows, self.written) = (0, None, 0);
     }
 
-    /// Writes the page in RAM if it has the record of an update that the index below is about to show, and in any case where
-    /// the medium says that the index was closed (J5).
+    /// Writes the page in RAM if it has the record of an update that the index below is about to show, and in
+    /// any case where the medium says that the index was closed (J5).
     fn let_pass(&mut self) -> Result<(), StoreError> {
         if self.is_closed && self.pending() == 0 {
             return self.write_empty(false);
@@ -179,15 +181,16 @@ impl<S: PageStore> Writer<S> {
         forced
     }
 
-    /// Begins a new epoch, without any record. The medium learns of it with the next page written; until then the
-    /// records of the old epoch say once more what the index holds already.
+    /// Begins a new epoch, without any record. The medium learns of it with the next page written; until then
+    /// the records of the old epoch say once more what the index holds already.
     pub(super) fn cut_off(&mut self) {
         debug_assert_eq!(self.pending(), 0, "J2: records are cut off that wait to be written");
         self.counts.cut_offs += 1;
         self.log.start(self.log.epoch() + 1);
     }
 
-    /// Notes on the medium that the epoch has no records; closed, that the index below was synced and nothing followed.
+    /// Notes on the medium that the epoch has no records; closed, that the index below was synced and nothing
+    /// followed.
     pub(super) fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
         let before = self.log.page_writes();
         let noted = self.log.write_empty(is_closed);
@@ -233,8 +236,8 @@ impl<S: PageStore> Guarded<S> {
         Guarded { store: journal.lock().pages_below(), journal: journal.clone() }
     }
 
-    /// The pages before the journal, as the index below takes them: boxed, so that each index is compiled once, with a
-    /// journal or without.
+    /// The pages before the journal, as the index below takes them: boxed, so that each index is compiled
+    /// once, with a journal or without.
     pub(super) fn boxed(journal: &Shared<Writer<S>>) -> Below
     where
         S: 'static,

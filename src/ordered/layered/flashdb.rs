@@ -1,22 +1,26 @@
 //! FlashDB: each node in the one of two modes that its accesses make cheaper.
 //!
-//! S. Nath, A. Kansal, "FlashDB: Dynamic Self-tuning Database for NAND Flash", IPSN 2007; MSR-TR-2006-168. A node in *disk
-//! mode* lies whole in one page, which every update writes anew; a node in *log mode* is spread over log pages, which it shares
-//! with others, and an update adds one entry to the *log buffer* of one page. Each node changes its mode by itself, by the
-//! rule of a two-state task system, so that it never costs more than three times what the best choice would have cost. The
-//! *node translation table* lists the pages of each node.
+//! S. Nath, A. Kansal, "FlashDB: Dynamic Self-tuning Database for NAND Flash", IPSN 2007; MSR-TR-2006-168. A
+//! node in *disk mode* lies whole in one page, which every update writes anew; a node in *log mode* is spread
+//! over log pages, which it shares with others, and an update adds one entry to the *log buffer* of one page.
+//! Each node changes its mode by itself, by the rule of a two-state task system, so that it never costs more
+//! than three times what the best choice would have cost. The *node translation table* lists the pages of
+//! each node.
 //!
-//! [`nodes`](crate::unit_layer) has all of it: the log buffer is a reservation buffer of one page, a log page a sector, a log entry a unit;
-//! what `log_version` tells there, which entries of a node are stale, a reset tells here.
+//! [`nodes`](crate::unit_layer) has all of it: the log buffer is a reservation buffer of one page, a log page
+//! a sector, a log entry a unit; what `log_version` tells there, which entries of a node are stale, a reset
+//! tells here.
 //!
 //! # Deviations and confidence
 //!
-//! Modes, table, log buffer and the rule: high, from abstracts and an independent implementation of which we know the text.
-//! That implementation sums up the costs with the wrong sign; we do as the theory says. Ours: a page in disk mode has its
-//! entries as units too, so a node has no more entries than a page has units, less one, and the change to log mode writes nothing
-//! (theirs emits one entry per key). A list longer than C is compacted, and where log pages grow too many, the nodes of the
-//! oldest (*semi-compaction* there). The nodes of a split or merge are written at once, as one commit. After a mount a node whose list is the page
-//! that disk mode wrote is in disk mode, and all sums begin at 0. The checkpoints of the paper are the journal and the scan of this crate.
+//! Modes, table, log buffer and the rule: high, from abstracts and an independent implementation of which we
+//! know the text. That implementation sums up the costs with the wrong sign; we do as the theory says. Ours:
+//! a page in disk mode has its entries as units too, so a node has no more entries than a page has units,
+//! less one, and the change to log mode writes nothing (theirs emits one entry per key). A list longer than C
+//! is compacted, and where log pages grow too many, the nodes of the oldest (*semi-compaction* there). The
+//! nodes of a split or merge are written at once, as one commit. After a mount a node whose list is the page
+//! that disk mode wrote is in disk mode, and all sums begin at 0. The checkpoints of the paper are the
+//! journal and the scan of this crate.
 
 use super::LayeredConfig;
 use crate::ordered::RecordFormat;

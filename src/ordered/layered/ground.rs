@@ -1,8 +1,10 @@
-//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB as one tree over one node layer, each a page of settings.
+//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB as one tree over one node layer, each
+//! a page of settings.
 //!
-//! All six say the same: leave the B-tree as it is, and put a layer between it and the flash that keeps the changes of nodes
-//! as small *index units* in RAM and writes them together. The tree is the [`BPlusTree`] of this crate, the layer is
-//! [`NodeLayer`](crate::unit_layer); what tells the six apart is which units a full buffer commits, and where to:
+//! All six say the same: leave the B-tree as it is, and put a layer between it and the flash that keeps the
+//! changes of nodes as small *index units* in RAM and writes them together. The tree is the [`BPlusTree`] of
+//! this crate, the layer is [`NodeLayer`](crate::unit_layer); what tells the six apart is which units a full
+//! buffer commits, and where to:
 //!
 //! | | commits | units of a node lie | list | meets |
 //! |---|---|---|---|---|
@@ -17,15 +19,16 @@
 //!
 //! # Operations
 //!
-//! The tree's own, for each node that it reads: the sectors of the node's list, or its page, and the units that wait. *sync* commits
-//! everything; *range* walks the tree as any does, so it sees what waits.
+//! The tree's own, for each node that it reads: the sectors of the node's list, or its page, and the units
+//! that wait. *sync* commits everything; *range* walks the tree as any does, so it sees what waits.
 //!
 //! # Durability
 //!
-//! As published the units that wait are lost at a power cut: the class is *none*, with the clean mark of the tree. In all
-//! of them the tree on the medium is whole at any time nonetheless: a commit to shared sectors is atomic on every store, and in place
-//! the nodes of a structural change are written as one atomic group. So [`Buffered::mount_after_cut`] opens what a cut left,
-//! and an update [`journal`](crate::ordered::journal) makes every operation or every sync durable.
+//! As published the units that wait are lost at a power cut: the class is *none*, with the clean mark of the
+//! tree. In all of them the tree on the medium is whole at any time nonetheless: a commit to shared sectors
+//! is atomic on every store, and in place the nodes of a structural change are written as one atomic group.
+//! So [`Buffered::mount_after_cut`] opens what a cut left, and an update [`journal`](crate::ordered::journal)
+//! makes every operation or every sync durable.
 //!
 //! # Invariants
 //!
@@ -33,9 +36,11 @@
 //!
 //! # What all share that no paper says
 //!
-//! - A node's bytes are the tree's; the layer compares the image that the tree writes with the one it read. A split thus
-//!   becomes units that insert the moved entries into the new node and delete them from the old one, as in BFTL.
-//! - An operation with more units than the buffer holds, such as most splits, is committed at once, all or nothing.
+//! - A node's bytes are the tree's; the layer compares the image that the tree writes with the one it read. A
+//!   split thus becomes units that insert the moved entries into the new node and delete them from the old
+//!   one, as in BFTL.
+//! - An operation with more units than the buffer holds, such as most splits, is committed at once, all or
+//!   nothing.
 //! - What the tree's answer needs is read: an insertion looks into the leaf.
 
 #[cfg(test)]
@@ -181,8 +186,8 @@ impl<S: PageStore> LayeredTree<S> {
         LayeredTree::open(store, config, false)
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
-    /// cannot keep the tree whole over a cut, the same as [`LayeredTree::mount`].
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LayeredTree::mount`].
     pub fn mount_after_cut(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
         LayeredTree::open(store, config, true)
     }

@@ -1,4 +1,5 @@
-//! Trees whose updates wait on flash, on their way to the leaves: the ground they share, and where each lets them wait.
+//! Trees whose updates wait on flash, on their way to the leaves: the ground they share, and where each lets
+//! them wait.
 
 pub mod bepsilon;
 pub mod fd;

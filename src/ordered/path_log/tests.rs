@@ -275,7 +275,8 @@ fn a_strict_write_part_never_holds_more_than_its_size() {
         // A page a level and no program saved.
         assert_eq!(chip.lock().counters().page_programs_total() - before, 120, "{limit:?}");
     }
-    // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once; in one page they are not.
+    // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once;
+    // in one page they are not.
     for (limit, programs) in
         [(WritePartLimit::Operation, 20), (WritePartLimit::Strict, 20), (WritePartLimit::Lenient, 2)]
     {

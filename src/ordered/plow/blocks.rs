@@ -11,6 +11,9 @@ use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Erased blocks of which a root tells how often they were erased.
+const ERASED_LISTED: usize = 8;
+
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -38,6 +41,8 @@ pub(super) struct Blocks {
     /// Blocks that may be taken, now and after the next commit page.
     free: usize,
     left: usize,
+    /// Blocks from this one on were not used since the format.
+    touched: u32,
     pub(super) retired: u64,
     pub(super) erased: u64,
 }
@@ -50,6 +55,7 @@ impl Blocks {
             erases: vec![0; count],
             free: count,
             left: 0,
+            touched: 0,
             retired: 0,
             erased: 0,
         }
@@ -72,6 +78,27 @@ impl Blocks {
 
     pub(super) fn set_erases(&mut self, block: Pbn, erases: u16) {
         self.erases[block.index()] = erases;
+    }
+
+    /// Notes that pages of the block were programmed.
+    pub(super) fn touch(&mut self, block: Pbn) {
+        self.touched = self.touched.max(block.0 + 1);
+    }
+
+    /// Blocks from this one on were not used since the format.
+    pub(super) fn touched(&self) -> u32 {
+        self.touched
+    }
+
+    /// The most erases of a block.
+    pub(super) fn erases_max(&self) -> u16 {
+        self.erases.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Some of the blocks that were used and are erased: nothing on the chip tells how often.
+    pub(super) fn erased_blocks(&self) -> impl Iterator<Item = Pbn> + Clone + '_ {
+        let used = (0..self.touched.min(self.states.len() as u32)).map(Pbn);
+        used.filter(|block| self.state(*block) == State::Erased).take(ERASED_LISTED)
     }
 
     /// Blocks that may be taken now.
@@ -128,6 +155,7 @@ impl Blocks {
         }
         let block = self.least_worn(State::Erased);
         if let Some(block) = block {
+            self.touch(block);
             self.set(block, State::Used);
         }
         Ok(block)

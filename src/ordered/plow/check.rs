@@ -92,7 +92,7 @@ impl<N: Nand> Plow<N> {
                     message!("{ppn} reaches beyond the cursor of its level"),
                 );
             }
-            self.check_ways(level, (here, ppn), &keys, report);
+            self.check_ways(level, (here, ppn), &keys[live..], report);
             before = keys.last().cloned();
             place = self.levels[level].next(here);
         }

@@ -97,7 +97,7 @@ impl<N: Nand> Plow<N> {
     fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
         let sealed = (self.commits.sealed.len(), newest);
-        write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed);
+        write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed, self.page_records);
     }
 
     /// Makes all that was acknowledged durable.
@@ -135,7 +135,10 @@ impl<N: Nand> Plow<N> {
             if is_all {
                 return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
             }
-            self.seal()?;
+            // What can go to a level for good need not be sealed.
+            if !self.sink()? {
+                self.seal()?;
+            }
         }
     }
 
@@ -169,7 +172,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
-        Header { kind, tombstones: true, clean, count: count as u16, erases: 0, sequence: 0, commit: 0 }
+        Header { kind, clean, ..Header::run(count, true) }
     }
 
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least` did.

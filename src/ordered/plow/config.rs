@@ -2,6 +2,7 @@
 
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
+use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
 use crate::index::most;
@@ -115,8 +116,7 @@ impl Shares {
         let small = 128 + 6 * usize::from(record.key_bytes);
         let fixed = own + 2 * page + blocks * 3 + shares.slice * entry + small;
         let extents = blocks * size_of::<Extent>() + blocks;
-        let least = fixed + extents + (MEMTABLE_MIN + 1) * entry;
-        let needed = least + wanted.map_or(0, |wanted| (wanted.max(MEMTABLE_MIN) - MEMTABLE_MIN) * entry);
+        let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {
             return Err(IndexError::TooLittleRam {
                 what: "two pages, the blocks and the memtable",
@@ -134,13 +134,14 @@ impl Shares {
                     * (SEALED_BYTES + usize::from(record.key_bytes))
             }
         };
-        let mut memtable =
-            wanted.unwrap_or((left * 5 / 8 / entry).min(most)).clamp(MEMTABLE_MIN, left / entry - 1);
-        while memtable > MEMTABLE_MIN && (memtable + 1) * entry + sealed(memtable) > left {
+        let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
+        let mut memtable = wanted.unwrap_or((left * 11 / 16 * 4 / (4 * record.entry_bytes() + 1)).min(most));
+        memtable = memtable.max(MEMTABLE_MIN);
+        while memtable > MEMTABLE_MIN && held(memtable) > left {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
         }
         shares.memtable = memtable;
-        shares.filter = left.saturating_sub((memtable + 1) * entry + sealed(memtable));
+        shares.filter = left.saturating_sub(held(memtable));
         Ok(shares)
     }
 }

@@ -3,12 +3,18 @@
 //! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a page that a step writes
 //! takes `2 S / n` records further down, where `S` records wait above and `n` pages lie below, and an operation costs
 //! `n / 2 S` programs for each level. A look-up reads a page of each level, of the first one only what its filters let through.
-//! One operation of four is reckoned to be a look-up.
+//! How many operations are look-ups is counted as they come (`Mix`).
 
 /// A read, a step's read included, as a share of 256 of the time of a program.
-const READ: u64 = 47;
+pub(super) const READ: u64 = 47;
 /// Reads of a step: the page under the cursor twice, and the one above.
 const STEP_READS: u64 = 3;
+/// What a step costs, in the same shares.
+pub(super) const STEP: u64 = 256 + STEP_READS * READ;
+/// Halves by which a step counts more than its time, since it wears the chip.
+const WEAR: u64 = 4;
+/// Short pages of a round.
+const SHORT_PAGES: u64 = 3;
 /// One, where shares are reckoned with.
 const ONE: u64 = 1024;
 /// Levels at most.
@@ -21,12 +27,54 @@ pub(super) struct Given {
     pub(super) pages: u64,
     /// Records of a page.
     pub(super) page_records: u64,
+    /// Bits of a page that hold records.
+    pub(super) page_bits: u64,
     /// Records of the memtable.
     pub(super) memtable: u64,
     /// Bits of all filters.
     pub(super) filter_bits: u64,
     /// Levels at most.
     pub(super) levels_max: usize,
+    pub(super) mix: Mix,
+}
+
+/// Of the operations of late, how many were look-ups, and how many changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mix {
+    pub(super) gets: u64,
+    pub(super) puts: u64,
+}
+
+impl Mix {
+    /// Operations that count in full; those before them count for less and less.
+    const WINDOW: u64 = 2048;
+
+    /// What is supposed before anything is known.
+    pub(super) const fn usual() -> Mix {
+        Mix { gets: Mix::WINDOW / 8, puts: Mix::WINDOW / 8 * 3 }
+    }
+
+    /// Counts operations; true once a window is over.
+    pub(super) fn count(&mut self, gets: u64, puts: u64) -> bool {
+        self.gets += gets;
+        self.puts += puts;
+        let is_over = self.gets + self.puts >= Mix::WINDOW;
+        if is_over {
+            (self.gets, self.puts) = (self.gets / 2, self.puts / 2);
+        }
+        is_over
+    }
+
+    /// Whether hardly anything changes: then no level above the last is worth its reads.
+    pub(super) fn only_reads(&self) -> bool {
+        self.puts * 256 < self.gets
+    }
+
+    /// Whether the shares differ by more than a 32nd of all.
+    pub(super) fn differs(&self, other: &Mix) -> bool {
+        let share = |mix: &Mix| mix.gets * 64 / (mix.gets + mix.puts).max(1);
+        self.only_reads() != other.only_reads() || share(self).abs_diff(share(other)) > 2
+    }
 }
 
 /// A set-up.
@@ -47,17 +95,45 @@ fn wrong(bits: u64, keys: u64) -> u64 {
     (RATES[whole] * (8 - part) + RATES[whole + 1] * part) / 8
 }
 
-/// What an operation costs with levels of these sizes, the last included.
-fn cost(given: &Given, levels: &[u64]) -> u64 {
-    let (mut above, mut programs, mut reads) = (given.memtable.max(1), 0, 0);
-    for (i, &pages) in levels.iter().enumerate() {
-        // Where a round ends, and where the sweep passes the next one, a page is half full.
-        programs += (2 * pages + 4) * ONE / (4 * above);
-        above = (pages * given.page_records).max(1);
-        let filtered = i == 0 && levels.len() > 1;
-        reads += if filtered { wrong(given.filter_bits, above) } else { ONE };
+/// What a set-up comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Costs {
+    /// Programs of steps that a change takes, in 1024.
+    pub(super) steps: u64,
+    /// Reads of a look-up, in 1024.
+    pub(super) reads: u64,
+}
+
+/// Pages that so many records of a level take, in 1024: the further apart the keys, the longer their codes.
+fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
+    let all = given.pages * given.page_records;
+    let record = given.page_bits / given.page_records.max(1);
+    let more = if is_last { 0 } else { 1 + u64::from((all / records.max(1)).max(1).ilog2()) };
+    records * (record + more) * ONE / given.page_bits.max(1)
+}
+
+/// What levels that hold so many pages of records cost, the last one included.
+pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
+    let mut costs = Costs::default();
+    let mut above = given.memtable.max(1);
+    for (i, &size) in levels.iter().enumerate() {
+        let (is_last, records) = (i + 1 == levels.len(), (size * given.page_records).max(1));
+        // Pages are short where a round ends, and where a sweep comes up to the next one.
+        costs.steps += (pages(given, records, is_last) + SHORT_PAGES * ONE) / (2 * above);
+        let filtered = i == 0 && !is_last;
+        costs.reads +=
+            if filtered { wrong(given.filter_bits, records + given.page_records / 2) } else { ONE };
+        above = records;
     }
-    (3 * programs * (256 + STEP_READS * READ) + reads * READ) / 1024
+    costs
+}
+
+/// What an operation of the mix costs, in programs of 1024.
+fn cost(given: &Given, levels: &[u64]) -> u64 {
+    let costs = costs(given, levels);
+    // One of either is never ruled out, and some look-ups come after every load: a level too much must then be drained.
+    let (gets, puts) = (given.mix.gets.max(given.mix.puts / 2) + 1, given.mix.puts + 1);
+    (puts * costs.steps * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
 /// Sizes to be tried: each an eighth above the one before.
@@ -97,7 +173,15 @@ mod tests {
     use super::*;
 
     fn given(pages: u64, memtable: u64, filter_bytes: u64) -> Given {
-        Given { pages, page_records: 700, memtable, filter_bits: filter_bytes * 8, levels_max: LEVELS_MAX }
+        Given {
+            pages,
+            page_records: 700,
+            page_bits: 32_500,
+            memtable,
+            filter_bits: filter_bytes * 8,
+            levels_max: LEVELS_MAX,
+            mix: Mix::usual(),
+        }
     }
 
     #[test]
@@ -112,6 +196,15 @@ mod tests {
         assert_eq!(more.levels, 2, "{more:?}");
         assert!((30..150).contains(&more.pages_max[0]), "{more:?}");
         assert_eq!(plan(&given(2, 280, 1500)).levels, 1);
+    }
+
+    #[test]
+    fn look_ups_take_fewer_levels() {
+        let levels = |gets, puts| plan(&Given { mix: Mix { gets, puts }, ..given(1400, 280, 1500) }).levels;
+        assert_eq!([levels(0, 1000), levels(500, 500), levels(950, 50), levels(1000, 0)], [3, 3, 2, 1]);
+        let mut mix = Mix::usual();
+        let windows = (0..20_000).filter(|_| mix.count(1, 0)).count();
+        assert!(windows > 15 && mix.puts == 0 && mix.differs(&Mix::usual()), "{windows} {mix:?}");
     }
 
     #[test]

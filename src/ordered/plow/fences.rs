@@ -173,6 +173,26 @@ impl Run {
         Some((page + start(group), page + last))
     }
 
+    /// Tells of each group of pages that lies between these two, the second excluded, its first page there and where it begins.
+    pub(super) fn for_groups(&self, from: Ppn, to: Ppn, tell: &mut dyn FnMut(Ppn, u64)) {
+        let mut fence = 0;
+        for extent in &self.extents {
+            let groups = self.groups(extent);
+            let mut low = extent.low;
+            for group in 0..groups {
+                if group > 0 {
+                    low = low.saturating_add(decode(self.fences[fence + group - 1], extent.shift));
+                }
+                let page = (group * self.group_pages()).saturating_sub(extent.eaten.into());
+                let page = Ppn(extent.first.0 + page as u32);
+                if page >= from && page < to {
+                    tell(page, low);
+                }
+            }
+            fence += groups - 1;
+        }
+    }
+
     /// Removes a page.
     pub(super) fn remove(&mut self, page: Ppn) {
         let Some(at) = self.extents.iter().position(|extent| extent.holds(page)) else { return };
@@ -333,6 +353,24 @@ mod tests {
                 }
                 assert_finds(&run, &list, &mut rng);
             }
+        }
+    }
+
+    #[test]
+    fn groups_are_told_as_they_begin() {
+        for group in [0, 2] {
+            let (run, list) = run(&mut Rng::new(7), 90, group, 1 << 20);
+            let (mut told, mut before) = (0, 0);
+            run.for_groups(Ppn(10), Ppn(80), &mut |page, low| {
+                let begin = list.iter().find(|entry| entry.0 == page).unwrap().1;
+                assert!(
+                    (10..80).contains(&page.0) && low <= begin && low >= before,
+                    "{page}: {low} of {begin}"
+                );
+                (told, before) = (told + 1, low);
+            });
+            let there = list.iter().filter(|entry| (10..80).contains(&entry.0.0)).count();
+            assert!(if group == 0 { told == there } else { told > 5 && told < there }, "{told} of {there}");
         }
     }
 

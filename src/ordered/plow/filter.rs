@@ -1,22 +1,10 @@
 //! Bloom filters of the pages of the first level, one for each page, and where each page begins.
 
 use super::fences::position;
+use crate::codec::get_u32;
 use crate::rng::split_mix;
 use crate::units::Ppn;
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
-
-/// The filter of a page.
-#[derive(Clone, Debug)]
-struct Filter {
-    page: Ppn,
-    /// The position of its first key.
-    low: u64,
-    /// Bits set for each key.
-    probes: u8,
-    bits: Box<[u8]>,
-}
 
 /// What a filter says of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +17,45 @@ pub(super) enum Answer {
     Maybe,
 }
 
-/// The filters of pages, within a budget of RAM.
+/// The filters of pages, one behind the other in a buffer that is as large as the budget of RAM.
 #[derive(Debug)]
 pub(super) struct Filters {
-    filters: Vec<Filter>,
-    budget: usize,
-    used: usize,
+    bytes: Vec<u8>,
 }
 
-/// Bytes of a filter besides its bits.
-const FILTER_BYTES: usize = size_of::<Filter>();
+/// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each key, the bytes
+/// of bits.
+const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
+
+/// A filter in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Filter<'a> {
+    page: Ppn,
+    low: u64,
+    probes: u8,
+    bits: &'a [u8],
+}
+
+impl<'a> Filter<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Filter<'a>> {
+        let (head, rest) = bytes.split_at_checked(FILTER_BYTES)?;
+        let low = head[4..12].iter().rev().fold(0, |low: u64, &byte| low << 8 | u64::from(byte));
+        let bits = rest.get(..(get_u32(head, 12) >> 8) as usize)?;
+        Some(Filter { page: Ppn(get_u32(head, 0)), low, probes: head[12], bits })
+    }
+}
+
+/// The bits of a key among so many, by enhanced double hashing.
+fn places(key: &[u8], probes: u8, bits: usize) -> impl Iterator<Item = usize> + use<> {
+    let hash = hash(key);
+    let (one, other) = (hash as u32, (hash >> 32) as u32 | 1);
+    // The high half of a product in place of a remainder.
+    let place = move |i: u32| {
+        let spread = one.wrapping_add(i.wrapping_mul(other)).wrapping_add(i * i);
+        (u64::from(spread) * bits as u64 >> 32) as usize
+    };
+    (0..u32::from(probes)).map(place)
+}
 
 fn hash(key: &[u8]) -> u64 {
     key.chunks(8).fold(0x706c_6f77, |hash, chunk| {
@@ -47,23 +64,14 @@ fn hash(key: &[u8]) -> u64 {
     })
 }
 
-impl Filter {
-    /// The bits of a key, by enhanced double hashing.
-    fn places(&self, key: &[u8]) -> impl Iterator<Item = usize> + use<> {
-        let (hash, bits) = (hash(key), self.bits.len() as u64 * 8);
-        let (one, other) = (hash & 0xffff_ffff, hash >> 32 | 1);
-        (0..u64::from(self.probes)).map(move |i| ((one + i * other + i * i) % bits) as usize)
-    }
-}
-
 impl Filters {
     pub(super) fn new(budget: usize) -> Filters {
-        Filters { filters: Vec::new(), budget, used: 0 }
+        Filters { bytes: Vec::with_capacity(budget) }
     }
 
     /// Bytes that a page with so many of these keys on these pages may have for its filter.
     pub(super) fn share(&self, keys: usize, of: usize, pages: usize) -> usize {
-        self.budget.saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
+        self.bytes.capacity().saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
     /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is held at a time. What was
@@ -75,7 +83,8 @@ impl Filters {
         keys: &mut dyn ExactSizeIterator<Item = Vec<u8>>,
     ) {
         self.remove(page);
-        let (count, bytes) = (keys.len(), bytes.min(self.budget.saturating_sub(self.used + FILTER_BYTES)));
+        let left = (self.bytes.capacity() - self.bytes.len()).saturating_sub(FILTER_BYTES);
+        let (count, bytes) = (keys.len(), bytes.min(left).min(0xff_ffff));
         // Below a bit a key it would hardly say no.
         if bytes * 8 < count {
             return;
@@ -85,33 +94,45 @@ impl Filters {
         let Some(first) = keys.next() else { return };
         // ln 2 probes for each bit a key has.
         let probes = (bytes * 8 * 7 / (10 * count)).clamp(1, 8) as u8;
-        let mut filter = Filter { page, low: position(&first), probes, bits: vec![0; bytes].into() };
+        self.bytes.extend_from_slice(&page.0.to_le_bytes());
+        self.bytes.extend_from_slice(&position(&first).to_le_bytes());
+        self.bytes.extend_from_slice(&((bytes as u32) << 8 | u32::from(probes)).to_le_bytes());
+        let at = self.bytes.len();
+        self.bytes.resize(at + bytes, 0);
+        let bits = &mut self.bytes[at..];
         for key in [first].into_iter().chain(keys) {
-            filter.places(&key).for_each(|bit| filter.bits[bit / 8] |= 1 << (bit % 8));
+            places(&key, probes, bytes * 8).for_each(|bit| bits[bit / 8] |= 1 << (bit % 8));
         }
-        self.used += FILTER_BYTES + bytes;
-        if self.filters.len() == self.filters.capacity() {
-            self.filters.reserve_exact(1);
+    }
+
+    /// Where the filter of a page begins.
+    fn find(&self, page: Ppn) -> Option<(usize, Filter<'_>)> {
+        let mut at = 0;
+        loop {
+            let filter = Filter::read(&self.bytes[at..])?;
+            if filter.page == page {
+                return Some((at, filter));
+            }
+            at += FILTER_BYTES + filter.bits.len();
         }
-        self.filters.push(filter);
     }
 
     /// Forgets a page.
     pub(super) fn remove(&mut self, page: Ppn) {
-        if let Some(at) = self.filters.iter().position(|filter| filter.page == page) {
-            self.used -= FILTER_BYTES + self.filters[at].bits.len();
-            self.filters.swap_remove(at);
+        if let Some((at, filter)) = self.find(page) {
+            let end = at + FILTER_BYTES + filter.bits.len();
+            self.bytes.drain(at..end);
         }
     }
 
     /// Forgets every page.
     pub(super) fn clear(&mut self) {
-        (self.filters, self.used) = (Vec::new(), 0);
+        self.bytes.clear();
     }
 
     /// What the filter of a page says of a key; nothing for a page that has none.
     pub(super) fn ask(&self, page: Ppn, key: &[u8]) -> Option<Answer> {
-        let filter = self.filters.iter().find(|filter| filter.page == page)?;
+        let (_, filter) = self.find(page)?;
         let at = position(key);
         if at < filter.low {
             return Some(Answer::Before);
@@ -119,14 +140,13 @@ impl Filters {
         // Keys of the same position may be on either side of the first one.
         let is_certain = at > filter.low || key.len() <= 8;
         let is_set = |bit: usize| filter.bits[bit / 8] >> (bit % 8) & 1 == 1;
-        let no = is_certain && !filter.places(key).all(is_set);
+        let no = is_certain && !places(key, filter.probes, filter.bits.len() * 8).all(is_set);
         Some(if no { Answer::No } else { Answer::Maybe })
     }
 
     /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
-        let spare = self.filters.capacity() - self.filters.len();
-        self.used + spare * FILTER_BYTES
+        self.bytes.capacity()
     }
 }
 

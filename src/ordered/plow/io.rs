@@ -44,6 +44,9 @@ impl<N: Nand> Plow<N> {
             })
         };
         let reading = read_again(&mut self.nand, (ppn, self.cause), &mut self.input, &mut [], is_whole)?;
+        if reading == Reading::Weak {
+            self.weak = Some(ppn);
+        }
         match Header::decode(&self.input, ppn) {
             Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header }),
             _ => {
@@ -136,12 +139,14 @@ impl<N: Nand> Plow<N> {
     /// The record of a key on the levels: none if there is none, else whether it is a value, which is copied.
     pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let mut found = alloc::vec![0; key.len()];
+        let mut in_vain = 0;
         for level in 0..self.levels.len() {
             if self.is_filtered(level, key) {
                 self.counters.filtered += 1;
                 continue;
             }
             self.counters.level_lookups += 1;
+            in_vain += 1;
             if self.seek(level, key)?.is_none() {
                 continue;
             }
@@ -150,12 +155,15 @@ impl<N: Nand> Plow<N> {
             if !is_there || self.is_taken(level, key)? {
                 continue;
             }
+            self.book_in_vain(in_vain - 1);
+            let view = self.view()?;
             if view.is_tombstone(at) {
                 return Ok(false);
             }
             view.value(at, value);
             return Ok(true);
         }
+        self.book_in_vain(in_vain.saturating_sub(1));
         Ok(false)
     }
 
@@ -185,57 +193,74 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Programs the page in the output buffer, whose contents are in place.
+    /// Programs the page in the output buffer, whose contents are in place; in another block where the program fails.
     pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexError> {
         let mut failed = false;
         loop {
-            let (block, page) = match *self.open_of(target) {
-                Some(place) => place,
-                None => {
-                    if !self.has_place(target) {
-                        return Err(if failed { IndexError::WornOut } else { self.no_room() });
-                    }
-                    let Some(block) = self.blocks.take(&mut self.nand)? else {
-                        return Err(if self.blocks.is_any_bad() {
-                            IndexError::WornOut
-                        } else {
-                            self.no_room()
-                        });
-                    };
-                    if !matches!(target, Target::Level(_)) {
-                        self.commits.blocks.push(block);
-                    }
-                    (block, 0)
-                }
-            };
-            let ppn = self.geometry.page_at(block, page);
-            self.sequence += 1;
-            let erases = self.blocks.erases(block);
-            let commit = if header.kind == Kind::Commit { self.sequence } else { self.commits.sequence };
-            Header { erases, sequence: self.sequence, commit, ..header }.encode(&mut self.output, ppn);
-            if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
-                self.loaded = None;
+            match self.program_once(target, header, failed)? {
+                Some(ppn) => return Ok(ppn),
+                None => failed = true,
             }
-            let cause = if matches!(target, Target::Level(_)) { Cause::Merge } else { Cause::Host };
-            let programmed = self.nand.program(ppn, cause, &self.output, &[]);
-            match programmed {
-                Ok(()) => {
-                    let next =
-                        Some((block, page + 1)).filter(|place| place.1 < self.geometry.pages_per_block);
-                    *self.open_of(target) = next;
-                    return Ok(ppn);
+        }
+    }
+
+    /// The same for a page that is of no use in another block: none where the program fails.
+    pub(super) fn program_in_place(
+        &mut self,
+        target: Target,
+        header: Header,
+    ) -> Result<Option<Ppn>, IndexError> {
+        self.program_once(target, header, false)
+    }
+
+    /// One try; none where the program fails.
+    fn program_once(
+        &mut self,
+        target: Target,
+        header: Header,
+        failed: bool,
+    ) -> Result<Option<Ppn>, IndexError> {
+        let (block, page) = match *self.open_of(target) {
+            Some(place) => place,
+            None => {
+                if !self.has_place(target) {
+                    return Err(if failed { IndexError::WornOut } else { self.no_room() });
                 }
-                Err(NandError::ProgramFailed(_)) => {
-                    failed = true;
-                    self.counters.failed += 1;
-                    *self.open_of(target) = None;
-                    self.blocks.fail(block);
-                    if let Target::Level(level) = target {
-                        self.leave_if_dead(level, block);
-                    }
+                let Some(block) = self.blocks.take(&mut self.nand)? else {
+                    return Err(if self.blocks.is_any_bad() { IndexError::WornOut } else { self.no_room() });
+                };
+                if !matches!(target, Target::Level(_)) {
+                    self.commits.blocks.push(block);
                 }
-                Err(error) => return Err(error.into()),
+                (block, 0)
             }
+        };
+        let ppn = self.geometry.page_at(block, page);
+        self.sequence += 1;
+        let erases = self.blocks.erases(block);
+        let commit = if header.kind == Kind::Commit { self.sequence } else { self.commits.sequence };
+        Header { erases, sequence: self.sequence, commit, ..header }.encode(&mut self.output, ppn);
+        if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
+            self.loaded = None;
+        }
+        let cause = if matches!(target, Target::Level(_)) { Cause::Merge } else { Cause::Host };
+        let programmed = self.nand.program(ppn, cause, &self.output, &[]);
+        match programmed {
+            Ok(()) => {
+                let next = Some((block, page + 1)).filter(|place| place.1 < self.geometry.pages_per_block);
+                *self.open_of(target) = next;
+                Ok(Some(ppn))
+            }
+            Err(NandError::ProgramFailed(_)) => {
+                self.counters.failed += 1;
+                *self.open_of(target) = None;
+                self.blocks.fail(block);
+                if let Target::Level(level) = target {
+                    self.leave_if_dead(level, block);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 

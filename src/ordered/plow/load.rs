@@ -3,7 +3,7 @@
 use super::Plow;
 use super::coder::{Builder, Expected};
 use super::io::Target;
-use super::page::{HEADER_BYTES, Header, Kind};
+use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::nand::Nand;
 use crate::ordered::{OrderedIndex, Records};
@@ -115,18 +115,10 @@ impl<N: Nand> Plow<N> {
         if self.blocks.free() < self.reserve() {
             return Err(self.no_room());
         }
-        let header = Header {
-            kind: Kind::Run,
-            tombstones: false,
-            clean: false,
-            count: count as u16,
-            erases: 0,
-            sequence: 0,
-            commit: 0,
-        };
         let last = self.levels.len() - 1;
-        let ppn = self.program(Target::Level(last), header)?;
-        self.adopt(last, ppn, count, false);
+        let ppn = self.program(Target::Level(last), Header::run(count, false))?;
+        self.adopt((last, super::level::Part::New), ppn, count, false);
+        self.summarise_full(last)?;
         self.levels[last].records += count;
         self.keep_fences_short();
         self.dirty = true;

@@ -1,4 +1,4 @@
-//! The records that wait in RAM: sorted, in one array, each with two flags.
+//! The records that wait in RAM: sorted, in one array, with two flags of each in another.
 
 use crate::ordered::RecordFormat;
 use alloc::vec::Vec;
@@ -10,15 +10,16 @@ const UNSEALED: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Before {
     key: Vec<u8>,
-    /// Its record with flags; none if there was none.
-    record: Option<Vec<u8>>,
+    /// Its record and flags; none if there was none.
+    record: Option<(Vec<u8>, u8)>,
 }
 
-/// Sorted records: key, value, flags.
+/// Sorted records: keys with values, and their flags, four records a byte.
 #[derive(Debug)]
 pub(super) struct Memtable {
     record: RecordFormat,
     bytes: Vec<u8>,
+    flags: Vec<u8>,
     capacity: u32,
     /// Records that no sealed page holds.
     unsealed: u32,
@@ -27,12 +28,42 @@ pub(super) struct Memtable {
 impl Memtable {
     /// Room for so many records, and for one more that a change may bring before a step makes room.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
-        let bytes = Vec::with_capacity((capacity + 1) * (record.entry_bytes() + 1));
-        Memtable { record, bytes, capacity: capacity as u32, unsealed: 0 }
+        let bytes = Vec::with_capacity((capacity + 1) * record.entry_bytes());
+        let flags = Vec::with_capacity((capacity + 1).div_ceil(4));
+        Memtable { record, bytes, flags, capacity: capacity as u32, unsealed: 0 }
+    }
+
+    /// Bytes that so many records take, and the one more that there is room for.
+    pub(super) fn bytes_of(record: RecordFormat, capacity: usize) -> usize {
+        (capacity + 1) * record.entry_bytes() + (capacity + 1).div_ceil(4)
     }
 
     fn stride(&self) -> usize {
-        self.record.entry_bytes() + 1
+        self.record.entry_bytes()
+    }
+
+    fn flags(&self, i: usize) -> u8 {
+        self.flags[i / 4] >> (i % 4 * 2) & 3
+    }
+
+    fn set_flags(&mut self, i: usize, flags: u8) {
+        let byte = &mut self.flags[i / 4];
+        *byte = *byte & !(3 << (i % 4 * 2)) | flags << (i % 4 * 2);
+    }
+
+    /// Moves the flags from one record on by one, to make room for another.
+    fn open_flags(&mut self, i: usize) {
+        if self.len().div_ceil(4) > self.flags.len() {
+            self.flags.push(0);
+        }
+        // Of the first byte what lies before stays; of the others all moves on.
+        let low = (1u8 << (i % 4 * 2)) - 1;
+        let first = self.flags[i / 4];
+        let mut carry = first >> 6;
+        self.flags[i / 4] = first & low | (first & !low) << 2;
+        for byte in &mut self.flags[i / 4 + 1..] {
+            (carry, *byte) = (*byte >> 6, *byte << 2 | carry);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,14 +89,13 @@ impl Memtable {
 
     /// Value `i`, none for a tombstone.
     pub(super) fn value(&self, i: usize) -> Option<&[u8]> {
-        let entry = self.entry(i);
-        let is_tombstone = entry[entry.len() - 1] & TOMBSTONE != 0;
-        (!is_tombstone).then(|| &entry[usize::from(self.record.key_bytes)..entry.len() - 1])
+        let is_tombstone = self.flags(i) & TOMBSTONE != 0;
+        (!is_tombstone).then(|| &self.entry(i)[usize::from(self.record.key_bytes)..])
     }
 
     /// Whether no sealed page holds record `i`.
     pub(super) fn is_unsealed(&self, i: usize) -> bool {
-        self.entry(i)[self.stride() - 1] & UNSEALED != 0
+        self.flags(i) & UNSEALED != 0
     }
 
     /// Records that no sealed page holds.
@@ -76,14 +106,12 @@ impl Memtable {
     /// Notes that a sealed page holds record `i`.
     pub(super) fn seal(&mut self, i: usize) {
         self.unsealed -= u32::from(self.is_unsealed(i));
-        let at = (i + 1) * self.stride() - 1;
-        self.bytes[at] &= !UNSEALED;
+        self.set_flags(i, self.flags(i) & !UNSEALED);
     }
 
     /// Forgets what sealed pages hold.
     pub(super) fn unseal_all(&mut self) {
-        let stride = self.stride();
-        self.bytes.chunks_mut(stride).for_each(|entry| entry[stride - 1] |= UNSEALED);
+        self.flags.iter_mut().for_each(|four| *four |= UNSEALED * 0x55);
         self.unsealed = self.len() as u32;
     }
 
@@ -111,27 +139,27 @@ impl Memtable {
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
         let found = self.find(key);
         let stride = self.stride();
-        let (at, record) = match found {
+        let (i, record) = match found {
             Ok(i) => {
                 self.unsealed -= u32::from(self.is_unsealed(i));
-                (i * stride, Some(self.entry(i).to_vec()))
+                (i, Some((self.entry(i).to_vec(), self.flags(i))))
             }
             Err(i) => {
-                let at = i * stride;
                 let end = self.bytes.len();
                 self.bytes.resize(end + stride, 0);
-                self.bytes.copy_within(at..end, at + stride);
-                (at, None)
+                self.bytes.copy_within(i * stride..end, (i + 1) * stride);
+                self.open_flags(i);
+                (i, None)
             }
         };
-        let entry = &mut self.bytes[at..at + stride];
-        let (body, flags) = entry.split_at_mut(stride - 1);
-        body[..key.len()].copy_from_slice(key);
+        let entry = &mut self.bytes[i * stride..(i + 1) * stride];
+        entry[..key.len()].copy_from_slice(key);
         match value {
-            Some(value) => body[key.len()..].copy_from_slice(value),
-            None => body[key.len()..].fill(0),
+            Some(value) => entry[key.len()..].copy_from_slice(value),
+            None => entry[key.len()..].fill(0),
         }
-        flags[0] = if value.is_none() { TOMBSTONE } else { 0 } | if is_sealed { 0 } else { UNSEALED };
+        let is_tombstone = if value.is_none() { TOMBSTONE } else { 0 };
+        self.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
         self.unsealed += u32::from(!is_sealed);
         Before { key: key.to_vec(), record }
     }
@@ -143,26 +171,37 @@ impl Memtable {
         let place = i * stride..(i + 1) * stride;
         self.unsealed -= u32::from(self.is_unsealed(i));
         match &before.record {
-            Some(record) => {
+            Some((record, flags)) => {
                 self.bytes[place].copy_from_slice(record);
+                self.set_flags(i, *flags);
                 self.unsealed += u32::from(self.is_unsealed(i));
             }
-            None => drop(self.bytes.drain(place)),
+            None => self.drain(i, i + 1),
         }
+    }
+
+    /// Takes the records from one on to another out.
+    fn drain(&mut self, low: usize, high: usize) {
+        for i in high..self.len() {
+            self.set_flags(i - (high - low), self.flags(i));
+        }
+        let stride = self.stride();
+        self.bytes.drain(low * stride..high * stride);
+        self.flags.truncate(self.len().div_ceil(4));
     }
 
     /// Removes the records from one key on to another, to the end if there is none.
     pub(super) fn remove_range(&mut self, from: &[u8], to: Option<&[u8]>) {
         let low = self.lower_bound(from);
         let high = to.map_or(self.len(), |to| self.lower_bound(to));
-        let (stride, high) = (self.stride(), high.max(low));
+        let high = high.max(low);
         self.unsealed -= (low..high).filter(|&i| self.is_unsealed(i)).count() as u32;
-        self.bytes.drain(low * stride..high * stride);
+        self.drain(low, high);
     }
 
     /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.flags.capacity()
     }
 }
 

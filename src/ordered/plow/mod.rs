@@ -18,8 +18,11 @@
 //! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0 filters rule most out.
 //! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is no log to be
 //!   replayed and none to be cleaned.
+//! * **Mix**: where look-ups prevail, the level above the last is merged into it and left out (`drain`).
+//! * **Ascending keys**: what lies above all others goes to the last level at once (`sink`).
 //! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks are short, steps
 //!   are made ahead of need (`room`).
+//! * **Scrubbing**: the sweep of the level of a page that could not be read at once goes on until it has passed that page.
 //! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are built.
 //!
 //! Invariants (`check`, and tests with power cuts):
@@ -41,6 +44,7 @@ mod coder;
 mod commit;
 mod config;
 mod cost;
+mod drain;
 mod fences;
 mod filter;
 mod io;
@@ -51,7 +55,9 @@ mod mount;
 mod page;
 mod room;
 mod root;
+mod sink;
 mod step;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -61,6 +67,7 @@ use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::StoreError;
+use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};
@@ -68,7 +75,8 @@ use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
 use core::ops::Bound;
-use cost::Plan;
+use cost::{Mix, Plan};
+use drain::Drain;
 use filter::Filters;
 use io::Loaded;
 use level::Level;
@@ -111,6 +119,19 @@ pub struct Plow<N> {
     plan: Plan,
     /// Pages of the last level that the plan was made for.
     planned_for: usize,
+    /// The highest key of any level; none if it is not known.
+    top: Option<Vec<u8>>,
+    /// A page that could not be read at once: it is written anew.
+    weak: Option<Ppn>,
+    /// A page of the first level with keys above all others, to which more are added.
+    tail: Option<Ppn>,
+    /// Operations of late, and those that the plan was made for.
+    mix: Mix,
+    planned_mix: Mix,
+    /// Whether the level above the last is to go, and how far that is.
+    drain: Drain,
+    /// What look-ups read in vain, in shares of a program: it pays for steps that make look-ups cheaper.
+    credit: u64,
     /// Records of a full page of the last level.
     page_records: u64,
     /// Changes since all was swept for want of room.
@@ -127,6 +148,9 @@ struct Counters {
     filtered: u64,
     level_lookups: u64,
     sweeps: u64,
+    drained: u64,
+    sunk: u64,
+    scrubbed: u64,
 }
 
 impl<N: Nand> Plow<N> {
@@ -156,6 +180,13 @@ impl<N: Nand> Plow<N> {
             cause: Cause::Host,
             plan: Plan::default(),
             planned_for: 0,
+            top: None,
+            tail: None,
+            weak: None,
+            mix: Mix::usual(),
+            planned_mix: Mix::usual(),
+            drain: Drain::Off,
+            credit: 0,
             page_records: 1,
             changes: 0,
             interrupted: false,
@@ -194,6 +225,9 @@ impl<N: Nand> Plow<N> {
 
     fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
         self.make_room(value.is_some())?;
+        if self.mix.count(0, 1) {
+            self.replan_for_mix();
+        }
         self.work()?;
         let before = self.memtable.put(key, value, false);
         self.changes += 1;
@@ -220,6 +254,7 @@ impl<N: Nand> Plow<N> {
             (None, Answers::Pool) => Ok(false),
             (None, Answers::Exact) => {
                 let mut value = vec![0; self.record.value_bytes.into()];
+                self.mix.count(1, 0);
                 let found = self.look_up(key, &mut value);
                 self.judged(found)
             }
@@ -243,7 +278,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         if let Ok(i) = self.memtable.find(key) {
             return Ok(self.memtable.value(i).map(|found| value.copy_from_slice(found)).is_some());
         }
-        let found = self.look_up(key, value);
+        let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
         self.judged(found)
     }
 
@@ -322,6 +357,9 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("sweeps_for_room", counters.sweeps),
+            ("levels_drained", counters.drained),
+            ("pages_sunk", counters.sunk),
+            ("steps_to_scrub", counters.scrubbed),
             ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
         ];
@@ -345,5 +383,6 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             + self.filters.ram_bytes()
             + self.blocks.ram_bytes()
             + self.commits.ram_bytes()
+            + self.top.as_ref().map_or(0, Vec::capacity)
     }
 }

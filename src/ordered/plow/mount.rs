@@ -5,10 +5,12 @@ use super::commit::{Sealed, Stand};
 use super::fences::position;
 use super::level::{Level, Part};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
-use super::root::{LevelRoot, Reader, Root, Row, Wrong, read};
+use super::root::{LevelRoot, Reader, Root, Row, Worn, Wrong, read};
+use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
 use crate::check::IndexError;
 use crate::check::message;
+use crate::codec::{get_u40, put_u40};
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
 use crate::units::{Pbn, Ppn};
@@ -35,6 +37,8 @@ enum Found {
     Broken,
 }
 
+/// Bytes kept of the first page of a block: its program, and whether it is blank.
+const FIRST_BYTES: usize = 6;
 const BROKEN_ROOT: &str = "I1: the root makes no sense";
 
 impl<N: Nand> Plow<N> {
@@ -71,11 +75,10 @@ impl<N: Nand> Plow<N> {
             let what = "I1: a page names a newer commit page than there is";
             return Err(IndexError::Corrupted { what, at: seen.named.1.into() });
         }
-        // Sealed pages that no commit page names were not looked for.
-        plow.sequence = seen.newest + u64::from(plow.geometry.pages());
+        // After a commit page each page of the chip may be programmed once, or its block fail at it, before there is another one.
+        plow.sequence = seen.newest.max(sequence) + 2 * u64::from(plow.geometry.pages());
         plow.cause = Cause::Host;
-        plow.planned_for = 0;
-        plow.replan();
+        plow.choose_plan();
         plow.keep_fences_short();
         // What is dead is not known: where there is no room, a sweep finds out.
         plow.changes = plow.page_records;
@@ -83,6 +86,11 @@ impl<N: Nand> Plow<N> {
     }
 
     pub(super) fn close_inner(&mut self) -> Result<(), IndexError> {
+        match self.summarise_open() {
+            // A mount reads the pages then.
+            Err(error) if !error.is_refusal() => return Err(error),
+            _ => {}
+        }
         self.commit(true)?;
         // Once more in another block, so that one of them may be lost.
         self.commits.open = None;
@@ -95,14 +103,55 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Looks at all of the newest block with commit pages.
+    /// Looks for the newest commit page in the newest block that has any.
     fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexError> {
         let mut blocks = core::mem::take(&mut seen.commit_blocks);
         sort::total(&mut blocks);
-        for (_, block) in blocks.into_iter().rev() {
-            self.look_at_all(block, seen)?;
+        for (first, block) in blocks.into_iter().rev() {
+            for page in (0..self.programmed(block)?).rev() {
+                let ppn = self.geometry.page_at(block, page);
+                // What is older than the first page was there in an earlier life of the block.
+                if let Found::Whole(header) = self.examine(ppn)?
+                    && header.sequence >= first
+                {
+                    self.note(ppn, &header, seen);
+                    if header.kind == Kind::Commit {
+                        break;
+                    }
+                }
+            }
             if seen.commit.is_some_and(|(_, ppn)| self.geometry.block_of(ppn) == block) {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages of a block that were programmed: they are the first ones. A torn page may count or not.
+    fn programmed(&mut self, block: Pbn) -> Result<u32, IndexError> {
+        let pages = self.geometry.pages_per_block;
+        let (mut low, mut high) = (0, pages);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.examine(self.geometry.page_at(block, middle))? == Found::Blank {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        // A page that only reads as erased, since it is damaged, has others behind it.
+        let behind = self.geometry.page_at(block, low).0 + 1;
+        let is_end = low + 1 >= pages || self.examine(Ppn(behind))? == Found::Blank;
+        Ok(if is_end { low } else { pages })
+    }
+
+    /// Notes the newest whole page of a block.
+    fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+        for page in (0..self.programmed(block)?).rev() {
+            let ppn = self.geometry.page_at(block, page);
+            if let Found::Whole(header) = self.examine(ppn)? {
+                self.note(ppn, &header, seen);
+                return Ok(());
             }
         }
         Ok(())
@@ -151,14 +200,21 @@ impl<N: Nand> Plow<N> {
     /// Looks at the first page of a block, and at all where that one says nothing.
     fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
         let first = self.geometry.page_at(block, 0);
-        match self.examine(first)? {
-            Found::Whole(header) => {
-                self.note(first, &header, seen);
-                Ok(())
-            }
-            Found::Broken => self.look_at_all(block, seen),
+        let found = self.examine(first)?;
+        if let Found::Whole(header) = found {
+            self.note(first, &header, seen);
+        }
+        // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has room for.
+        let at = FIRST_BYTES * block.index();
+        if let Some(place) = self.output.get_mut(at..at + FIRST_BYTES) {
+            let sequence = if let Found::Whole(header) = found { header.sequence } else { 0 };
+            put_u40(place, 0, sequence);
+            place[5] = u8::from(found == Found::Blank);
+        }
+        match found {
+            Found::Whole(_) => Ok(()),
             // A page may read as erased that was being programmed, or is damaged.
-            Found::Blank => match self.examine(self.geometry.page_at(block, 1))? {
+            _ => match self.examine(self.geometry.page_at(block, 1))? {
                 Found::Blank => Ok(()),
                 _ => self.look_at_all(block, seen),
             },
@@ -166,11 +222,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
-        self.look_from(block, 0, seen)
-    }
-
-    fn look_from(&mut self, block: Pbn, from: u32, seen: &mut Seen) -> Result<(), IndexError> {
-        for page in from..self.geometry.pages_per_block {
+        for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(block, page);
             if let Found::Whole(header) = self.examine(ppn)? {
                 self.note(ppn, &header, seen);
@@ -211,14 +263,24 @@ impl<N: Nand> Plow<N> {
                 self.memtable.capacity()
             ).into()));
         }
-        for level in &root.levels {
-            self.take_level(level, seen)?;
+        self.page_records = root.page_records;
+        self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
+        // Blocks begun after the commit page: what they name is newer than what the root knows of. First, while the output buffer
+        // holds what a look at the chip found.
+        let in_use = |block: Pbn| {
+            let mut rows = root.levels.iter().flat_map(|level| level.rows.iter().flatten());
+            rows.any(|row| self.geometry.block_of(row.first) == block)
+        };
+        let free: Vec<Pbn> = (0..self.geometry.blocks)
+            .map(Pbn)
+            .filter(|&block| self.blocks.state(block) == State::Free && !in_use(block))
+            .collect();
+        for block in free {
+            self.look_behind(block, (sequence, &root.worn), seen)?;
         }
-        // Blocks begun after the commit page: what they name is newer than what the root knows of.
-        for block in (0..self.geometry.blocks).map(Pbn) {
-            if self.blocks.state(block) == State::Free {
-                self.look_behind(block, sequence, seen)?;
-            }
+        let is_alone = root.levels.len() == 1;
+        for level in &root.levels {
+            self.take_level(level, is_alone, seen)?;
         }
         Ok(())
     }
@@ -230,12 +292,40 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Looks at all of a block that was begun after the newest commit page.
-    fn look_behind(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexError> {
-        match self.examine(self.geometry.page_at(block, 0))? {
-            Found::Whole(header) if header.sequence > sequence => self.look_from(block, 1, seen),
-            _ => Ok(()),
+    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit page.
+    fn look_behind(
+        &mut self,
+        block: Pbn,
+        (sequence, worn): (u64, &Worn),
+        seen: &mut Seen,
+    ) -> Result<(), IndexError> {
+        let first = self.geometry.page_at(block, 0);
+        let known = self.output.get(FIRST_BYTES * block.index()..FIRST_BYTES * (block.index() + 1));
+        let (begun, is_blank) = match known {
+            Some(known) => (get_u40(known, 0), known[5] == 1),
+            None => match self.examine(first)? {
+                Found::Whole(header) => (header.sequence, false),
+                found => (0, found == Found::Blank),
+            },
+        };
+        let listed = worn.erased.iter().find(|erased| erased.0 == block).map(|erased| erased.1);
+        if begun > 0 {
+            self.blocks.touch(block);
+            // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
+            if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
+                let what = "I7: a block that was erased holds a page of before";
+                return Err(IndexError::Corrupted { what, at: first.0.into() });
+            }
+            return if begun > sequence { self.look_at_newest(block, seen) } else { Ok(()) };
         }
+        // No page tells how often it was erased: once more than any other at most, if it was used at all.
+        let erases = match listed {
+            Some(erases) => erases,
+            None if is_blank && block.0 >= worn.touched => 1,
+            None => worn.most.saturating_add(1),
+        };
+        self.blocks.set_erases(block, self.blocks.erases(block).max(erases));
+        Ok(())
     }
 
     /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of a sealed page
@@ -299,85 +389,128 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn take_level(&mut self, root: &LevelRoot, seen: &mut Seen) -> Result<(), IndexError> {
+    fn take_level(&mut self, root: &LevelRoot, is_alone: bool, seen: &mut Seen) -> Result<(), IndexError> {
         let number = self.levels.len();
-        let level = Level { cursor: root.cursor.clone(), round: root.round, ..Level::default() };
-        self.levels.push(level);
-        if number == 0 {
+        let (cursor, round, records) = (root.cursor.clone(), root.round, root.records);
+        self.levels.push(Level { cursor, round, records, ..Level::default() });
+        let is_filtered = number == 0 && !is_alone;
+        if is_filtered {
             // Until the first plan is made: the pages that share the filters' bytes.
             let pages: u32 = root.rows.iter().flatten().map(|row| row.pages).sum();
             self.planned_for = pages as usize;
         }
-        let mut last: Option<Vec<u8>> = None;
+        let ends = root.ends(self.geometry);
+        let mut floor: Option<u64> = None;
         for (part, rows) in [(Part::New, &root.rows[1]), (Part::Old, &root.rows[0])] {
+            if part == Part::Old {
+                floor = floor.max(Some(position(&root.cursor)));
+            }
             for row in rows {
-                self.blocks.set(self.geometry.block_of(row.first), State::Used);
-                last = self.take_row((number, part), *row, last, seen)?;
+                let block = self.geometry.block_of(row.first);
+                self.blocks.set(block, State::Used);
+                self.blocks.set_erases(block, row.erases);
+                let last = ends.iter().find(|end| self.geometry.block_of(**end) == block).copied();
+                let is_open = root.open.is_some_and(|open| open.0 == block);
+                let summary = match last.filter(|_| !is_filtered) {
+                    Some(last) => self.find_summary(places(self.geometry, last, is_open), row.erases)?,
+                    None => None,
+                };
+                floor = self.take_row((number, part), *row, (floor, summary), seen)?;
             }
         }
-        if let Some((block, next)) = root.open {
+        if let Some((block, _)) = root.open {
             // What was programmed there since.
-            self.look_from(block, next, seen)?;
+            self.look_at_newest(block, seen)?;
         }
         Ok(())
     }
 
-    /// The pages of a row: they join the fences of the level. The last key before the row comes in, that of the row goes out.
+    /// Reads the summary of a block into the input buffer if there is one at these places; its header.
+    fn find_summary(&mut self, places: [Option<Ppn>; 2], erases: u16) -> Result<Option<Header>, IndexError> {
+        for ppn in places.into_iter().flatten() {
+            if let Found::Whole(header) = self.examine(ppn)?
+                && header.kind == Kind::Summary
+                && header.erases == erases
+            {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The pages of a row: they join the fences of the level, by the summary in the input buffer if there is one, else by reading
+    /// them. A position that no page of the level yet to come begins before comes in, and goes out anew.
     fn take_row(
         &mut self,
         (level, part): (usize, Part),
         row: Row,
-        mut last: Option<Vec<u8>>,
+        (mut floor, summary): (Option<u64>, Option<Header>),
         seen: &mut Seen,
-    ) -> Result<Option<Vec<u8>>, IndexError> {
-        let below = |plow: &Plow<N>| plow.levels[level].cursor.clone();
-        self.blocks.set_erases(self.geometry.block_of(row.first), row.erases);
-        for page in 0..row.pages {
+    ) -> Result<Option<u64>, IndexError> {
+        let start = row.first.0 % self.geometry.pages_per_block;
+        let mut page = 0;
+        if let Some(header) = summary {
+            let input = core::mem::take(&mut self.input);
+            if let Some(groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
+                let covered = groups.covered;
+                // Old pages are told first, then new ones, of which some may lie before those.
+                let (mut at, mut low) = (0, None);
+                for (group, begin) in groups.clone().filter(|group| group.0 <= start) {
+                    (at, low) = if low.is_none() || group >= at { (group, Some(begin)) } else { (at, low) };
+                }
+                let mut groups = groups.skip_while(move |group| group.0 != at).skip(1);
+                let mut next = groups.next();
+                while page < row.pages && start + page < covered {
+                    while let Some((group, begin)) =
+                        next.filter(|group| (at..=start + page).contains(&group.0))
+                    {
+                        (at, low, next) = (group, Some(begin), groups.next());
+                    }
+                    let Some(low) = low else { break };
+                    self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);
+                    (floor, page) = (floor.max(Some(low)), page + 1);
+                }
+            }
+            self.input = input;
+        }
+        for page in page..row.pages {
             let ppn = Ppn(row.first.0 + page);
             let low = match self.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Run && header.erases == row.erases => {
                     self.note(ppn, &header, seen);
-                    self.learn(level, ppn, &header, &mut last)?
+                    let (low, last) = self.learn(level, ppn, &header)?;
+                    floor = floor.max(Some(last));
+                    low
                 }
                 // A page that cannot be read begins behind the one before it; whoever needs it is told.
-                _ => match (&last, part) {
-                    (Some(last), _) if last.len() <= 8 => position(last).saturating_add(1),
-                    (Some(last), _) => position(last),
-                    (None, Part::New) => 0,
-                    (None, Part::Old) => position(&below(self)),
-                },
+                _ => floor.unwrap_or(0),
             };
-            let joins = page > 0;
-            let level = &mut self.levels[level];
-            let run = if part == Part::Old { &mut level.old } else { &mut level.new };
-            run.push(ppn, low, joins);
+            self.push_row((level, part), ppn, low, page > 0);
         }
         self.keep_fences_short();
-        Ok(last)
+        Ok(floor)
     }
 
-    /// The position of the first key of the page in the input buffer; notes its filter and its last key.
-    fn learn(
-        &mut self,
-        level: usize,
-        ppn: Ppn,
-        header: &Header,
-        last: &mut Option<Vec<u8>>,
-    ) -> Result<u64, IndexError> {
+    fn push_row(&mut self, (level, part): (usize, Part), ppn: Ppn, low: u64, joins: bool) {
+        let level = &mut self.levels[level];
+        let run = if part == Part::Old { &mut level.old } else { &mut level.new };
+        run.push(ppn, low, joins);
+    }
+
+    /// The position of the first key of the page in the input buffer, and one that no page behind it begins before; notes its
+    /// filter.
+    fn learn(&mut self, level: usize, ppn: Ppn, header: &Header) -> Result<(u64, u64), IndexError> {
         let view =
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
                 .filter(|view| view.count() > 0);
         let what = "I3: the records of a page make no sense";
         let Some(view) = view else { return Err(IndexError::Corrupted { what, at: ppn.0.into() }) };
-        let (first, end) = (view.key_owned(0), view.key_owned(view.count() - 1));
-        if level == 0 {
+        let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
+        if level == 0 && self.planned_for > 0 {
             let pages = self.planned_for;
             let bytes = self.filters.share(1, pages + 1, pages);
             self.filters.insert(ppn, bytes, &mut (0..view.count()).map(|i| view.key_owned(i)));
         }
-        self.page_records = self.page_records.max(view.count() as u64);
-        self.levels[level].records += header.count as usize;
-        *last = Some(end);
-        Ok(position(&first))
+        Ok((first, end.saturating_add((self.record.key_bytes <= 8).into())))
     }
 }

@@ -4,10 +4,10 @@
 //! at  bytes  field
 //!  0    4    CRC-32 of the page's number and of every other byte of the data area
 //!  4    1    0x9E
-//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page
+//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary
 //!  6    1    flags: 1 = with tombstones; 2 = written by a close
 //!  7    1    -
-//!  8    2    records
+//!  8    2    records, of a summary groups
 //! 10    2    erases of the block
 //! 12    5    number of the program
 //! 17    5    number of the newest commit page's program, this one's for a commit page
@@ -31,6 +31,8 @@ pub(super) enum Kind {
     Commit,
     /// Records of the memtable that following commit pages do not repeat.
     Sealed,
+    /// Where the pages of a block begin.
+    Summary,
 }
 
 /// What a page says of itself.
@@ -47,6 +49,12 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// That of a page of a level with so many records; the rest is filled in as it is programmed.
+    pub(super) const fn run(count: usize, tombstones: bool) -> Header {
+        let (kind, count) = (Kind::Run, count as u16);
+        Header { kind, tombstones, clean: false, count, erases: 0, sequence: 0, commit: 0 }
+    }
+
     /// Completes a page whose contents are in place.
     pub(super) fn encode(&self, page: &mut [u8], ppn: Ppn) {
         page[4] = MAGIC;
@@ -54,6 +62,7 @@ impl Header {
             Kind::Run => 1,
             Kind::Commit => 2,
             Kind::Sealed => 3,
+            Kind::Summary => 4,
         };
         page[6] = u8::from(self.tombstones) | u8::from(self.clean) << 1;
         page[7] = 0xff;
@@ -74,6 +83,7 @@ impl Header {
             1 => Kind::Run,
             2 => Kind::Commit,
             3 => Kind::Sealed,
+            4 => Kind::Summary,
             _ => return None,
         };
         if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), &page[4..]]) {

@@ -2,13 +2,15 @@
 
 use super::Plow;
 use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
+use super::drain::Drain;
 use super::level::Level;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
+use crate::units::Ppn;
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
-const READY: usize = 2;
+pub(super) const READY: usize = 2;
 
 impl<N: Nand> Plow<N> {
     /// Blocks that steps leave to the next commit: one for its page, and those of the pages that it seals.
@@ -20,6 +22,11 @@ impl<N: Nand> Plow<N> {
     /// it among them.
     pub(super) fn reserve(&self) -> usize {
         self.levels.len().max(1) + 3
+    }
+
+    /// Whether there is more room than an insertion needs.
+    pub(super) fn is_roomy(&self) -> bool {
+        self.has_room() && self.blocks.free() > self.reserve() + self.kept_back()
     }
 
     fn has_room(&self) -> bool {
@@ -157,7 +164,9 @@ impl<N: Nand> Plow<N> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits.
         while self.memtable.is_full() {
-            self.step(0)?;
+            if !self.sink()? {
+                self.step(0)?;
+            }
             stepped = true;
         }
         if !stepped {
@@ -186,30 +195,73 @@ impl<N: Nand> Plow<N> {
             return Ok(true);
         }
         self.replan();
-        Ok(false)
+        self.scrub()
     }
 
-    /// Chooses the sizes of the levels anew, and adds one, when the last level has grown or shrunk by an eighth.
+    /// A step of the level that holds a weak page, until its sweep has written that page's records anew; whether there was one.
+    fn scrub(&mut self) -> Result<bool, IndexError> {
+        let Some(ppn) = self.weak.filter(|_| self.is_roomy()) else { return Ok(false) };
+        let level = (0..self.levels.len()).find(|&level| self.levels[level].uses(ppn, Ppn(ppn.0 + 1)));
+        let Some(level) = level else {
+            self.weak = None;
+            return Ok(false);
+        };
+        self.counters.scrubbed += 1;
+        self.step(level)?;
+        Ok(true)
+    }
+
+    /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let pages = self.levels.last().map_or(0, Level::pages);
-        if pages.abs_diff(self.planned_for) * 8 <= self.planned_for {
-            return;
+        if pages.abs_diff(self.planned_for) * 8 > self.planned_for {
+            self.choose_plan();
         }
-        self.planned_for = pages;
-        let given = Given {
-            pages: pages as u64,
+    }
+
+    /// The same when there are more look-ups, or fewer, than the plan was made for.
+    pub(super) fn replan_for_mix(&mut self) {
+        if self.mix.differs(&self.planned_mix) {
+            self.choose_plan();
+        }
+    }
+
+    /// What a plan is made from.
+    pub(super) fn given(&self) -> Given {
+        Given {
+            pages: self.levels.last().map_or(0, Level::pages) as u64,
             page_records: self.page_records,
+            page_bits: 8 * u64::from(self.geometry.page_bytes).saturating_sub(HEADER_BYTES as u64),
             memtable: self.memtable.capacity() as u64,
             filter_bits: self.shares.filter as u64 * 8,
             levels_max: self.shares.levels,
+            mix: self.mix,
+        }
+    }
+
+    /// Chooses how many levels there are and how large, adds those that are missing, and has one that is too much drained.
+    pub(super) fn choose_plan(&mut self) {
+        let given = self.given();
+        (self.planned_for, self.planned_mix) = (given.pages as usize, self.mix);
+        let best = plan(&given);
+        let wanted = match self.shares.fixed {
+            true => self.shares.levels,
+            false if self.mix.only_reads() => 1,
+            false => best.levels,
         };
-        let wanted = if self.shares.fixed { self.shares.levels } else { plan(&given).levels };
         while self.levels.len() < wanted {
             self.add_level();
         }
-        // A level that is there stays, even where fewer would do: then it holds little.
-        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: 0 };
+        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
         self.plan = plan_with(&given, self.levels.len()).unwrap_or(least);
+        // Going to and fro costs a sweep each time.
+        let is_worth_it = best.cost < self.plan.cost - self.plan.cost / 32 || self.mix.only_reads();
+        let is_too_much = wanted < self.levels.len() && is_worth_it && !self.shares.fixed;
+        self.drain = match self.drain {
+            Drain::Off if is_too_much => Drain::Align,
+            before if is_too_much => before,
+            _ => Drain::Off,
+        };
     }
 
     /// Puts an empty level above the last one. It takes over where the last one's sweep stands, so that what was taken from the

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! version, pages per block, blocks, key bytes, value bytes, levels
-//! for each level: rounds; cursor; block being filled + 1 and its next page, or 0;
+//! for each level: rounds; records; cursor; block being filled + 1 and its next page, or 0;
 //!     old pages, then new ones: extents, and of each its block, its first page and its pages
 //! sealed pages that are needed: how many, and the newest one's page and program
+//! records of a full page; blocks used since the format, the most erases of one; erased blocks: how many, and each with its erases
 //! ```
 //!
 //! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a key.
@@ -18,7 +19,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Writes bytes one after the other; beyond the end it only counts.
 #[derive(Debug)]
@@ -52,6 +53,13 @@ impl<'a> Writer<'a> {
         self.byte(number as u8);
     }
 
+    /// A number of up to eight bytes, as it may be when the lowest bytes are no smaller than the others.
+    pub(super) fn wide(&mut self, number: u64) {
+        let bytes = (64 - number.leading_zeros()).div_ceil(8) as usize;
+        self.byte(bytes as u8);
+        number.to_le_bytes()[..bytes].iter().for_each(|&byte| self.byte(byte));
+    }
+
     pub(super) fn key(&mut self, key: &[u8]) {
         self.byte(u8::from(!key.is_empty()));
         key.iter().for_each(|&byte| self.byte(byte));
@@ -59,7 +67,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Reads what a [`Writer`] wrote; nothing where the bytes end or make no sense.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -92,6 +100,15 @@ impl<'a> Reader<'a> {
         None
     }
 
+    pub(super) fn wide(&mut self) -> Option<u64> {
+        let bytes = usize::from(self.byte()?);
+        let mut number = [0; 8];
+        for place in number.get_mut(..bytes)? {
+            *place = self.byte()?;
+        }
+        Some(u64::from_le_bytes(number))
+    }
+
     /// A number that may not be larger.
     pub(super) fn below(&mut self, end: u64) -> Option<u64> {
         self.number().filter(|&number| number < end)
@@ -120,10 +137,26 @@ pub(super) struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LevelRoot {
     pub(super) round: u32,
+    pub(super) records: usize,
     pub(super) cursor: Box<[u8]>,
     pub(super) open: Option<(Pbn, u32)>,
     /// Old pages, new pages.
     pub(super) rows: [Vec<Row>; 2],
+}
+
+impl LevelRoot {
+    /// Of each block the last page that the level has there.
+    pub(super) fn ends(&self, geometry: Geometry) -> Vec<Ppn> {
+        let mut ends: Vec<Ppn> = Vec::new();
+        for row in self.rows.iter().flatten() {
+            let (last, block) = (Ppn(row.first.0 + row.pages - 1), geometry.block_of(row.first));
+            match ends.iter_mut().find(|end| geometry.block_of(**end) == block) {
+                Some(end) => *end = last.max(*end),
+                None => ends.push(last),
+            }
+        }
+        ends
+    }
 }
 
 /// A root.
@@ -134,6 +167,20 @@ pub(super) struct Root {
     pub(super) sealed: u64,
     /// The newest of them, by page and program.
     pub(super) newest_sealed: Option<(Ppn, u64)>,
+    /// Records of a full page of the last level.
+    pub(super) page_records: u64,
+    pub(super) worn: Worn,
+}
+
+/// What a root tells of the erases of blocks that hold nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worn {
+    /// Blocks from this one on were not used since the format.
+    pub(super) touched: u32,
+    /// The most erases of a block.
+    pub(super) most: u16,
+    /// Erased blocks, and how often each was erased.
+    pub(super) erased: Vec<(Pbn, u16)>,
 }
 
 fn write_run(writer: &mut Writer<'_>, run: &Run, (pages_per_block, blocks): (u32, &Blocks)) {
@@ -153,6 +200,7 @@ pub(super) fn write(
     (geometry, record): (Geometry, RecordFormat),
     (levels, blocks): (&[Level], &Blocks),
     (sealed, newest): (usize, Option<(Ppn, u64)>),
+    page_records: u64,
 ) {
     let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
     let records = [record.key_bytes, record.value_bytes].map(u64::from);
@@ -161,6 +209,7 @@ pub(super) fn write(
     writer.number(levels.len() as u64);
     for level in levels {
         writer.number(level.round.into());
+        writer.number(level.records as u64);
         writer.key(&level.cursor);
         match level.open {
             None => writer.number(0),
@@ -176,6 +225,15 @@ pub(super) fn write(
     if let Some((page, program)) = newest {
         writer.number(page.0.into());
         writer.number(program);
+    }
+    writer.number(page_records);
+    writer.number(blocks.touched().into());
+    writer.number(blocks.erases_max().into());
+    let erased = blocks.erased_blocks();
+    writer.number(erased.clone().count() as u64);
+    for block in erased {
+        writer.number(block.0.into());
+        writer.number(blocks.erases(block).into());
     }
 }
 
@@ -206,6 +264,7 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Vec<Row>> {
 
 fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<LevelRoot> {
     let round = u32::try_from(reader.number()?).ok()?;
+    let records = usize::try_from(reader.number()?).ok()?;
     let cursor = reader.key(record.key_bytes)?;
     let open = match reader.below(u64::from(geometry.blocks) + 1)? {
         0 => None,
@@ -215,7 +274,7 @@ fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat)
         }
     };
     let rows = [read_run(reader, geometry)?, read_run(reader, geometry)?];
-    Some(LevelRoot { round, cursor, open, rows })
+    Some(LevelRoot { round, records, cursor, open, rows })
 }
 
 fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<Root> {
@@ -226,7 +285,20 @@ fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) 
         0 => None,
         _ => Some((Ppn(reader.below(geometry.pages().into())? as u32), reader.number()?)),
     };
-    Some(Root { levels, sealed, newest_sealed })
+    let page_records = reader.number()?.max(1);
+    let worn = read_worn(reader, geometry)?;
+    Some(Root { levels, sealed, newest_sealed, page_records, worn })
+}
+
+fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
+    let touched = reader.below(u64::from(geometry.blocks) + 1)? as u32;
+    let most = u16::try_from(reader.number()?).ok()?;
+    let erased = (0..reader.below(u64::from(geometry.blocks) + 1)?)
+        .map(|_| {
+            Some((Pbn(reader.below(geometry.blocks.into())? as u32), u16::try_from(reader.number()?).ok()?))
+        })
+        .collect::<Option<Vec<_>>>()?;
+    Some(Worn { touched, most, erased })
 }
 
 /// Reads a root.
@@ -245,12 +317,16 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::plow::State;
     use alloc::vec;
 
     const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
     fn blocks() -> Blocks {
         let mut blocks = Blocks::new(32);
+        blocks.touch(Pbn(9));
+        blocks.set(Pbn(3), State::Erased);
+        blocks.set_erases(Pbn(3), 12);
         blocks.set_erases(Pbn(2), 40_000);
         blocks
     }
@@ -266,14 +342,16 @@ mod tests {
     #[test]
     fn a_root_comes_back_and_a_cut_one_does_not() {
         let geometry = Geometry::new(512, 16, 16, 32);
-        let mut bytes = [0; 100];
+        let mut bytes = [0; 120];
         let mut writer = Writer::new(&mut bytes);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (2, Some((Ppn(9), 1 << 35))));
+        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (2, Some((Ppn(9), 1 << 35))), 700);
         let end = writer.at();
         let mut reader = Reader::new(&bytes[..end]);
         let root = read(&mut reader, geometry, RECORD).unwrap();
         assert_eq!(reader.at(), end);
         assert_eq!(root.newest_sealed, Some((Ppn(9), 1 << 35)));
+        assert_eq!(root.page_records, 700);
+        assert_eq!(root.worn, Worn { touched: 10, most: 40_000, erased: vec![(Pbn(3), 12)] });
         let level = &root.levels[1];
         assert_eq!((level.round, &level.cursor[..], level.open), (300, &[1, 2, 3, 4][..], Some((Pbn(7), 3))));
         let rows = [
@@ -288,7 +366,7 @@ mod tests {
         assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (0, None));
+        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (0, None), 700);
         assert!(writer.at() > 10);
     }
 }

@@ -2,10 +2,11 @@
 //! into one page, and the cursor moves.
 
 use super::coder::{Builder, Expected, View};
+use super::drain::Drain;
 use super::fences::position;
 use super::io::Target;
 use super::level::{Part, Place};
-use super::page::{HEADER_BYTES, Header, Kind};
+use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
@@ -98,7 +99,7 @@ impl<N: Nand> Plow<N> {
         let cause = core::mem::replace(&mut self.cause, Cause::Merge);
         let mut done = self.step_once(level);
         // A sweep that only ever came up to the next one would write a short page each time: it passes it at once.
-        if done == Ok(true) && self.has_place(Target::Level(level)) {
+        if done == Ok(true) && self.drain == Drain::Off && self.has_place(Target::Level(level)) {
             done = self.step_once(level);
         }
         self.cause = cause;
@@ -123,8 +124,13 @@ impl<N: Nand> Plow<N> {
     /// A step up to the point where its page is in the output buffer.
     fn merged(&mut self, level: usize, surprise: Option<(Vec<u8>, usize)>) -> Result<Step, IndexError> {
         let from = self.levels[level].cursor.clone();
-        let limit =
-            self.levels.get(level + 1).map(|next| next.cursor.clone()).filter(|cursor| *cursor > from);
+        // A level that is drained goes once the sweep of the last one is at its cursor.
+        let other = match self.drain {
+            Drain::Sweep if level + 1 == self.levels.len() => level.checked_sub(1),
+            _ => Some(level + 1),
+        };
+        let limit = other.and_then(|other| self.levels.get(other));
+        let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let (key, value) = (self.record.key_bytes.into(), self.record.value_bytes.into());
         let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
         let mut step = Step {
@@ -145,7 +151,9 @@ impl<N: Nand> Plow<N> {
             Source::Memtable => step.above.at = self.memtable.lower_bound(&step.from),
             Source::Level(upper) => {
                 let from = step.from.clone();
-                step.above.next = match self.seek(upper, &from)? {
+                let sought = self.seek(upper, &from)?;
+                step.reads += 1;
+                step.above.next = match sought {
                     Some(place) => Some((place, 0)),
                     // Every page of that part begins after the key.
                     None => {
@@ -156,7 +164,10 @@ impl<N: Nand> Plow<N> {
                         (if is_there { Some(first) } else { other }).map(|place| (place, 0))
                     }
                 };
-                step.reads += 1;
+                // It is in the input buffer now, where the page below comes next.
+                if sought.is_some() {
+                    self.fill_slice(&mut step, upper)?;
+                }
             }
         }
         self.read_below(&mut step)?;
@@ -207,16 +218,18 @@ impl<N: Nand> Plow<N> {
         self.read_below(step)
     }
 
-    /// Fills the slice with the next records of the level above that are not below where the step begins.
+    /// Fills the slice with the next records of a page of the level above that are not below where the step begins.
     fn fill_slice(&mut self, step: &mut Step, upper: usize) -> Result<(), IndexError> {
         let above = &mut step.above;
         (above.at, above.held) = (0, 0);
         self.slice.clear();
         let stride = self.record.entry_bytes() + 1;
         let mut scratch = vec![0; self.record.key_bytes.into()];
-        while let Some((place, index)) = above.next {
+        if let Some((place, index)) = above.next {
+            let is_there =
+                self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
             let ppn = self.load_place(upper, place)?;
-            step.reads += 1;
+            step.reads += usize::from(!is_there);
             let mut slice = core::mem::take(&mut self.slice);
             let view = self.view()?;
             let count = view.count();
@@ -238,9 +251,6 @@ impl<N: Nand> Plow<N> {
                     above.passed.push((place.0, ppn, last));
                 }
                 above.next = self.levels[upper].next(place).map(|place| (place, 0));
-            }
-            if above.held > 0 {
-                break;
             }
         }
         Ok(())
@@ -290,7 +300,10 @@ impl<N: Nand> Plow<N> {
                 continue;
             }
             let next = match (self.above_key(step), step.below.is_there) {
-                (None, false) => return Ok(()),
+                (None, false) => {
+                    step.stop = step.limit.as_ref().map(|limit| limit.to_vec());
+                    return Ok(());
+                }
                 (Some(_), false) => Next::Above,
                 (None, true) => Next::Below,
                 (Some(above), true) => match above.cmp(&step.below.key) {
@@ -394,17 +407,14 @@ impl<N: Nand> Plow<N> {
         let count = step.builder.map_or(0, |builder| builder.count());
         let tombstones = level + 1 < self.levels.len();
         if count > 0 {
-            let header = Header {
-                kind: Kind::Run,
-                tombstones,
-                clean: false,
-                count: count as u16,
-                erases: 0,
-                sequence: 0,
-                commit: 0,
-            };
-            let ppn = self.program(Target::Level(level), header)?;
-            self.adopt(level, ppn, count, tombstones);
+            let ppn = self.program(Target::Level(level), Header::run(count, tombstones))?;
+            // The filter of the new page may have the bytes of theirs.
+            for used in 0..if level == 0 { step.below.used } else { 0 } {
+                let page = self.levels[level].old.page(used);
+                page.into_iter().for_each(|page| self.filters.remove(page));
+            }
+            self.adopt((level, Part::New), ppn, count, tombstones);
+            self.summarise_full(level)?;
         }
         self.counters.steps[level] += 1;
         self.dirty = true;
@@ -436,15 +446,16 @@ impl<N: Nand> Plow<N> {
         Ok(step.is_limited && (count as u64) < self.page_records / 2)
     }
 
-    /// Enters the page in the output buffer at the end of a level's new pages.
-    pub(super) fn adopt(&mut self, level: usize, ppn: Ppn, count: usize, tombstones: bool) {
+    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
+    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
         let Some(view) = View::new(&self.output[HEADER_BYTES..], self.record, count, tombstones) else {
             return;
         };
-        let first = view.key_owned(0);
+        let (first, end) = (view.key_owned(0), view.key_owned(count - 1));
         if level == 0 && self.levels.len() > 1 {
             let pages = self.plan.pages_max[0] as usize;
-            let bytes = self.filters.share(count, pages * self.page_records as usize * 9 / 8, pages + 4);
+            // Around two cursors pages are half dead.
+            let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
             self.filters.insert(ppn, bytes, &mut (0..count).map(|i| view.key_owned(i)));
         }
         if level + 1 == self.levels.len() {
@@ -453,7 +464,10 @@ impl<N: Nand> Plow<N> {
         // Steps of the next level take pages from its cursor on: an extent that begins there need not be parted.
         let joins = self.levels.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.geometry.pages_per_block);
-        self.levels[level].new.push(ppn, position(&first), joins);
+        let of_level = &mut self.levels[level];
+        let run = if part == Part::New { &mut of_level.new } else { &mut of_level.old };
+        run.push(ppn, position(&first), joins);
+        self.note_top(&end);
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {

@@ -1,4 +1,5 @@
-//! Where the pages of SBITS go: blocks taken in turn, full pages one after the other, partly filled ones to the side.
+//! Where the pages of SBITS go: blocks taken in turn, full pages one after the other, partly filled ones to
+//! the side.
 
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
@@ -10,8 +11,8 @@ use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Blocks that must be free before an insertion: the next one of full pages, one that replaces a failed or cut one, and the
-/// next one of partly filled pages.
+/// Blocks that must be free before an insertion: the next one of full pages, one that replaces a failed or
+/// cut one, and the next one of partly filled pages.
 const FREE_MIN: usize = 3;
 
 impl<N: Nand> Sbits<N> {
@@ -79,7 +80,8 @@ impl<N: Nand> Sbits<N> {
         self.retire_failed(Vec::new())
     }
 
-    /// After a program: marks the blocks bad that failed before it; those that failed on the way to it wait for the next.
+    /// After a program: marks the blocks bad that failed before it; those that failed on the way to it wait
+    /// for the next.
     fn retire_failed(&mut self, newly: Vec<Pbn>) -> Result<(), IndexError> {
         for block in core::mem::replace(&mut self.failed, newly) {
             match self.retire(block) {
@@ -108,7 +110,8 @@ impl<N: Nand> Sbits<N> {
         Header { sequence: self.sequence, ..header }.encode(&mut self.filling);
     }
 
-    /// Programs the next full page into the newest block, or a copy of that block where it may not be added to.
+    /// Programs the next full page into the newest block, or a copy of that block where it may not be added
+    /// to.
     fn program_next(&mut self, page: &[u8]) -> Result<(), IndexError> {
         let place = (self.full_pages % u64::from(self.geometry.pages_per_block)) as u32;
         if place == 0 {
@@ -157,7 +160,8 @@ impl<N: Nand> Sbits<N> {
         self.kept.back().copied().flatten().ok_or(corrupted)
     }
 
-    /// Copies the first pages of the newest block to another one, which takes its place, through the read buffer.
+    /// Copies the first pages of the newest block to another one, which takes its place, through the read
+    /// buffer.
     fn move_newest(&mut self, pages: u32) -> Result<(), IndexError> {
         self.read_number = None;
         let mut page = core::mem::take(&mut self.read);
@@ -199,8 +203,8 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one before. What was
-    /// there is as it was when this fails for want of blocks.
+    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
+    /// before. What was there is as it was when this fails for want of blocks.
     pub(super) fn write_partial(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
         self.stamp(Header { closed, ..self.header() });
         let (old, end) = (self.aside, self.geometry.pages_per_block);

@@ -1,35 +1,42 @@
-//! SBITS, the sequential index of EmbedDB (Lawrence et al.; code and paper read): records with ascending keys, appended.
+//! SBITS, the sequential index of EmbedDB (Lawrence et al.; code and paper read): records with ascending
+//! keys, appended.
 //!
-//! Keys of time series only rise, so nothing is ever moved: full pages follow each other on the chip, block after block, and a
-//! small spline in RAM leads from a key to its page (`spline`). An insertion programs a page when one is full, and a
-//! look-up reads one page, or a few. It is the upper bound for any index where keys come in order, and no index at all where
-//! they do not: an insertion whose key is not above the largest one is refused ([`IndexError::NotAscending`]), which rules
-//! out updates too, and removals are refused.
+//! Keys of time series only rise, so nothing is ever moved: full pages follow each other on the chip, block
+//! after block, and a small spline in RAM leads from a key to its page (`spline`). An insertion programs a
+//! page when one is full, and a look-up reads one page, or a few. It is the upper bound for any index where
+//! keys come in order, and no index at all where they do not: an insertion whose key is not above the largest
+//! one is refused ([`IndexError::NotAscending`]), which rules out updates too, and removals are refused.
 //!
-//! * **Insertion**: the record joins the page in RAM; a full page is programmed as the next one in the newest block.
-//! * **Sync**: a partly filled page is programmed to the side, in a block of such pages; the next one of the same number, or
-//!   the full page, takes its place. Durable every operation: each insertion does so.
-//! * **Look-up**: the page that the spline names, then its neighbours until the key lies between first and last record.
-//! * **Space**: blocks are used in turn; the one to be written next is erased just before. When none is left an insertion is
-//!   `Full`, or drops the oldest block with all its records (`when_full = drop-oldest`, as published).
-//! * **Mounting**: the first two pages of each block say which block of full pages it is; the newest one and the block of
-//!   partly filled pages are read whole. The spline is built anew from the first key of each block, which is coarser, and
-//!   a look-up after a mount reads a few pages more. What was the newest block is copied before it is added to, for a page cut
-//!   short may look erased.
-//! * **Damage**: every page says how many full ones precede it and which is the oldest, a full one also when the newest partly
-//!   filled page was programmed, and a close writes two of those, in two blocks: what is missing is noticed. A page of zeros is
-//!   damage, as no power cut leaves one. A hole is `Corrupted` to whoever comes upon it.
+//! * **Insertion**: the record joins the page in RAM; a full page is programmed as the next one in the newest
+//!   block.
+//! * **Sync**: a partly filled page is programmed to the side, in a block of such pages; the next one of the
+//!   same number, or the full page, takes its place. Durable every operation: each insertion does so.
+//! * **Look-up**: the page that the spline names, then its neighbours until the key lies between first and
+//!   last record.
+//! * **Space**: blocks are used in turn; the one to be written next is erased just before. When none is left
+//!   an insertion is `Full`, or drops the oldest block with all its records (`when_full = drop-oldest`, as
+//!   published).
+//! * **Mounting**: the first two pages of each block say which block of full pages it is; the newest one and
+//!   the block of partly filled pages are read whole. The spline is built anew from the first key of each
+//!   block, which is coarser, and a look-up after a mount reads a few pages more. What was the newest block
+//!   is copied before it is added to, for a page cut short may look erased.
+//! * **Damage**: every page says how many full ones precede it and which is the oldest, a full one also when
+//!   the newest partly filled page was programmed, and a close writes two of those, in two blocks: what is
+//!   missing is noticed. A page of zeros is damage, as no power cut leaves one. A hole is `Corrupted` to
+//!   whoever comes upon it.
 //!
 //! Invariants (`check`):
 //!
 //! * S1: keys ascend in a page and from page to page.
-//! * S2: full page `n` says so, holds as many records as a page can, and lies in block `n / pages per block` of the kept ones.
+//! * S2: full page `n` says so, holds as many records as a page can, and lies in block `n / pages per block`
+//!   of the kept ones.
 //! * S3: no block serves twice.
 //! * S4: the newest partly filled page can be read, up to the time when the next one is programmed.
 //!
-//! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks for keys alone; its
-//! temporary pages lie ahead of the frontier in the same region, ours in blocks of their own; recovery reads more and relies on
-//! less. Confidence: high for layout and look-up (read in the authors' code and paper), recovery is ours.
+//! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks
+//! for keys alone; its temporary pages lie ahead of the frontier in the same region, ours in blocks of their
+//! own; recovery reads more and relies on less. Confidence: high for layout and look-up (read in the authors'
+//! code and paper), recovery is ours.
 
 mod layout;
 mod page;
@@ -70,7 +77,8 @@ pub struct SbitsConfig {
     pub durability: Durability,
     /// Bytes of RAM; `None` means whatever tables and spline need.
     pub ram_bytes: Option<usize>,
-    /// Points of the spline from keys to pages, 4 to 2^20; `None` means 300 as published, or what the RAM leaves.
+    /// Points of the spline from keys to pages, 4 to 2^20; `None` means 300 as published, or what the RAM
+    /// leaves.
     pub spline_points: Option<usize>,
     /// Pages by which the spline may be wrong while its points suffice, 1 or more.
     pub max_error: u32,
@@ -111,8 +119,8 @@ pub struct Sbits<N> {
     newest_is_closed: bool,
     /// The block of partly filled pages and its next page.
     aside: Option<(Pbn, u32)>,
-    /// Blocks in which a partly filled page failed. The one before it may be there: they are marked bad once another page is
-    /// programmed, since a bad block is not read by a mount.
+    /// Blocks in which a partly filled page failed. The one before it may be there: they are marked bad once
+    /// another page is programmed, since a bad block is not read by a mount.
     failed: Vec<Pbn>,
     /// Blocks to be used next, in turn.
     free: VecDeque<Pbn>,
@@ -262,7 +270,8 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key precedes all.
+    /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key
+    /// precedes all.
     fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         let pages = (self.first_page(), self.full_pages);
         if pages.0 >= pages.1 {
@@ -504,6 +513,6 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
         let kept = self.kept.capacity() * size_of::<Option<Pbn>>();
         let free = self.free.capacity() * size_of::<Pbn>();
-        size_of::<Self>() - size_of::<N>() + buffers + kept + free + self.spline.ram_bytes()
+        size_of::<Sbits<()>>() + buffers + kept + free + self.spline.ram_bytes()
     }
 }

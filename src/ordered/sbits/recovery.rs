@@ -5,9 +5,10 @@ use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
+use crate::sorted::Map;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -25,7 +26,7 @@ enum Kind {
 #[derive(Default)]
 struct Seen {
     /// By block number: the block, its sound pages, its newest program.
-    full: BTreeMap<u32, (Pbn, u32, u64)>,
+    full: Map<u32, (Pbn, u32, u64)>,
     newest: Option<Header>,
     /// The newest full page.
     full_page: Option<Header>,
@@ -84,7 +85,8 @@ impl<N: Nand> Sbits<N> {
         Ok(store)
     }
 
-    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of whoever reads it.
+    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
+    /// whoever reads it.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
         let newest = seen.full.values().next_back().map(|newest| newest.0);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
@@ -100,7 +102,7 @@ impl<N: Nand> Sbits<N> {
 
     fn look_around(&mut self) -> Result<Seen, IndexError> {
         let mut seen = Seen::default();
-        let mut claims: BTreeMap<u32, Vec<Pbn>> = BTreeMap::new();
+        let mut claims: Map<u32, Vec<Pbn>> = Map::new();
         let mut aside = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
@@ -112,7 +114,8 @@ impl<N: Nand> Sbits<N> {
                 Kind::Nothing => seen.free.push_back(block),
             }
         }
-        // They are used last: the page before the newest one may be the only other copy of what a sync made last.
+        // They are used last: the page before the newest one may be the only other copy of what a sync made
+        // last.
         seen.free.extend(aside);
         let newest = claims.keys().next_back().copied();
         for (number, blocks) in claims {
@@ -142,7 +145,7 @@ impl<N: Nand> Sbits<N> {
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let pages_per_block = self.geometry.pages_per_block;
-        let mut votes: BTreeMap<u64, (u32, u32, u64)> = BTreeMap::new();
+        let mut votes: Map<u64, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
         // Behind the last sound page of the block, where no cut leaves one.
         let (tears, mut broken) = (self.nand.tears(), None);
@@ -205,7 +208,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Takes the blocks of full pages from the oldest that is kept to the newest.
-    fn adopt(&mut self, full: &BTreeMap<u32, (Pbn, u32, u64)>) -> Result<(), IndexError> {
+    fn adopt(&mut self, full: &Map<u32, (Pbn, u32, u64)>) -> Result<(), IndexError> {
         for (_, &(block, ..)) in full.range(..self.oldest) {
             self.free.push_back(block);
         }

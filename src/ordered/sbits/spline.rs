@@ -1,11 +1,14 @@
-//! From a key to the page it is likely in: a spline over (first key of a page, number of the page), in fixed RAM.
+//! From a key to the page it is likely in: a spline over (first key of a page, number of the page), in fixed
+//! RAM.
 //!
-//! The greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use: a point becomes a knot when the line to
-//! the next one would leave a page of those between by more than `error` pages. When no room is left for a knot, every
-//! second one is dropped; the estimates between the others are coarser then, and a look-up reads on from where it is led.
+//! The greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use: a point becomes a
+//! knot when the line to the next one would leave a page of those between by more than `error` pages. When no
+//! room is left for a knot, every second one is dropped; the estimates between the others are coarser then,
+//! and a look-up reads on from where it is led.
 //!
-//! Knots are true: each says which page begins with its key. So a key between two knots lies between their pages,
-//! however coarse the line. Keys count by their first eight bytes; where those are equal the knots say nothing.
+//! Knots are true: each says which page begins with its key. So a key between two knots lies between their
+//! pages, however coarse the line. Keys count by their first eight bytes; where those are equal the knots say
+//! nothing.
 
 use alloc::vec::Vec;
 
@@ -130,7 +133,8 @@ impl Spline {
         self.knots.drain(..gone.saturating_sub(1));
     }
 
-    /// Where a key is likely to be among pages `first..end`: the page, and the first and the last one it can be in.
+    /// Where a key is likely to be among pages `first..end`: the page, and the first and the last one it can
+    /// be in.
     pub(super) fn find(&self, key: u64, (first, end): (u64, u64)) -> (u64, u64, u64) {
         assert!(first < end);
         let after = self.knots.partition_point(|knot| knot.key <= key);

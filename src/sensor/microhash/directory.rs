@@ -1,4 +1,5 @@
-//! The directory of MicroHash: which bucket a value belongs to, and where the bucket's newest index pages are.
+//! The directory of MicroHash: which bucket a value belongs to, and where the bucket's newest index pages
+//! are.
 
 use super::page::{BUCKET_BYTES, HEADER_BYTES, NONE, Position, get_i32, put_i32};
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
@@ -61,8 +62,8 @@ impl Directory {
         (u64::from(hottest.added) * self.buckets.len() as u64 > 2 * total).then_some(at)
     }
 
-    /// The first of the two neighbours with the fewest readings of late that may be merged: together they must have no
-    /// more than two newest index pages, `heads` telling how many each will have.
+    /// The first of the two neighbours with the fewest readings of late that may be merged: together they
+    /// must have no more than two newest index pages, `heads` telling how many each will have.
     pub(super) fn coldest_pair(&self, not: usize, heads: impl Fn(usize) -> usize) -> Option<usize> {
         let pairs = (0..self.buckets.len().saturating_sub(1)).filter(|&i| i != not && i + 1 != not);
         let added = |i: usize| u64::from(self.buckets[i].added) + u64::from(self.buckets[i + 1].added);

@@ -1,4 +1,5 @@
-//! Where the pages of MicroHash go: blocks taken in turn, the log in ascending order, partly filled pages to the side.
+//! Where the pages of MicroHash go: blocks taken in turn, the log in ascending order, partly filled pages to
+//! the side.
 
 use super::page::{Header, Kind, is_blank};
 use super::{Free, MicroHash, Segment};
@@ -8,8 +9,8 @@ use crate::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Blocks that are free before one is taken: a block given up is erased only after pages that say so have been programmed in
-/// the ones before it.
+/// Blocks that are free before one is taken: a block given up is erased only after pages that say so have
+/// been programmed in the ones before it.
 const FREE_MIN: usize = 3;
 
 impl<N: Nand> MicroHash<N> {
@@ -133,7 +134,8 @@ impl<N: Nand> MicroHash<N> {
         page.fill(0xff);
         self.directory.encode(page);
         let floor = self.pending.first().map_or(self.last + 1, |first| first.page);
-        // A directory at the beginning of a block tells of the block before; any other, of its own block so far.
+        // A directory at the beginning of a block tells of the block before; any other, of its own block so
+        // far.
         let newest = self.kept.back();
         Header {
             number,
@@ -145,13 +147,14 @@ impl<N: Nand> MicroHash<N> {
         }
     }
 
-    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one before. What was
-    /// there is as it was when this fails for want of blocks.
+    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
+    /// before. What was there is as it was when this fails for want of blocks.
     pub(super) fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
         let time = self.newest_time();
         let (old, end) = (self.aside, self.geometry.pages_per_block);
         let mut place = old.filter(|place| place.1 < end && !elsewhere);
-        // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a mount.
+        // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a
+        // mount.
         let mut failed = Vec::new();
         let written = loop {
             let (block, page) = match place.take() {
@@ -267,7 +270,8 @@ impl<N: Nand> MicroHash<N> {
         }
     }
 
-    /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read at all.
+    /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read
+    /// at all.
     pub(super) fn look(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<bool, IndexError> {
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole) {

@@ -1,22 +1,26 @@
-//! MicroHash (Zeinalipour-Yazti, Lin, Kalogeraki, Gunopulos and Najjar, FAST 2005): a log of readings on raw flash, by time and value.
+//! MicroHash (Zeinalipour-Yazti, Lin, Kalogeraki, Gunopulos and Najjar, FAST 2005): a log of readings on raw
+//! flash, by time and value.
 //!
-//! The chip is a ring. Readings fill data pages in the order in which they come, and nothing is ever moved or rewritten. A directory
-//! divides the values into buckets; the readings of a bucket are listed in *index pages* between the data pages, each with
-//! the address of an older one of the same bucket. When the ring is full its oldest block is erased, data and index alike, and
-//! chains simply end at what is no longer there.
+//! The chip is a ring. Readings fill data pages in the order in which they come, and nothing is ever moved or
+//! rewritten. A directory divides the values into buckets; the readings of a bucket are listed in *index
+//! pages* between the data pages, each with the address of an older one of the same bucket. When the ring is
+//! full its oldest block is erased, data and index alike, and chains simply end at what is no longer there.
 //!
-//! * **Append**: the reading joins the page in RAM; a full page is programmed, and its readings are listed in RAM. When that
-//!   list is full, the bucket with most entries writes an index page of them.
+//! * **Append**: the reading joins the page in RAM; a full page is programmed, and its readings are listed in
+//!   RAM. When that list is full, the bucket with most entries writes an index page of them.
 //! * **By value**: the list in RAM, then the chains of the buckets concerned, the newest page first.
-//! * **By time**: every page has the time of the newest reading up to it, so that a search over page numbers finds the first page:
-//!   by halves, by proportion (ScaleSearch) or from a lower bound upwards (LBSearch).
-//! * **Repartition**: now and then a bucket with more than twice its share is split, and the two neighbours with least are merged.
+//! * **By time**: every page has the time of the newest reading up to it, so that a search over page numbers
+//!   finds the first page: by halves, by proportion (ScaleSearch) or from a lower bound upwards (LBSearch).
+//! * **Repartition**: now and then a bucket with more than twice its share is split, and the two neighbours
+//!   with least are merged.
 //! * **Sync**: the partly filled data page is programmed to the side, in a block of such pages.
-//! * **Mounting**: the first sound page of each block says which one it is. The newest block is read whole; it has a
-//!   directory, as every block begins with one. What the list in RAM held is read from the data pages since.
-//! * **Damage**: every page has its number in the log and how many readings precede it, and a directory how many pages the block
-//!   before has. A page that is missing is [`IndexError::Corrupted`] to whoever comes upon it. Without its newest directory the
-//!   log answers by value from the data pages, until those have gone, and begins a new index.
+//! * **Mounting**: the first sound page of each block says which one it is. The newest block is read whole;
+//!   it has a directory, as every block begins with one. What the list in RAM held is read from the data
+//!   pages since.
+//! * **Damage**: every page has its number in the log and how many readings precede it, and a directory how
+//!   many pages the block before has. A page that is missing is [`IndexError::Corrupted`] to whoever comes
+//!   upon it. Without its newest directory the log answers by value from the data pages, until those have
+//!   gone, and begins a new index.
 //!
 //! Invariants (`check`):
 //!
@@ -26,9 +30,9 @@
 //! * M4: every reading in a data page is found by value, once.
 //! * M5: buckets ascend and leave no value out; an index page names older pages only.
 //!
-//! Source: the abstract and what is published about it; the text was not at hand. Pages of the four kinds, chains, the
-//! directory that is split and shrunk, the ring and the names of the searches are published; recovery, damage, failing blocks, which
-//! bucket is split where and which entries leave RAM are ours.
+//! Source: the abstract and what is published about it; the text was not at hand. Pages of the four kinds,
+//! chains, the directory that is split and shrunk, the ring and the names of the searches are published;
+//! recovery, damage, failing blocks, which bucket is split where and which entries leave RAM are ours.
 //!
 //! # Example
 //!
@@ -113,7 +117,8 @@ pub struct Settings {
     pub values: (i32, i32),
     /// Buckets of the directory; 0 for 16, or as many as a page holds.
     pub buckets: usize,
-    /// Entries that RAM holds before an index page is written; 0 for four index pages of them, or four data pages of readings.
+    /// Entries that RAM holds before an index page is written; 0 for four index pages of them, or four data
+    /// pages of readings.
     pub entries: usize,
     /// Pages after which a reading has its entry on flash; 0 for two blocks of them. A mount reads so many.
     pub horizon: u32,
@@ -304,7 +309,8 @@ impl<N: Nand> MicroHash<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// Does what changes the chip; when it fails other than for want of blocks, only a mount knows what is there.
+    /// Does what changes the chip; when it fails other than for want of blocks, only a mount knows what is
+    /// there.
     fn change<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = true;
         let done = work(self);

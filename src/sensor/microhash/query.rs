@@ -23,7 +23,8 @@ struct Span {
 }
 
 impl<N: Nand> MicroHash<N> {
-    /// The first page of the log up to which there is a reading of this time or later; none where all are earlier.
+    /// The first page of the log up to which there is a reading of this time or later; none where all are
+    /// earlier.
     fn seek(&mut self, time: u64) -> Result<Option<u64>, IndexError> {
         if self.stored == 0 || time > self.stored_time {
             return Ok(None);
@@ -186,7 +187,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Walks over the index pages of all buckets concerned together, the newest first, so that one that several share is read once.
+    /// Walks over the index pages of all buckets concerned together, the newest first, so that one that
+    /// several share is read once.
     fn show_chains(
         &mut self,
         values: (i32, i32),
@@ -194,7 +196,8 @@ impl<N: Nand> MicroHash<N> {
         show: Show<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         let buckets = self.directory.bucket_of(values.0)..=self.directory.bucket_of(values.1);
-        // Pages of one age that are named by newer ones were the newest of a bucket once: no more than twice the buckets.
+        // Pages of one age that are named by newer ones were the newest of a bucket once: no more than twice
+        // the buckets.
         let mut agenda: Vec<u64> = Vec::with_capacity(2 * self.directory.buckets.len() + 2);
         for bucket in buckets {
             let heads = self.directory.buckets[bucket].heads;

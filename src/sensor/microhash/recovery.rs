@@ -269,7 +269,8 @@ impl<N: Nand> MicroHash<N> {
     /// Fills the page being filled from the newest partly filled one, unless a data page has followed it.
     fn take_aside(&mut self, aside: Option<(Header, Ppn)>) -> Result<(), IndexError> {
         let Some((header, ppn)) = aside else { return Ok(()) };
-        // Its block stays out of use until another such page is programmed: the next one is torn, for all we know.
+        // Its block stays out of use until another such page is programmed: the next one is torn, for all we
+        // know.
         let block = self.geometry.block_of(ppn);
         self.free.retain(|free| free.block != block);
         self.aside = Some((block, self.geometry.pages_per_block));
@@ -292,7 +293,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Takes the directory, and lists the readings that had no entry on flash. Without one a new index begins.
+    /// Takes the directory, and lists the readings that had no entry on flash. Without one a new index
+    /// begins.
     fn take_index(&mut self, base: Option<Base>, gap: bool) -> Result<(), IndexError> {
         let found = base.filter(|_| !gap);
         if let Some((directory, floor)) = found {
@@ -308,7 +310,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Lists the readings from this page on that have no entry on flash; false where a page cannot be read or they are too many.
+    /// Lists the readings from this page on that have no entry on flash; false where a page cannot be read or
+    /// they are too many.
     fn list_from(&mut self, floor: u64) -> Result<bool, IndexError> {
         let mut next = self.data_from(floor.max(self.first_page()));
         while next <= self.last {

@@ -1,4 +1,5 @@
-//! MicroHash against a list, power cuts at every operation, damage of every page, a ring that wraps, failing blocks, costs.
+//! MicroHash against a list, power cuts at every operation, damage of every page, a ring that wraps, failing
+//! blocks, costs.
 
 use super::{Eviction, MicroHash, Settings, TimeSearch};
 use crate::nand::catalogue::mlc_64m;
@@ -51,7 +52,8 @@ fn sorted(model: impl Iterator<Item = Reading>) -> Vec<Reading> {
     expected
 }
 
-/// Readings of a day: times rise by a few steps or not at all, values wander, with a spell of one value and some outliers.
+/// Readings of a day: times rise by a few steps or not at all, values wander, with a spell of one value and
+/// some outliers.
 struct Sensor {
     rng: Rng,
     time: u64,
@@ -513,7 +515,8 @@ fn every_search_of_a_time_reads_few_pages() {
     }
 }
 
-/// Lives of many mounts, each ended by a cut somewhere, on a chip whose programs and erases fail now and then.
+/// Lives of many mounts, each ended by a cut somewhere, on a chip whose programs and erases fail now and
+/// then.
 #[test]
 fn cuts_one_after_the_other_on_a_failing_chip_lose_nothing_that_was_synced() {
     for seed in 0..12u64 {

@@ -1,7 +1,9 @@
-//! The node buffer: for each node that was changed the modifications that its page has not, and the flushing units.
+//! The node buffer: for each node that was changed the modifications that its page has not, and the flushing
+//! units.
 //!
-//! A node joins the newest unit when it is touched first, until that has as many nodes as a unit may; the next one begins
-//! another. So a unit is nodes that came one after the other. It ends when all its nodes are flushed or given up.
+//! A node joins the newest unit when it is touched first, until that has as many nodes as a unit may; the
+//! next one begins another. So a unit is nodes that came one after the other. It ends when all its nodes are
+//! flushed or given up.
 
 use super::record::{apply, coalesce, entry_put, is_reset, mod_bytes, show_whole};
 use crate::check::message;
@@ -13,7 +15,8 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added up.
+/// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added
+/// up.
 pub(super) type Spread<M> = (Option<M>, Option<M>);
 
 /// The modifications that wait for a node.
@@ -68,7 +71,8 @@ pub(super) struct NodeBuffer<C: Coordinate, const D: usize> {
 }
 
 impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
-    /// Bytes that a node takes besides its modifications: its row, its share of the tree of rows, its place in a unit.
+    /// Bytes that a node takes besides its modifications: its row, its share of the tree of rows, its place
+    /// in a unit.
     pub(super) const NODE_BYTES: usize = size_of::<Waiting<C::Measure>>() + 64;
 
     pub(super) fn new(format: NodeFormat, unit_nodes: usize) -> NodeBuffer<C, D> {

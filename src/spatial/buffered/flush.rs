@@ -31,7 +31,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if nodes.is_empty() { Ok(()) } else { self.flush_nodes(&nodes) }
     }
 
-    /// Writes the pages of some nodes, in ascending order; what was written is forgotten by the buffer even if it was not all.
+    /// Writes the pages of some nodes, in ascending order; what was written is forgotten by the buffer even
+    /// if it was not all.
     fn flush_nodes(&mut self, nodes: &[NodeId]) -> Result<(), IndexError> {
         self.force_log()?;
         self.counts.flushes += 1;
@@ -110,7 +111,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(compacted?)
     }
 
-    /// Logs the operation in hand and puts it into the buffer; after [`IndexError::Full`] nothing of it is in either.
+    /// Logs the operation in hand and puts it into the buffer; after [`IndexError::Full`] nothing of it is in
+    /// either.
     pub(super) fn log_and_buffer(&mut self) -> Result<(), IndexError> {
         let rows = self.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
         // At most: many changes meet an older one of the same entry or node.

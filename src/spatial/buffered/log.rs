@@ -1,12 +1,14 @@
-//! The log of a buffered tree: two areas at the end of the store, one of which is the log while the other awaits its compaction.
+//! The log of a buffered tree: two areas at the end of the store, one of which is the log while the other
+//! awaits its compaction.
 //!
 //! ```text
 //! store  | superblock, root, nodes ...                     | area 1: .. 2 1 0 | area 0: .. 2 1 0 |
 //! ```
 //!
-//! Each area is a log of records (`log/records.rs`). A compaction writes what is still needed into the other area, page 0
-//! last; with that page the other area has the higher epoch and is the log. Before that a power cut leaves the old one. Every
-//! run begins with a record of how many operations are past, so that their numbers never come again.
+//! Each area is a log of records (`log/records.rs`). A compaction writes what is still needed into the other
+//! area, page 0 last; with that page the other area has the higher epoch and is the log. Before that a power
+//! cut leaves the old one. Every run begins with a record of how many operations are past, so that their
+//! numbers never come again.
 
 use super::record::{FLUSHED, FREE, NodeRecords, PAST, RecordHead, label};
 use crate::check::{CheckReport, IndexError};
@@ -158,8 +160,8 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Notes that the nodes on the medium have everything up to an operation. A log without room goes without: the pages say
-    /// so, too.
+    /// Notes that the nodes on the medium have everything up to an operation. A log without room goes
+    /// without: the pages say so, too.
     pub(super) fn append_flushed(&mut self, nodes: &[NodeId], operation: u64) -> Result<(), StoreError> {
         for &node in nodes {
             if self.room() == 0 {
@@ -202,7 +204,8 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Reads the log and gives what is needed still, as far as the log tells: of each operation all or nothing.
+    /// Reads the log and gives what is needed still, as far as the log tells: of each operation all or
+    /// nothing.
     pub(super) fn replay(&mut self, page_count: u32) -> Result<Replay, IndexError> {
         let record_bytes = self.layout().record_bytes;
         let mut bytes = Vec::new();

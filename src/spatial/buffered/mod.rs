@@ -1,8 +1,9 @@
 //! Nodes behind a buffer of modifications and a log: the generic frameworks FAST and eFIND, under any tree.
 //!
-//! Sources: M. Sarwat, M. F. Mokbel, X. Zhou, S. Nath, "FAST: A Generic Framework for Flash-Aware Spatial Trees", SSTD 2011
-//! (nothing to do with the flash translation layer of that name); A. C. Carniel, R. R. Ciferri, C. D. A. Ciferri, "A Generic
-//! and Efficient Framework for Spatial Indexing on Flash-Based Solid State Drives", ADBIS 2017, and Information Systems 82,
+//! Sources: M. Sarwat, M. F. Mokbel, X. Zhou, S. Nath, "FAST: A Generic Framework for Flash-Aware Spatial
+//! Trees", SSTD 2011 (nothing to do with the flash translation layer of that name); A. C. Carniel, R. R.
+//! Ciferri, C. D. A. Ciferri, "A Generic and Efficient Framework for Spatial Indexing on Flash-Based Solid
+//! State Drives", ADBIS 2017, and Information Systems 82,
 //! 2019. The tree's algorithms are not changed: reading a node and changing one are.
 //!
 //! # State
@@ -12,32 +13,38 @@
 //! store  superblock | root | a page for each node ...       | log, area 1 | log, area 0 |
 //! ```
 //!
-//! A node's page is what `node.rs` says, less 12 bytes at its end: the number of the last operation that is in the page (8
-//! bytes) and a checksum of that number and the node's own checksum. `record.rs` has the bytes of a modification, `log.rs` the
-//! log.
+//! A node's page is what `node.rs` says, less 12 bytes at its end: the number of the last operation that is
+//! in the page (8 bytes) and a checksum of that number and the node's own checksum. `record.rs` has the bytes
+//! of a modification, `log.rs` the log.
 //!
 //! # Operations
 //!
-//! - *read*: the page, from the read buffer or the store, and then the modifications in order; the page is not read if they
-//!   are the whole node.
-//! - *an operation of the tree* ends as follows. (1) While the buffer would hold more than its budget, nodes are flushed.
-//!   (2) Its modifications are appended to the log as records, the last one marked. (3) In the class *every operation* the
-//!   log's page is written. (4) The modifications join the buffer. An update takes the place of an older one of the same
-//!   entry; when a node's modifications have become more than its entries, the node itself is kept.
-//! - *flush*: the policy (`policy/`) chooses nodes. The log is written, then their pages in ascending order, as one atomic
-//!   group where the store can; records say that they were flushed, and the buffer forgets them. A node that is in the list of
-//!   nodes read comes into the read buffer, any other is only brought up to date there.
-//! - *compaction*, when the log has no room for an operation: what the buffer holds is written to the other area. If that
-//!   would be more than half of it, all nodes are flushed first.
-//! - *mount*: the log is read and what was not flushed is put into the buffer again. A record counts if it belongs to a
-//!   whole operation, no later record says that the node was flushed, and the node's page has not the operation.
-//! - *bulk load*: the buffer is flushed, the nodes are written to their pages, and the root goes through the log.
+//! - *read*: the page, from the read buffer or the store, and then the modifications in order; the page is
+//!   not read if they are the whole node.
+//! - *an operation of the tree* ends as follows. (1) While the buffer would hold more than its budget, nodes
+//!   are flushed.
+//!   (2) Its modifications are appended to the log as records, the last one marked. (3) In the class *every
+//!   operation* the log's page is written. (4) The modifications join the buffer. An update takes the place of an older one
+//!   of the same entry; when a node's modifications have become more than its entries, the node itself is
+//!   kept.
+//! - *flush*: the policy (`policy/`) chooses nodes. The log is written, then their pages in ascending order,
+//!   as one atomic group where the store can; records say that they were flushed, and the buffer forgets
+//!   them. A node that is in the list of nodes read comes into the read buffer, any other is only brought up
+//!   to date there.
+//! - *compaction*, when the log has no room for an operation: what the buffer holds is written to the other
+//!   area. If that would be more than half of it, all nodes are flushed first.
+//! - *mount*: the log is read and what was not flushed is put into the buffer again. A record counts if it
+//!   belongs to a whole operation, no later record says that the node was flushed, and the node's page has
+//!   not the operation.
+//! - *bulk load*: the buffer is flushed, the nodes are written to their pages, and the root goes through the
+//!   log.
 //!
 //! # Durability
 //!
-//! *Every operation*, where writes are durable and it is wanted; else *every sync*: records are gathered until they fill a page
-//! or a sync. Either on any store whose writes survive in order; it need not be able to write several pages atomically,
-//! since a page tells which operations it has. On any other store it is refused.
+//! *Every operation*, where writes are durable and it is wanted; else *every sync*: records are gathered
+//! until they fill a page or a sync. Either on any store whose writes survive in order; it need not be able
+//! to write several pages atomically, since a page tells which operations it has. On any other store it is
+//! refused.
 //!
 //! # Invariants
 //!
@@ -50,9 +57,9 @@
 //!
 //! # Deviations
 //!
-//! The publications' log grows to a limit and is compacted by reading it backwards; here the buffer itself tells what is
-//! needed still. FESTIval's eFIND compacts only after so many flushes; here the log has a fixed size and must. Of the time
-//! in FAST* and eFIND the operations are counted.
+//! The publications' log grows to a limit and is compacted by reading it backwards; here the buffer itself
+//! tells what is needed still. FESTIval's eFIND compacts only after so many flushes; here the log has a fixed
+//! size and must. Of the time in FAST* and eFIND the operations are counted.
 
 mod buffer;
 mod control;
@@ -274,7 +281,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(nodes)
     }
 
-    /// Opens the tree of this kind that a store holds, with everything that its log tells; one formatted otherwise is refused.
+    /// Opens the tree of this kind that a store holds, with everything that its log tells; one formatted
+    /// otherwise is refused.
     pub fn mount_as<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,

@@ -1,10 +1,11 @@
 //! eFIND's read buffer: pages of nodes as the medium has them, asked after the node buffer.
 //!
 //! - *LRU* and *2Q* are the engine's policies for page caches.
-//! - *S2Q*, the simplified 2Q: new pages enter a queue of a quarter of the frames, first in first out; one that is asked for
-//!   there moves to a list in order of last use. The queue gives when it holds more than its quarter or the list is empty.
-//! - *HLRU*: from the page not used for the longest time on, the first one that is no higher in the tree than the page
-//!   that comes; if all are higher, that one. So the upper levels stay.
+//! - *S2Q*, the simplified 2Q: new pages enter a queue of a quarter of the frames, first in first out; one
+//!   that is asked for there moves to a list in order of last use. The queue gives when it holds more than
+//!   its quarter or the list is empty.
+//! - *HLRU*: from the page not used for the longest time on, the first one that is no higher in the tree than
+//!   the page that comes; if all are higher, that one. So the upper levels stay.
 
 use crate::cache::policy::{Access, Exit, Lru, Replacement, TwoQ};
 use crate::spatial::node::NodeId;

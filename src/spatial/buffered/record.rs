@@ -11,8 +11,8 @@
 //!                                     flushed as of this operation, 9 operations up to this one are past
 //! ```
 //!
-//! A node that is another throughout is a reset and an addition for each entry. Label of the log: the type of the coordinates
-//! and 16 times the dimensions; the bytes of a place on the Hilbert curve.
+//! A node that is another throughout is a reset and an addition for each entry. Label of the log: the type of
+//! the coordinates and 16 times the dimensions; the bytes of a place on the Hilbert curve.
 
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};
 use crate::record_log::RecordKind;
@@ -105,7 +105,8 @@ pub(super) fn entry_put(modification: &[u8]) -> Option<(usize, bool, &[u8])> {
     puts.then(|| (usize::from(get_u16(modification, 1)), is_data, &modification[MOD_HEAD_BYTES..]))
 }
 
-/// Takes an update into the newest modification that put the same entry, if no place changed since; whether it did.
+/// Takes an update into the newest modification that put the same entry, if no place changed since; whether
+/// it did.
 pub(super) fn coalesce(mods: &mut [u8], modification: &[u8]) -> bool {
     if !matches!(modification[0], UPDATE_DATA | UPDATE_CHILD) {
         return false;
@@ -200,7 +201,8 @@ pub(super) fn apply<C: Coordinate, const D: usize>(
     node.apply(&change).map_err(|_| "B1: a modification of an entry that the node has not")
 }
 
-/// Refuses what no node of the format can be: what is built from logged modifications is as safe as what is read.
+/// Refuses what no node of the format can be: what is built from logged modifications is as safe as what is
+/// read.
 pub(super) fn require_node<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     id: NodeId,

@@ -1,52 +1,59 @@
-//! The FOR-tree: an R-tree whose full nodes go on in overflow nodes and are split only when they are read often.
+//! The FOR-tree: an R-tree whose full nodes go on in overflow nodes and are split only when they are read
+//! often.
 //!
-//! P. Jin, X. Xie, N. Wang and L. Yue, "Optimizing R-tree for flash memory", Expert Systems with Applications 42(10) 2015, of
-//! which the abstract was at hand; the rule of merging back, its integer arithmetic and what happens on a removal are as in
-//! the open-source FESTIval. Its buffer of updates is not part of this tree: a buffering layer below does that.
+//! P. Jin, X. Xie, N. Wang and L. Yue, "Optimizing R-tree for flash memory", Expert Systems with Applications
+//! 42(10) 2015, of which the abstract was at hand; the rule of merging back, its integer arithmetic and what
+//! happens on a removal are as in the open-source FESTIval. Its buffer of updates is not part of this tree: a
+//! buffering layer below does that.
 //!
 //! # State
 //!
-//! Every node is a page. A node may go on in *overflow nodes*, pages of its level that no parent knows; each page links to
-//! the next. The *overflow node table* in RAM tells for such a node its overflow nodes and the accesses since it got the
-//! first ([`OverflowNodes`]). No node has more than [`ForRules::overflow_max`] of them, nor the tree more than
-//! [`ForRules::table_max`]: that bounds the table.
+//! Every node is a page. A node may go on in *overflow nodes*, pages of its level that no parent knows; each
+//! page links to the next. The *overflow node table* in RAM tells for such a node its overflow nodes and the
+//! accesses since it got the first ([`OverflowNodes`]). No node has more than [`ForRules::overflow_max`] of
+//! them, nor the tree more than [`ForRules::table_max`]: that bounds the table.
 //!
 //! # Operations
 //!
-//! *search*: a node is read with its overflow nodes, and counts an access if it has any; so do insertions and removals on
-//! their way down.
+//! *search*: a node is read with its overflow nodes, and counts an access if it has any; so do insertions and
+//! removals on their way down.
 //!
-//! *insert*: descend as Guttman does. The entry goes into the node, else into its first overflow node with room, else into
-//! a new overflow node; boxes are adjusted upwards. But if the node has k > 0 overflow nodes and
+//! *insert*: descend as Guttman does. The entry goes into the node, else into its first overflow node with
+//! room, else into a new overflow node; boxes are adjusted upwards. But if the node has k > 0 overflow nodes
+//! and
 //!
 //! ```text
 //! accesses * read cost >= floor((5 k - 1) / 2) * write cost
 //! ```
 //!
-//! it is *merged back*: all its entries are shared out evenly over k + 1 nodes, which take the same pages, and the new ones
-//! are inserted in the parent by the same rules; a root gets a root above it. A node that may have no more overflow nodes is
-//! merged back at once, into as many nodes as it takes (ours); without overflow nodes that is a split in two.
+//! it is *merged back*: all its entries are shared out evenly over k + 1 nodes, which take the same pages,
+//! and the new ones are inserted in the parent by the same rules; a root gets a root above it. A node that
+//! may have no more overflow nodes is merged back at once, into as many nodes as it takes (ours); without
+//! overflow nodes that is a split in two.
 //!
-//! *sharing out* ([`Sharing`]): in the order in which the entries stand, as FESTIval does, or sorted by their centres along
-//! the longest side of their box (ours).
+//! *sharing out* ([`Sharing`]): in the order in which the entries stand, as FESTIval does, or sorted by their
+//! centres along the longest side of their box (ours).
 //!
-//! *remove*: take the entry out. An overflow node that gets empty is unlinked. A node whose own page gets too empty, or that
-//! lost one of several overflow nodes, is merged back (into fewer nodes if there is too little for k + 1); one without
-//! overflow nodes is dissolved when it gets too empty, and its entries inserted again at their level.
+//! *remove*: take the entry out. An overflow node that gets empty is unlinked. A node whose own page gets too
+//! empty, or that lost one of several overflow nodes, is merged back (into fewer nodes if there is too little
+//! for k + 1); one without overflow nodes is dissolved when it gets too empty, and its entries inserted again
+//! at their level.
 //!
-//! *narrow* (ours): nothing is merged back because of its accesses; a node that may have no more overflow nodes splits its last
-//! page alone; a node that gets too empty is merged with a neighbour or takes entries from it.
+//! *narrow* (ours): nothing is merged back because of its accesses; a node that may have no more overflow
+//! nodes splits its last page alone; a node that gets too empty is merged with a neighbour or takes entries
+//! from it.
 //!
 //! # Invariants, besides those of the pages (S1 to S8)
 //!
 //! - F1 The links of a node lead through the overflow nodes that its row tells, in order, and end there.
 //! - F2 An overflow node has the level of its node.
-//! - F3 Rows are of nodes that the tree reaches; no page is an overflow node of two, and their number is the one counted.
+//! - F3 Rows are of nodes that the tree reaches; no page is an overflow node of two, and their number is the
+//!   one counted.
 //!
 //! # Recovery
 //!
-//! Mount reads every node, follows the links, and has the table again but for the counters of accesses, which start anew.
-//! The durability classes are those of the node store below.
+//! Mount reads every node, follows the links, and has the table again but for the counters of accesses, which
+//! start anew. The durability classes are those of the node store below.
 
 mod nodes;
 mod update;
@@ -91,8 +98,8 @@ pub struct ForRules {
 /// A FOR-tree whose nodes are pages.
 pub type ForTree<S, C, const D: usize> = Tree<C, D, OverflowNodes<PagedNodes<S, C, D>, C, D>, ForRules>;
 
-/// Writes eight times as dear as reads, up to four overflow nodes a node and 4096 in the tree, entries sorted; full pages,
-/// 40 % full at least, every operation durable.
+/// Writes eight times as dear as reads, up to four overflow nodes a node and 4096 in the tree, entries
+/// sorted; full pages, 40 % full at least, every operation durable.
 pub const fn config() -> SpatialConfig<ForRules> {
     SpatialConfig::new(ForRules {
         read_cost: 1,

@@ -1,12 +1,14 @@
 //! Nodes that go on in overflow nodes: a layer over any [`Nodes`] whose format has links.
 //!
-//! A node is read with the entries of its overflow nodes after its own. An entry that is added goes into the first page of
-//! the node that has room, wherever it was to stand; where none has, an overflow node is taken. A page that a removal
-//! empties is unlinked; pages that a node gave up within an operation are the next to be taken in it.
+//! A node is read with the entries of its overflow nodes after its own. An entry that is added goes into the
+//! first page of the node that has room, wherever it was to stand; where none has, an overflow node is taken.
+//! A page that a removal empties is unlinked; pages that a node gave up within an operation are the next to
+//! be taken in it.
 //!
-//! The *overflow node table* holds a row for every node that has overflow nodes: their numbers in order, and the accesses
-//! since the first one was taken. It is kept in RAM; the numbers are found again at mount along the links, the counters
-//! start anew. What a rule must know of a row stands in the tag of the node read ([`Tag`]).
+//! The *overflow node table* holds a row for every node that has overflow nodes: their numbers in order, and
+//! the accesses since the first one was taken. It is kept in RAM; the numbers are found again at mount along
+//! the links, the counters start anew. What a rule must know of a row stands in the tag of the node read
+//! ([`Tag`]).
 
 use super::{ForRules, Tag};
 use crate::check::message;

@@ -62,7 +62,8 @@ fn add<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     }
 }
 
-/// Adds entries to a node until it is to be divided; returns then the entry that is to go in with the division.
+/// Adds entries to a node until it is to be divided; returns then the entry that is to go in with the
+/// division.
 fn add_where_room_is<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     id: NodeId,
@@ -80,8 +81,8 @@ fn add_where_room_is<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(None)
 }
 
-/// Shares the entries of a node and its overflow nodes, and new ones, out over ordinary nodes; returns the entries that
-/// the parent gets, none if it was the root, which has a new one above it then.
+/// Shares the entries of a node and its overflow nodes, and new ones, out over ordinary nodes; returns the
+/// entries that the parent gets, none if it was the root, which has a new one above it then.
 fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -128,8 +129,8 @@ fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(Some(above))
 }
 
-/// How many nodes so many entries are shared out over: as many as there are pages, but fewer where these would be too
-/// empty, one if that holds all, and more where they would not hold all.
+/// How many nodes so many entries are shared out over: as many as there are pages, but fewer where these
+/// would be too empty, one if that holds all, and more where they would not hold all.
 fn nodes_for(format: &NodeFormat, level: u8, pages: usize, entries: usize) -> usize {
     let needed = entries.div_ceil(format.capacity(level));
     if needed <= 1 { needed } else { pages.min(entries / format.fill_min(level)).max(needed) }
@@ -254,7 +255,8 @@ fn take_out<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(before)
 }
 
-/// Mends a node without overflow nodes that is too empty, with a neighbour; returns whether the neighbour took all.
+/// Mends a node without overflow nodes that is too empty, with a neighbour; returns whether the neighbour
+/// took all.
 fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -293,7 +295,8 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(is_taken_over)
 }
 
-/// Lets the root take over its only child, as often as it has but one. A child with overflow nodes is merged back below it.
+/// Lets the root take over its only child, as often as it has but one. A child with overflow nodes is merged
+/// back below it.
 fn lower_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,

@@ -1,4 +1,5 @@
-//! The way up after a node of the MR-tree changed: boxes, heights, nodes that got empty, and the balance of heights.
+//! The way up after a node of the MR-tree changed: boxes, heights, nodes that got empty, and the balance of
+//! heights.
 
 use super::family::{Family, Shape};
 use super::{Balance, Figure, count, read_kin};
@@ -24,7 +25,8 @@ impl<C: Coordinate, const D: usize> Homeless<C, D> {
     }
 }
 
-/// Tells the nodes above the one at `depth` its box and height, until nothing changes. If it has no entry left it goes.
+/// Tells the nodes above the one at `depth` its box and height, until nothing changes. If it has no entry
+/// left it goes.
 pub(super) fn ascend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -105,8 +107,8 @@ fn dissolve<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Moves a low subtree below one of its neighbours: the one with room whose box grows least. If none has room it changes
-/// places with the first tall child of the highest neighbour that grows least.
+/// Moves a low subtree below one of its neighbours: the one with room whose box grows least. If none has room
+/// it changes places with the first tall child of the highest neighbour that grows least.
 fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     family: &mut Family<C, D>,

@@ -1,7 +1,8 @@
 //! The family of a node of the MR-tree: data, children one level below it, and children two levels below it.
 //!
-//! The children one level below (*tall*) stand before those two levels below (*short*), and the tag of the node counts the
-//! short ones. So a node tells the height of every subtree and no child needs to be read for it.
+//! The children one level below (*tall*) stand before those two levels below (*short*), and the tag of the
+//! node counts the short ones. So a node tells the height of every subtree and no child needs to be read for
+//! it.
 
 use super::split;
 use crate::check::IndexError;
@@ -60,7 +61,8 @@ impl Shape {
         self.level.saturating_sub(below)
     }
 
-    /// Entries that it may have. Data entries are the larger ones, so what is room for those is room for a mixture.
+    /// Entries that it may have. Data entries are the larger ones, so what is room for those is room for a
+    /// mixture.
     pub(super) fn capacity(self, format: &NodeFormat) -> usize {
         if self.is_half_leaf() { format.capacity(1) } else { format.capacity(self.level) }
     }
@@ -123,8 +125,9 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
         node
     }
 
-    /// Divides it, so that subtrees still differ by one level at most wherever it stands: both halves are as high as it
-    /// was, for which each needs a tall child. Where there is one alone, short ones are gathered below it instead.
+    /// Divides it, so that subtrees still differ by one level at most wherever it stands: both halves are as
+    /// high as it was, for which each needs a tall child. Where there is one alone, short ones are gathered
+    /// below it instead.
     pub(super) fn divide(self, least: usize) -> Division<C, D> {
         assert!(self.data.is_empty(), "a half-leaf is not divided");
         let tallest = self.tallest();
@@ -150,7 +153,8 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
     }
 }
 
-/// Gives the poor group the tall entry that enlarges it least, for the entry that enlarges the rich one least.
+/// Gives the poor group the tall entry that enlarges it least, for the entry that enlarges the rich one
+/// least.
 fn exchange<C: Coordinate, const D: usize>(
     rich: &mut [Entry<C, D>],
     poor: &mut [Entry<C, D>],

@@ -37,7 +37,8 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     place_leaf(op, &path, Node::with(1, stay), Node::with(1, moved))
 }
 
-/// The path to the leaf, or half-leaf with room, where a rectangle is to be inserted; the last place means nothing.
+/// The path to the leaf, or half-leaf with room, where a rectangle is to be inserted; the last place means
+/// nothing.
 fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     rect: &Rect<C, D>,
@@ -122,8 +123,8 @@ pub(super) fn has_room_above<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(false)
 }
 
-/// Whether the leaf at the end of a path may get one level higher: not if it is on the highest way below a node that has a
-/// short child.
+/// Whether the leaf at the end of a path may get one level higher: not if it is on the highest way below a
+/// node that has a short child.
 fn may_grow<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,

@@ -1,53 +1,63 @@
-//! The MR-tree: an R-tree whose leaves may lie on two neighbouring levels, and whose full leaves may become parents.
+//! The MR-tree: an R-tree whose leaves may lie on two neighbouring levels, and whose full leaves may become
+//! parents.
 //!
-//! K.-C. Kim and S.-W. Yun, "MR-Tree: a cache-conscious main memory spatial index structure for mobile GIS", W2GIS 2004, of
-//! which the abstract was at hand, and the study of access times that puts the tree into 512-byte nodes on flash. Both tell
-//! the three kinds of node, the two fields (height, number of data entries), that subtrees differ by one level at most,
-//! that a split is handed upwards only into a free entry, and that a height-balance algorithm and a selective re-insertion
-//! exist; how those two go is our reading, as is everything marked so below.
+//! K.-C. Kim and S.-W. Yun, "MR-Tree: a cache-conscious main memory spatial index structure for mobile GIS",
+//! W2GIS 2004, of which the abstract was at hand, and the study of access times that puts the tree into
+//! 512-byte nodes on flash. Both tell the three kinds of node, the two fields (height, number of data
+//! entries), that subtrees differ by one level at most, that a split is handed upwards only into a free
+//! entry, and that a height-balance algorithm and a selective re-insertion exist; how those two go is our
+//! reading, as is everything marked so below.
 //!
 //! # State
 //!
-//! A *leaf* (level 1) holds data, an *internal node* children, a *half-leaf* (level 2) data and children that are leaves. The
-//! level of a node is its height: one more than that of its highest child. The children of a node are *tall* (one level
-//! below it) or *short* (two levels below); short ones stand last and the tag counts them (our layout: the papers would have
-//! to read the children to know). Underfull nodes are tolerated. Pages, root and superblock are as in every tree here.
+//! A *leaf* (level 1) holds data, an *internal node* children, a *half-leaf* (level 2) data and children that
+//! are leaves. The level of a node is its height: one more than that of its highest child. The children of a
+//! node are *tall* (one level below it) or *short* (two levels below); short ones stand last and the tag
+//! counts them (our layout: the papers would have to read the children to know). Underfull nodes are
+//! tolerated. Pages, root and superblock are as in every tree here.
 //!
 //! # Insertion
 //!
-//! 1. Descend to the child that grows least, then the smallest. At a half-leaf with room its data group competes, and wins if
-//!    its box grows less than every child's (our reading). So the walk ends in a leaf, or in a half-leaf with room.
+//! 1. Descend to the child that grows least, then the smallest. At a half-leaf with room its data group
+//!    competes, and wins if its box grows less than every child's (our reading). So the walk ends in a leaf,
+//!    or in a half-leaf with room.
 //! 2. With room: add the entry, adjust boxes upwards.
 //! 3. A full leaf is split in two by the quadratic split. The new leaf goes
-//!    1. below a half-leaf above, if there is one. A full one becomes an internal node first: its data leave as a leaf of their
+//!    1. below a half-leaf above, if there is one. A full one becomes an internal node first: its data leave
+//!       as a leaf of their
 //!       own or, too few for that, go to the two leaves just made (*conversion*);
-//!    2. else, if a node on the path has a free entry, into the parent; full nodes up to the one with room are split
+//!    2. else, if a node on the path has a free entry, into the parent; full nodes up to the one with room
+//!       are split
 //!       (*propagation*);
-//!    3. else below the leaf that was split, which becomes a half-leaf (*half-leaf move*), if then no subtrees differ by more
+//!    3. else below the leaf that was split, which becomes a half-leaf (*half-leaf move*), if then no
+//!       subtrees differ by more
 //!       than a level;
 //!    4. else up to the root, and the tree gets higher.
-//! 4. An internal node is divided so that each half keeps a tall child, and is as high as before. If it has but one, there is
-//!    no such division: one group of its short children moves below a new node, one level under it, and the other stays
-//!    (*gathering*, our own). So no insertion ever breaks the bound.
+//! 4. An internal node is divided so that each half keeps a tall child, and is as high as before. If it has
+//!    but one, there is no such division: one group of its short children moves below a new node, one level
+//!    under it, and the other stays (*gathering*, our own). So no insertion ever breaks the bound.
 //!
 //! # Removal
 //!
-//! Take the entry out. An empty node leaves its parent; a half-leaf without children is a leaf; heights are told upwards. If a
-//! subtree gets two levels lower than another one beside it, *balance*: it leaves, and its data are inserted again
-//! ([`Balance::Reinsertion`]), or it moves below a neighbour with room, or changes places with a child of the highest
-//! neighbour ([`Balance::Adoption`], our own: two or three nodes change, no page is needed). A root with one child takes it
-//! over. With [`MrRules::is_selective`] a leaf that gets too empty is dissolved and its data inserted again, if a node on its
-//! path has a free entry.
+//! Take the entry out. An empty node leaves its parent; a half-leaf without children is a leaf; heights are
+//! told upwards. If a subtree gets two levels lower than another one beside it, *balance*: it leaves, and its
+//! data are inserted again ([`Balance::Reinsertion`]), or it moves below a neighbour with room, or changes
+//! places with a child of the highest neighbour ([`Balance::Adoption`], our own: two or three nodes change,
+//! no page is needed). A root with one child takes it over. With [`MrRules::is_selective`] a leaf that gets
+//! too empty is dissolved and its data inserted again, if a node on its path has a free entry.
 //!
 //! # Invariants, besides those of the pages (S1 to S8)
 //!
 //! - M1 Leaves have level 1 and no child; every other node has one.
-//! - M2 The level of a node is one more than its highest child's; all children are tall or short, and the tag counts the short.
-//! - M3 A node with data and children has level 2: its children are leaves. It holds no more entries than a leaf may.
+//! - M2 The level of a node is one more than its highest child's; all children are tall or short, and the tag
+//!   counts the short.
+//! - M3 A node with data and children has level 2: its children are leaves. It holds no more entries than a
+//!   leaf may.
 //!
 //! # Durability
 //!
-//! As [`PagedNodes`] gives it. The narrow form of an operation balances by adoption and inserts nothing again.
+//! As [`PagedNodes`] gives it. The narrow form of an operation balances by adoption and inserts nothing
+//! again.
 
 mod ascend;
 mod family;

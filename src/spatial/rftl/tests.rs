@@ -1,4 +1,5 @@
-//! RFTL against a list, under power cuts, on damaged pages; what it costs; and the units of two images of a node.
+//! RFTL against a list, under power cuts, on damaged pages; what it costs; and the units of two images of a
+//! node.
 
 use super::*;
 use crate::rng::Rng;

@@ -1,7 +1,7 @@
 //! The power is cut at every write, and the store keeps as little as it promised to.
 //!
-//! A run is recorded once. For each place in the recording every state that the store's promise allows is built,
-//! mounted, checked, and compared with the contents before or after the operation that was under way.
+//! A run is recorded once. For each place in the recording every state that the store's promise allows is
+//! built, mounted, checked, and compared with the contents before or after the operation that was under way.
 
 use super::model::{Kind, Model, everything, random_rect, window};
 use super::store::{Mem, ORDERED, Pages, Promise, SINGLE, Step, UNORDERED, WRITE_THROUGH};
@@ -107,7 +107,8 @@ impl Recorded {
         self.assert_is_around(tree, writes);
     }
 
-    /// Where nothing is promised: refused, or exactly the contents at some sync. Returns whether it was refused.
+    /// Where nothing is promised: refused, or exactly the contents at some sync. Returns whether it was
+    /// refused.
     fn is_refused_or_synced<R: Rules<i32, 2>>(&self, cut: usize, pages: Pages, promise: Promise) -> bool {
         match Small::<R>::mount(Mem::holding(pages, promise)) {
             Err(IndexError::NotCleanlyClosed) => true,

@@ -1,4 +1,5 @@
-//! Every tree against a list that is searched from end to end, in two and three dimensions, with integers and floats.
+//! Every tree against a list that is searched from end to end, in two and three dimensions, with integers and
+//! floats.
 
 mod cuts;
 mod damage;

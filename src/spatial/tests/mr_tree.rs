@@ -50,12 +50,14 @@ fn a_full_leaf_becomes_a_half_leaf_and_that_an_internal_node() {
     // The half-leaf is full: even what lies among its data goes below it.
     insert_points(&mut tree, [3, 12]);
     assert_eq!(nodes(&mut tree), [(2, 4), (1, 4)]);
-    // The leaf is full too, and nothing above a half-leaf has room: its data become a leaf, and it an internal node.
+    // The leaf is full too, and nothing above a half-leaf has room: its data become a leaf, and it an
+    // internal node.
     insert_points(&mut tree, [13]);
     assert_eq!((figure(&tree, "conversions"), figure(&tree, "half_leaf_moves")), (1, 1));
     assert_eq!(nodes(&mut tree)[0], (2, 3));
     assert!(nodes(&mut tree)[1..].iter().all(|(level, _)| *level == 1));
-    // With room in the root the next splits are handed to it; then it is full and a leaf becomes a half-leaf again.
+    // With room in the root the next splits are handed to it; then it is full and a leaf becomes a half-leaf
+    // again.
     insert_points(&mut tree, 14..20);
     assert!(figure(&tree, "propagations") > 0);
     insert_points(&mut tree, 20..40);

@@ -40,10 +40,11 @@ const STRIP: [([i32; 2], [i32; 2]); 5] =
 #[test]
 fn the_quadratic_split_starts_with_the_most_wasteful_pair() {
     let split = |rects| ids(Guttman { split: Split::Quadratic }.split(entries(rects), 2));
-    // Seeds 0 and 1 waste 98. All others prefer one group by 77: 2 goes to 0. Then 3 prefers 1 by 75, 4 prefers 0 by 73.
+    // Seeds 0 and 1 waste 98. All others prefer one group by 77: 2 goes to 0. Then 3 prefers 1 by 75, 4
+    // prefers 0 by 73.
     assert_eq!(split(&CORNERS), ([0, 2, 4].into(), [1, 3].into()));
-    // The strip wastes 89 with either square at the top, and goes with the first: 1. The other square is decided most
-    // (99 against 8 or 9), then the middle ones, until the strip's group must take the last.
+    // The strip wastes 89 with either square at the top, and goes with the first: 1. The other square is
+    // decided most (99 against 8 or 9), then the middle ones, until the strip's group must take the last.
     let (left, right) = split(&STRIP);
     assert_eq!((left[0], right[0], right[1]), (0, 1, 2));
     assert_eq!((left.len(), right.len()), (3, 2));
@@ -53,8 +54,8 @@ fn the_quadratic_split_starts_with_the_most_wasteful_pair() {
 fn the_linear_split_starts_with_the_pair_farthest_apart() {
     let split = |rects| ids(Guttman { split: Split::Linear }.split(entries(rects), 2));
     assert_eq!(split(&CORNERS), ([0, 2, 4].into(), [1, 3].into()));
-    // Along both axes 8 of 10 lie between the seeds; the first axis has the squares at the top, 1 and 2. The strip enlarges
-    // both alike and goes to the first, which then covers 3; 4 must go to the other.
+    // Along both axes 8 of 10 lie between the seeds; the first axis has the squares at the top, 1 and 2. The
+    // strip enlarges both alike and goes to the first, which then covers 3; 4 must go to the other.
     assert_eq!(split(&STRIP), ([1, 0, 3].into(), [2, 4].into()));
 }
 

@@ -1,4 +1,5 @@
-//! A store in RAM that records what is done to it, promises as much as it is told to, and can be made to fill up.
+//! A store in RAM that records what is done to it, promises as much as it is told to, and can be made to fill
+//! up.
 
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};

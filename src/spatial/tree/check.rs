@@ -12,7 +12,8 @@ use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// A node to visit; of its parent the entry that leads to it, the level, and the level that it says the node has.
+/// A node to visit; of its parent the entry that leads to it, the level, and the level that it says the node
+/// has.
 type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8, u8)>);
 
 /// Checks every node and then what the node store keeps besides.

@@ -1,15 +1,18 @@
 //! Bulk load: a tree packed from all its entries at once, each page written once.
 //!
-//! The entries are put into an order in which neighbours lie close together, and cut into nodes filled to the mark; the
-//! boxes of these are the entries of the level above, and so on up to the root, which is written last, over the empty one:
-//! until then a power cut leaves an empty tree. The entries are held in RAM while they are sorted.
+//! The entries are put into an order in which neighbours lie close together, and cut into nodes filled to the
+//! mark; the boxes of these are the entries of the level above, and so on up to the root, which is written
+//! last, over the empty one: until then a power cut leaves an empty tree. The entries are held in RAM while
+//! they are sorted.
 //!
-//! - *Sort-Tile-Recursive* (Leutenegger, Lopez and Edgington 1997): of r entries in P = ceil(r / b) pages, sort by the
-//!   centres along the first axis and cut into slabs of b ceil(P^((d-1)/d)) entries; do the same in each slab with the
-//!   other axes. Every level is tiled anew.
-//! - *Hilbert* (Kamel and Faloutsos 1993): sort by the place of the centre on the Hilbert curve. Higher levels keep the order.
+//! - *Sort-Tile-Recursive* (Leutenegger, Lopez and Edgington 1997): of r entries in P = ceil(r / b) pages,
+//!   sort by the centres along the first axis and cut into slabs of b ceil(P^((d-1)/d)) entries; do the same
+//!   in each slab with the other axes. Every level is tiled anew.
+//! - *Hilbert* (Kamel and Faloutsos 1993): sort by the place of the centre on the Hilbert curve. Higher
+//!   levels keep the order.
 //!
-//! The last node of a level may be nearly empty; it is then filled to the least from the one before it, or becomes one with it.
+//! The last node of a level may be nearly empty; it is then filled to the least from the one before it, or
+//! becomes one with it.
 
 use super::{Rules, Tree};
 use crate::check::IndexError;

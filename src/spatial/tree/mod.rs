@@ -1,9 +1,10 @@
 //! The tree over [`Nodes`]: what the R-tree and its kin share. A kind of tree is a set of [`Rules`].
 //!
-//! An insertion or removal is one operation of the node store. It is tried as the literature has it first; reinsertion of
-//! entries may then change more nodes than the store takes atomically, or need a page that is not there. In that case it is
-//! rolled back and done *narrow*: a full node is split and an underfull one mended with a neighbour, without any
-//! reinsertion, which changes few nodes and takes no page to remove. So the durability class holds whatever the rules do.
+//! An insertion or removal is one operation of the node store. It is tried as the literature has it first;
+//! reinsertion of entries may then change more nodes than the store takes atomically, or need a page that is
+//! not there. In that case it is rolled back and done *narrow*: a full node is split and an underfull one
+//! mended with a neighbour, without any reinsertion, which changes few nodes and takes no page to remove. So
+//! the durability class holds whatever the rules do.
 
 mod check;
 mod config;
@@ -266,7 +267,8 @@ fn find<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
     id: u64,
 ) -> Result<Option<Path>, IndexError> {
     let mut path: Path = alloc::vec![(ROOT, 0)];
-    // The level of the parent when the walk goes down; none when it comes back to a node that it verified before.
+    // The level of the parent when the walk goes down; none when it comes back to a node that it verified
+    // before.
     let mut above = None;
     while let Some((node_id, from)) = path.pop() {
         let node = match above {
@@ -374,7 +376,8 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> SpatialIndex
 }
 
 impl<N> Operation<'_, N> {
-    /// Puts a root above two new nodes, which take the place of the old one; [`IndexError::Full`] where no tree is higher.
+    /// Puts a root above two new nodes, which take the place of the old one; [`IndexError::Full`] where no
+    /// tree is higher.
     pub fn raise_root<C: Coordinate, const D: usize>(
         &mut self,
         nodes: impl IntoIterator<Item = (Node<C, D>, CurveKey)>,

@@ -1,7 +1,7 @@
 //! Queries over any tree whose nodes are [`Nodes`]: window, nearest, and the regions of all nodes.
 //!
-//! They read a node once and hold one node, the numbers of nodes still to visit and, for nearest, the best entries so
-//! far. Nodes may mix data and child entries.
+//! They read a node once and hold one node, the numbers of nodes still to visit and, for nearest, the best
+//! entries so far. Nodes may mix data and child entries.
 
 use super::region;
 use crate::check::IndexError;
@@ -116,10 +116,11 @@ fn is_beyond<C: Coordinate, const D: usize>(best: &Best<C, D>, count: usize, dis
     best.len() == count && best.peek().is_some_and(|last| last.distance2.is_below(distance2))
 }
 
-/// Visits the entries nearest to a point, nearest first, entries equally near by their identifiers and then their corners.
+/// Visits the entries nearest to a point, nearest first, entries equally near by their identifiers and then
+/// their corners.
 ///
-/// Best first (Hjaltason and Samet 1999): of all nodes known the nearest is read next, until none is nearer than the last
-/// entry wanted. So no node is read whose box is farther away than that entry.
+/// Best first (Hjaltason and Samet 1999): of all nodes known the nearest is read next, until none is nearer
+/// than the last entry wanted. So no node is read whose box is farther away than that entry.
 pub fn nearest<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     point: &[C; D],

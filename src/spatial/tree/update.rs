@@ -1,14 +1,16 @@
-//! Insertion and removal as Guttman has them, with what the R-tree and the R*-tree decide differently left open.
+//! Insertion and removal as Guttman has them, with what the R-tree and the R*-tree decide differently left
+//! open.
 //!
-//! *insert*: descend to the node of the wanted level by [`Grouping::choose`] and add the entry. A full node either hands
-//! entries over to be inserted again (once per level and operation, [`Grouping::reinserted`]), or is split by
-//! [`Grouping::split`] and its new neighbour added to the parent. Boxes are adjusted upwards until one does not change.
+//! *insert*: descend to the node of the wanted level by [`Grouping::choose`] and add the entry. A full node
+//! either hands entries over to be inserted again (once per level and operation, [`Grouping::reinserted`]),
+//! or is split by [`Grouping::split`] and its new neighbour added to the parent. Boxes are adjusted upwards
+//! until one does not change.
 //!
-//! *remove*: take the entry out; from the leaf up a node that gets too empty is dissolved, and its entries are inserted
-//! again at their level (CondenseTree). A root with one child takes over the child's entries.
+//! *remove*: take the entry out; from the leaf up a node that gets too empty is dissolved, and its entries
+//! are inserted again at their level (CondenseTree). A root with one child takes over the child's entries.
 //!
-//! *narrow*: nothing is inserted again. A full node is split; a node that gets too empty is merged with the neighbour below
-//! the same parent whose box it enlarges least, or shares its entries out with it.
+//! *narrow*: nothing is inserted again. A full node is split; a node that gets too empty is merged with the
+//! neighbour below the same parent whose box it enlarges least, or shares its entries out with it.
 
 use super::{Operation, Path, Rules, by_measure};
 use crate::check::IndexError;
@@ -38,7 +40,8 @@ pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::sh
     /// The child below which a rectangle is to be inserted; the node has children.
     fn choose(&self, node: &Node<C, D>, rect: &Rect<C, D>) -> usize;
 
-    /// Divides the entries of an overfull node, at least `least` to each group; there are twice as many or more.
+    /// Divides the entries of an overfull node, at least `least` to each group; there are twice as many or
+    /// more.
     fn split(&self, entries: Vec<Entry<C, D>>, least: usize) -> Groups<C, D>;
 
     /// How many entries of a full node are inserted again; 0 to split at once.
@@ -113,7 +116,8 @@ fn insert_all<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     Ok(())
 }
 
-/// The path to the node of a level where a rectangle is to be inserted; the place in the last node means nothing.
+/// The path to the node of a level where a rectangle is to be inserted; the place in the last node means
+/// nothing.
 fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     rules: &G,
     op: &mut Operation<'_, N>,
@@ -215,7 +219,8 @@ pub fn adjust<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Dissolves what is too empty from the leaf up; returns what is to be inserted again, the highest level last.
+/// Dissolves what is too empty from the leaf up; returns what is to be inserted again, the highest level
+/// last.
 fn condense<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,

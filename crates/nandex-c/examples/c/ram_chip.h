@@ -17,6 +17,7 @@ typedef struct ram_chip {
     bool bad[BLOCKS];
     uint64_t operations;     /* programs and erases so far */
     uint64_t cut_at;         /* the power goes at this operation; 0: never */
+    uint32_t spare_bytes;    /* that the driver tells */
     nandex_index *reenter;   /* used within a callback, to show what that answers */
     int32_t reentered;
 } ram_chip;
@@ -30,7 +31,7 @@ static inline bool ram_power_is_off(const ram_chip *chip) { return chip->cut_at 
 static int32_t ram_read(void *context, uint32_t page, uint8_t *data, size_t data_bytes, uint8_t *spare,
                         size_t spare_bytes) {
     ram_chip *chip = (ram_chip *)context;
-    if (ram_power_is_off(chip)) return NANDEX_CHIP_GONE;
+    if (ram_power_is_off(chip) || spare_bytes > chip->spare_bytes) return NANDEX_CHIP_GONE;
     if (chip->reenter != NULL) chip->reentered = nandex_sync(chip->reenter);
     memcpy(data, ram_page(chip, page), data_bytes);
     memcpy(spare, ram_page(chip, page) + PAGE_BYTES, spare_bytes);
@@ -40,7 +41,7 @@ static int32_t ram_read(void *context, uint32_t page, uint8_t *data, size_t data
 static int32_t ram_program(void *context, uint32_t page, const uint8_t *data, size_t data_bytes, const uint8_t *spare,
                            size_t spare_bytes) {
     ram_chip *chip = (ram_chip *)context;
-    if (ram_power_is_off(chip)) return NANDEX_CHIP_GONE;
+    if (ram_power_is_off(chip) || spare_bytes > chip->spare_bytes) return NANDEX_CHIP_GONE;
     chip->operations++;
     if (chip->programmed[page]) return NANDEX_CHIP_FAILED;
     chip->programmed[page] = true;
@@ -81,7 +82,7 @@ static nandex_chip ram_chip_new(ram_chip *chip) {
     functions.struct_bytes = sizeof functions;
     functions.context = chip;
     functions.page_bytes = PAGE_BYTES;
-    functions.spare_bytes = SPARE_BYTES;
+    functions.spare_bytes = chip->spare_bytes = SPARE_BYTES;
     functions.pages_per_block = PAGES_PER_BLOCK;
     functions.blocks = BLOCKS;
     functions.read = ram_read;

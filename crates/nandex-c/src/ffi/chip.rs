@@ -71,7 +71,8 @@ pub(crate) struct CallbackChip {
     counters: Shared<Counters>,
 }
 
-// SAFETY: the header asks of the functions and their context that the handle may be used by any thread, one at a time.
+// SAFETY: the header asks of the functions and their context that the handle may be used by any thread, one
+// at a time.
 unsafe impl Send for CallbackChip {}
 
 impl CallbackChip {
@@ -106,8 +107,8 @@ impl CallbackChip {
         }
     }
 
-    /// A chip of this shape that keeps nothing, to see what an index takes of the RAM. It is of the same type, so that no index is
-    /// compiled twice.
+    /// A chip of this shape that keeps nothing, to see what an index takes of the RAM. It is of the same
+    /// type, so that no index is compiled twice.
     pub(super) fn blank(&self) -> CallbackChip {
         CallbackChip {
             read: blank_read,
@@ -162,7 +163,8 @@ impl Nand for CallbackChip {
     fn read(&mut self, page: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
         self.require_page(page, data.len(), spare.len())?;
         let (read, context) = (self.read, self.chip.context);
-        // SAFETY: the caller's function, with the caller's context; both buffers are ours and as long as said.
+        // SAFETY: the caller's function, with the caller's context; both buffers are ours and as long as
+        // said.
         let answer =
             unsafe { read(context, page.0, data.as_mut_ptr(), data.len(), spare.as_mut_ptr(), spare.len()) };
         let mut counters = self.counters.lock();
@@ -178,7 +180,8 @@ impl Nand for CallbackChip {
     fn program(&mut self, page: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.require_page(page, data.len(), spare.len())?;
         let (program, context) = (self.program, self.chip.context);
-        // SAFETY: the caller's function, with the caller's context; both buffers are ours and as long as said.
+        // SAFETY: the caller's function, with the caller's context; both buffers are ours and as long as
+        // said.
         let answer =
             unsafe { program(context, page.0, data.as_ptr(), data.len(), spare.as_ptr(), spare.len()) };
         self.counters.lock().page_programs += 1;

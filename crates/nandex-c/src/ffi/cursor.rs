@@ -54,7 +54,8 @@ unsafe fn with(at: *const nandex_cursor, work: impl FnOnce(&mut Cursor, &mut CSt
     run(index, |state| work(&mut cursor, state))
 }
 
-/// Makes a cursor that stands on no record: `nandex_cursor_next` goes to the first one, `nandex_cursor_prev` to the last.
+/// Makes a cursor that stands on no record: `nandex_cursor_next` goes to the first one, `nandex_cursor_prev`
+/// to the last.
 ///
 /// # Safety
 ///
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn nandex_cursor_free(at: *mut nandex_cursor) -> i32 {
     NANDEX_OK
 }
 
-/// Goes to the record with this key or, where it is not there, the next greater one. NANDEX_NOT_FOUND, and the cursor stays, if
-/// there is none.
+/// Goes to the record with this key or, where it is not there, the next greater one. NANDEX_NOT_FOUND, and
+/// the cursor stays, if there is none.
 ///
 /// # Safety
 ///
@@ -123,8 +124,8 @@ pub unsafe extern "C" fn nandex_cursor_seek(at: *mut nandex_cursor, key: *const 
     }
 }
 
-/// Goes to the next greater record, whatever was inserted or removed since; from nowhere to the first one. NANDEX_NOT_FOUND, and
-/// the cursor stays, if there is none.
+/// Goes to the next greater record, whatever was inserted or removed since; from nowhere to the first one.
+/// NANDEX_NOT_FOUND, and the cursor stays, if there is none.
 ///
 /// # Safety
 ///
@@ -135,7 +136,8 @@ pub unsafe extern "C" fn nandex_cursor_next(at: *mut nandex_cursor) -> i32 {
     unsafe { with(at, |cursor, state| cursor.step(state, Direction::Ascending)) }
 }
 
-/// Goes to the next smaller record; from nowhere to the last one. NANDEX_NOT_FOUND, and the cursor stays, if there is none.
+/// Goes to the next smaller record; from nowhere to the last one. NANDEX_NOT_FOUND, and the cursor stays, if
+/// there is none.
 ///
 /// # Safety
 ///
@@ -146,8 +148,8 @@ pub unsafe extern "C" fn nandex_cursor_prev(at: *mut nandex_cursor) -> i32 {
     unsafe { with(at, |cursor, state| cursor.step(state, Direction::Descending)) }
 }
 
-/// Copies the record that the cursor stands on, as it was when the cursor fetched it (a few records at a time). A null pointer with
-/// length 0 skips that part. NANDEX_NOT_FOUND if it stands on none.
+/// Copies the record that the cursor stands on, as it was when the cursor fetched it (a few records at a
+/// time). A null pointer with length 0 skips that part. NANDEX_NOT_FOUND if it stands on none.
 ///
 /// # Safety
 ///

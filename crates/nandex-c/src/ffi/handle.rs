@@ -2,6 +2,7 @@
 
 use super::chip::CallbackChip;
 use super::codes::{NANDEX_ERR_BUSY, NANDEX_ERR_HANDLE, NANDEX_ERR_NULL, NANDEX_ERR_PANIC};
+use crate::error::Message;
 use crate::state::{Answer, State};
 use core::cell::{Cell, RefCell};
 
@@ -11,30 +12,40 @@ pub(super) type CState = State<CallbackChip>;
 const LIVE: u32 = 0x4e64_7831;
 const FREED: u32 = 0xdead_4e64;
 
-/// An index on its chip. One thread at a time may use it; which one does not matter.
-pub struct nandex_index {
+/// A state that has words for its last failure.
+pub(super) trait Worded {
+    /// The words.
+    fn message(&mut self) -> &mut Message;
+}
+
+impl Worded for CState {
+    fn message(&mut self) -> &mut Message {
+        &mut self.message
+    }
+}
+
+/// A state that one call at a time may use. The number at its beginning tells the handles of a type from
+/// everything else.
+pub(super) struct Guard<S, const KIND: u32> {
     magic: Cell<u32>,
     /// Whether a call panicked half-way.
     broken: Cell<bool>,
-    /// Cursors that point here.
-    pub(super) cursors: Cell<u32>,
-    state: RefCell<CState>,
+    state: RefCell<S>,
 }
 
-impl nandex_index {
-    /// A handle around a state.
-    pub(super) const fn new(state: CState) -> nandex_index {
-        nandex_index {
-            magic: Cell::new(LIVE),
-            broken: Cell::new(false),
-            cursors: Cell::new(0),
-            state: RefCell::new(state),
-        }
+impl<S: Worded, const KIND: u32> Guard<S, KIND> {
+    pub(super) const fn new(state: S) -> Guard<S, KIND> {
+        Guard { magic: Cell::new(LIVE ^ KIND), broken: Cell::new(false), state: RefCell::new(state) }
+    }
+
+    /// Whether this is such a state, and not freed.
+    pub(super) fn is_live(&self) -> bool {
+        self.magic.get() == LIVE ^ KIND
     }
 
     /// Marks it freed, if nothing uses it.
     pub(super) fn retire(&self) -> Result<(), i32> {
-        if self.cursors.get() > 0 || self.state.try_borrow_mut().is_err() {
+        if self.state.try_borrow_mut().is_err() {
             return Err(NANDEX_ERR_BUSY);
         }
         self.magic.set(FREED);
@@ -42,8 +53,52 @@ impl nandex_index {
     }
 
     /// Where the words of its last failure begin; None while a call runs.
+    pub(super) fn words(&self) -> Option<*const core::ffi::c_char> {
+        Some(self.state.try_borrow_mut().ok()?.message().bytes().as_ptr().cast())
+    }
+
+    /// Runs a call: one at a time, with failures noted.
+    pub(super) fn run(&self, work: impl FnOnce(&mut S) -> Answer) -> i32 {
+        if self.broken.get() {
+            return NANDEX_ERR_PANIC;
+        }
+        let Ok(mut state) = self.state.try_borrow_mut() else { return NANDEX_ERR_BUSY };
+        match caught(|| work(&mut state)) {
+            Some(Ok(code)) => code,
+            Some(Err(failure)) => {
+                state.message().set(&failure);
+                failure.code()
+            }
+            None => {
+                self.broken.set(true);
+                state.message().set("a fault of the library was caught; free this handle");
+                NANDEX_ERR_PANIC
+            }
+        }
+    }
+}
+
+/// An index on its chip. One thread at a time may use it; which one does not matter.
+pub struct nandex_index {
+    guard: Guard<CState, 0>,
+    /// Cursors that point here.
+    pub(super) cursors: Cell<u32>,
+}
+
+impl nandex_index {
+    /// A handle around a state.
+    pub(super) const fn new(state: CState) -> nandex_index {
+        nandex_index { guard: Guard::new(state), cursors: Cell::new(0) }
+    }
+
+    /// Marks it freed, if nothing uses it.
+    pub(super) fn retire(&self) -> Result<(), i32> {
+        if self.cursors.get() > 0 { Err(NANDEX_ERR_BUSY) } else { self.guard.retire() }
+    }
+
+    /// Where the words of its last failure begin; None while a call runs.
     pub(super) fn message(&self) -> Option<*const core::ffi::c_char> {
-        Some(self.state.try_borrow().ok()?.message.bytes().as_ptr().cast())
+        self.guard.words()
     }
 }
 
@@ -53,6 +108,17 @@ impl nandex_index {
 ///
 /// The pointer is null, or points to a handle that `nandex_free` has not freed or to memory that can be read.
 pub(super) unsafe fn handle<'a>(at: *const nandex_index) -> Result<&'a nandex_index, i32> {
+    // SAFETY: the caller's promise.
+    unsafe { live(at, |index: &nandex_index| index.guard.is_live()) }
+}
+
+/// The handle at a pointer, if it is one of this type.
+///
+/// # Safety
+///
+/// The pointer is null, or points to such a handle or to memory of its size that can be read; the test looks
+/// at a number only.
+pub(super) unsafe fn live<'a, H>(at: *const H, is_live: impl FnOnce(&H) -> bool) -> Result<&'a H, i32> {
     if at.is_null() {
         return Err(NANDEX_ERR_NULL);
     }
@@ -61,27 +127,12 @@ pub(super) unsafe fn handle<'a>(at: *const nandex_index) -> Result<&'a nandex_in
     }
     // SAFETY: the caller's promise; what is no handle has another number in this place.
     let handle = unsafe { &*at };
-    if handle.magic.get() == LIVE { Ok(handle) } else { Err(NANDEX_ERR_HANDLE) }
+    if is_live(handle) { Ok(handle) } else { Err(NANDEX_ERR_HANDLE) }
 }
 
 /// Runs a call on what is behind a handle: one at a time, with failures noted.
 pub(super) fn run(handle: &nandex_index, work: impl FnOnce(&mut CState) -> Answer) -> i32 {
-    if handle.broken.get() {
-        return NANDEX_ERR_PANIC;
-    }
-    let Ok(mut state) = handle.state.try_borrow_mut() else { return NANDEX_ERR_BUSY };
-    match caught(|| work(&mut state)) {
-        Some(Ok(code)) => code,
-        Some(Err(failure)) => {
-            state.message.set(&failure);
-            failure.code()
-        }
-        None => {
-            handle.broken.set(true);
-            state.message.set("a fault of the library was caught; free this handle");
-            NANDEX_ERR_PANIC
-        }
-    }
+    handle.guard.run(work)
 }
 
 /// Runs work on the index behind a pointer.

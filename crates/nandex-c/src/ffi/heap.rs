@@ -104,7 +104,8 @@ impl CallerHeap {
     }
 }
 
-// SAFETY: memory comes from an allocator that keeps this contract: the arena's, or the caller's by the header.
+// SAFETY: memory comes from an allocator that keeps this contract: the arena's, or the caller's by the
+// header.
 unsafe impl GlobalAlloc for CallerHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: calls are made one at a time, and a source calls nothing of this library.

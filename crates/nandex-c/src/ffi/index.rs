@@ -15,7 +15,8 @@ use core::ops::{Bound, ControlFlow};
 use core::ptr;
 use nandex::ordered::Direction;
 
-/// Version of the interface of the library that is linked: compare its upper 16 bits with those of `NANDEX_ABI_VERSION`.
+/// Version of the interface of the library that is linked: compare its upper 16 bits with those of
+/// `NANDEX_ABI_VERSION`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nandex_abi_version() -> u32 {
     NANDEX_ABI_VERSION
@@ -27,8 +28,8 @@ pub extern "C" fn nandex_error_name(code: i32) -> *const c_char {
     error::name(code).unwrap_or(c"unknown").as_ptr()
 }
 
-/// The number of an index (`NANDEX_INDEX_...`) by its name: "mu", "wandering", "vmtree", "bplus", "bplus-dftl", "sbits" or "plow".
-/// 0 for null or another name.
+/// The number of an index (`NANDEX_INDEX_...`) by its name: "mu", "wandering", "vmtree", "bplus",
+/// "bplus-dftl", "sbits" or "plow". 0 for null or another name.
 ///
 /// # Safety
 ///
@@ -79,10 +80,12 @@ unsafe fn given(
     })
 }
 
-/// Makes a handle for an index on a chip; the chip is not touched yet. `nandex_format` or `nandex_mount` comes next.
+/// Makes a handle for an index on a chip; the chip is not touched yet. `nandex_format` or `nandex_mount`
+/// comes next.
 ///
-/// Both structs are copied; `chip->context` must live as long as the handle. `why` may be null: else, where a field is wrong, it
-/// gets a static text that names it. Answers NANDEX_ERR_NULL, NANDEX_ERR_STRUCT or NANDEX_ERR_CONFIG, and then `*index` is null.
+/// Both structs are copied; `chip->context` must live as long as the handle. `why` may be null: else, where a
+/// field is wrong, it gets a static text that names it. Answers NANDEX_ERR_NULL, NANDEX_ERR_STRUCT or
+/// NANDEX_ERR_CONFIG, and then `*index` is null.
 ///
 /// # Safety
 ///
@@ -110,8 +113,8 @@ pub unsafe extern "C" fn nandex_new(
     NANDEX_OK
 }
 
-/// Frees a handle, without closing: like a power cut for what was not synced. Null is ignored. Answers NANDEX_ERR_BUSY, and frees
-/// nothing, while cursors are open or within a callback.
+/// Frees a handle, without closing: like a power cut for what was not synced. Null is ignored. Answers
+/// NANDEX_ERR_BUSY, and frees nothing, while cursors are open or within a callback.
 ///
 /// # Safety
 ///
@@ -131,8 +134,9 @@ pub unsafe extern "C" fn nandex_free(index: *mut nandex_index) -> i32 {
     if caught(move || drop(owned)).is_some() { NANDEX_OK } else { NANDEX_ERR_PANIC }
 }
 
-/// Bytes of RAM that an index takes once it is formatted, found by formatting it on a chip that keeps nothing: no callback is
-/// called, but as much memory is taken meanwhile. A mount after a power cut may take more for a moment.
+/// Bytes of RAM that an index takes once it is formatted, found by formatting it on a chip that keeps
+/// nothing: no callback is called, but as much memory is taken meanwhile. A mount after a power cut may take
+/// more for a moment.
 ///
 /// # Safety
 ///
@@ -174,7 +178,8 @@ pub unsafe extern "C" fn nandex_format(index: *mut nandex_index) -> i32 {
     unsafe { with(index, |state| state.open(Open::Format)) }
 }
 
-/// Finds the index on the chip again, after a close or after a power cut. What was open in this handle is dropped.
+/// Finds the index on the chip again, after a close or after a power cut. What was open in this handle is
+/// dropped.
 ///
 /// # Safety
 ///
@@ -317,8 +322,9 @@ pub unsafe extern "C" fn nandex_close(index: *mut nandex_index) -> i32 {
     unsafe { with(index, work) }
 }
 
-/// Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power cut leaves all or
-/// nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as large as `config.atomic_pages`.
+/// Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
+/// cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as
+/// large as `config.atomic_pages`.
 ///
 /// # Safety
 ///
@@ -355,7 +361,8 @@ pub unsafe extern "C" fn nandex_batch_abandon(index: *mut nandex_index) -> i32 {
     unsafe { with(index, CState::abandon) }
 }
 
-/// Writes what the index tells about itself to `*stats`, whose `struct_bytes` the caller set. Nothing is read for it.
+/// Writes what the index tells about itself to `*stats`, whose `struct_bytes` the caller set. Nothing is read
+/// for it.
 ///
 /// # Safety
 ///
@@ -387,8 +394,8 @@ pub unsafe extern "C" fn nandex_get_stats(index: *mut nandex_index, stats: *mut 
     }
 }
 
-/// Walks the whole index and checks its invariants; NANDEX_ERR_UNSOUND if some are broken. `report` may be null, else its
-/// `struct_bytes` was set by the caller.
+/// Walks the whole index and checks its invariants; NANDEX_ERR_UNSOUND if some are broken. `report` may be
+/// null, else its `struct_bytes` was set by the caller.
 ///
 /// # Safety
 ///
@@ -413,8 +420,8 @@ pub unsafe extern "C" fn nandex_check(index: *mut nandex_index, report: *mut nan
     given!(write_struct(report, &found).map(|()| code))
 }
 
-/// Words of the last failure of this handle, until its next call; empty if there was none, null within a callback or for what
-/// is no handle.
+/// Words of the last failure of this handle, until its next call; empty if there was none, null within a
+/// callback or for what is no handle.
 ///
 /// # Safety
 ///
@@ -429,8 +436,9 @@ pub unsafe extern "C" fn nandex_last_message(index: *const nandex_index) -> *con
 pub type nandex_visit =
     Option<unsafe extern "C" fn(context: *mut core::ffi::c_void, key: *const u8, value: *const u8) -> i32>;
 
-/// Visits the records with keys from `low` (included) to `high` (excluded) in ascending order; a null bound is none. The
-/// callback must not use the handle; a cursor allows that. Both bounds have as many bytes as a key.
+/// Visits the records with keys from `low` (included) to `high` (excluded) in ascending order; a null bound
+/// is none. The callback must not use the handle; a cursor allows that. Both bounds have as many bytes as a
+/// key.
 ///
 /// # Safety
 ///

@@ -5,8 +5,9 @@
 use super::types::{nandex_allocator, nandex_memory};
 use core::ffi::{c_char, c_void};
 
-/// Called when the library finds a fault of its own, or no memory is left, in a build without an operating system: `message` says
-/// what, and where. It must not return, and not call the library; a reset is the usual end.
+/// Called when the library finds a fault of its own, or no memory is left, in a build without an operating
+/// system: `message` says what, and where. It must not return, and not call the library; a reset is the usual
+/// end.
 pub type nandex_panic_hook = Option<unsafe extern "C" fn(context: *mut c_void, message: *const c_char)>;
 
 #[cfg(all(feature = "firmware", not(feature = "std")))]
@@ -32,8 +33,9 @@ mod kind {
     }
 }
 
-/// Gives the library its memory, before anything else: a block of the caller's that is its own from now on. Nothing is taken from
-/// elsewhere. NANDEX_ERR_MEMORY if it is smaller than 1,024 bytes, or if memory handed over before is in use.
+/// Gives the library its memory, before anything else: a block of the caller's that is its own from now on.
+/// Nothing is taken from elsewhere. NANDEX_ERR_MEMORY if it is smaller than 1,024 bytes, or if memory handed
+/// over before is in use.
 ///
 /// # Safety
 ///
@@ -44,8 +46,8 @@ pub unsafe extern "C" fn nandex_use_arena(memory: *mut c_void, bytes: usize) -> 
     unsafe { kind::arena(memory, bytes) }
 }
 
-/// Lets the library take its memory from an allocator, in place of an arena. NANDEX_ERR_MEMORY if memory handed over before is in
-/// use.
+/// Lets the library take its memory from an allocator, in place of an arena. NANDEX_ERR_MEMORY if memory
+/// handed over before is in use.
 ///
 /// # Safety
 ///

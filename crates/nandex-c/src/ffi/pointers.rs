@@ -14,12 +14,17 @@ pub(super) unsafe trait Versioned: Copy {
     const BYTES_FIRST: usize;
 }
 
-// SAFETY: each begins with `struct_bytes`; numbers, raw pointers and functions that may be missing can be zero.
+// SAFETY: each begins with `struct_bytes`; numbers, raw pointers and functions that may be missing can be
+// zero.
 unsafe impl Versioned for super::types::nandex_chip {
     const BYTES_FIRST: usize = size_of::<Self>();
 }
 // SAFETY: as above.
 unsafe impl Versioned for super::types::nandex_config {
+    const BYTES_FIRST: usize = size_of::<Self>();
+}
+// SAFETY: as above.
+unsafe impl Versioned for super::types::nandex_map_config {
     const BYTES_FIRST: usize = size_of::<Self>();
 }
 // SAFETY: as above.

@@ -1,14 +1,17 @@
 //! The types that are handed over: the chip, the configuration, figures.
 //!
-//! Each struct begins with its size as the caller's compiler knows it. Later versions of the library only add fields at the end,
-//! so callers compiled against an older header keep working: what they do not have is 0, the default.
+//! Each struct begins with its size as the caller's compiler knows it. Later versions of the library only add
+//! fields at the end, so callers compiled against an older header keep working: what they do not have is 0,
+//! the default.
 
 use core::ffi::c_void;
 
-/// Version of this interface: the first number changes when old callers no longer work, the last 16 bits when something is added.
+/// Version of this interface: the first number changes when old callers no longer work, the last 16 bits when
+/// something is added.
 pub const NANDEX_ABI_VERSION: u32 = 0x0001_0000;
 
-/// mu-Tree: the whole path in one page, one program for each change. Needs 21 + pages_per_block/8 + 16 spare bytes.
+/// mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 +
+/// pages_per_block/8 spare bytes, its data area lends the rest.
 pub const NANDEX_INDEX_MU: u32 = 1;
 /// Wandering tree: each change programs a page for each level.
 pub const NANDEX_INDEX_WANDERING: u32 = 2;
@@ -25,7 +28,8 @@ pub const NANDEX_INDEX_PLOW: u32 = 7;
 
 /// Every change that a call has acknowledged survives a power cut.
 pub const NANDEX_DURABLE_EVERY_OPERATION: u32 = 1;
-/// Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
+/// Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the
+/// order they were made, or not.
 pub const NANDEX_DURABLE_EVERY_SYNC: u32 = 2;
 /// After a power cut the index refuses to mount.
 pub const NANDEX_DURABLE_NONE: u32 = 3;
@@ -40,7 +44,8 @@ pub const NANDEX_CHIP_BAD: i32 = 1;
 pub const NANDEX_CHIP_UNCORRECTABLE: i32 = -1;
 /// program, erase: the chip reported a failure; the block will be retired.
 pub const NANDEX_CHIP_FAILED: i32 = -2;
-/// The chip does not answer (or any other negative number): the operation may or may not have taken place. Mount again later.
+/// The chip does not answer (or any other negative number): the operation may or may not have taken place.
+/// Mount again later.
 pub const NANDEX_CHIP_GONE: i32 = -3;
 
 /// Pages of a block may be programmed in any order.
@@ -48,10 +53,11 @@ pub const NANDEX_CHIP_RANDOM_ORDER: u32 = 1;
 
 /// A NAND chip: its shape, and the functions that operate it.
 ///
-/// Every function gets `context`. A page is programmed once between two erases of its block, data and spare area together, pages
-/// of a block in ascending order. Buffers may be shorter than the areas: then read gives the first bytes only, and program leaves
-/// the rest erased. Byte 0 of the spare area is the bad-block mark and stays 0xFF. A program or an erase must be on the chip, and
-/// in the order of the calls, when the function returns, or else when `sync` does.
+/// Every function gets `context`. A page is programmed once between two erases of its block, data and spare
+/// area together, pages of a block in ascending order. Buffers may be shorter than the areas: then read gives
+/// the first bytes only, and program leaves the rest erased. Byte 0 of the spare area is the bad-block mark
+/// and stays 0xFF. A program or an erase must be on the chip, and in the order of the calls, when the
+/// function returns, or else when `sync` does.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct nandex_chip {
@@ -117,7 +123,8 @@ pub struct nandex_config {
     pub key_bytes: u32,
     /// Bytes of every value, 0 to 255.
     pub value_bytes: u32,
-    /// Bytes of RAM that the index may take for tables, buffers and caches; 0: no cache, and whatever the tables need.
+    /// Bytes of RAM that the index may take for tables, buffers and caches; 0: no cache, and whatever the
+    /// tables need.
     pub ram_bytes: usize,
     /// B+-trees: physical pages beyond the logical ones, in a million of these; 0 for 125,000.
     pub over_provisioning_ppm: u32,
@@ -127,6 +134,32 @@ pub struct nandex_config {
     pub atomic_pages: u32,
     /// `NANDEX_INDEX_BPLUS_DFTL`: bytes of cached entries of the map; 0 for 1/64 of the map.
     pub mapping_ram_bytes: u32,
+}
+
+/// A box in the plane: both corners belong to it. A point has equal corners.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct nandex_box {
+    /// The left edge.
+    pub low_x: i32,
+    /// The lower edge.
+    pub low_y: i32,
+    /// The right edge, not left of the left one.
+    pub high_x: i32,
+    /// The upper edge, not below the lower one.
+    pub high_y: i32,
+}
+
+/// The configuration of a map. All fields must be the same at every mount.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct nandex_map_config {
+    /// `sizeof(nandex_map_config)`.
+    pub struct_bytes: usize,
+    /// Physical pages beyond the logical ones, in a million of these; 0 for 125,000.
+    pub over_provisioning_ppm: u32,
+    /// Blocks set aside for those that will fail, in a million; 0 for 20,000.
+    pub bad_blocks_ppm: u32,
 }
 
 /// The statistics of an index.
@@ -177,7 +210,8 @@ pub struct nandex_allocator {
     pub struct_bytes: usize,
     /// Handed to both functions.
     pub context: *mut c_void,
-    /// Gives so many bytes at a multiple of `align` (a power of two, 16 at most here); null when there are none.
+    /// Gives so many bytes at a multiple of `align` (a power of two, 16 at most here); null when there are
+    /// none.
     pub alloc: Option<unsafe extern "C" fn(context: *mut c_void, bytes: usize, align: usize) -> *mut c_void>,
     /// Takes them back; `bytes` and `align` are those of the call that gave them.
     pub free:

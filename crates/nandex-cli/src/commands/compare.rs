@@ -25,7 +25,8 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     stop_on_interrupt(&control)?;
     let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
-    let results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    let mut results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    results.commit = output::commit();
     write(args, &results)?;
     Ok(status(&results))
 }
@@ -117,8 +118,8 @@ fn write(args: &Compare, results: &Results) -> Result<()> {
     )
 }
 
-/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within this RAM
-/// is a result.
+/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within
+/// this RAM is a result.
 pub(super) fn status(results: &Results) -> Status {
     let stopped = |run: &Run| run.error.is_some() && !run.phases.is_empty();
     match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {

@@ -10,7 +10,7 @@ use nandex_lab::chip;
 use nandex_lab::compare::BUNDLES;
 use nandex_lab::experiment::{self, Experiment};
 use nandex_lab::names::OptionInfo;
-use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
+use nandex_lab::registry::{Confidence, INDEXES, IndexEntry, STORES, StoreEntry};
 use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::repro::{self, Claim};
 use nandex_lab::spatial::data::BUNDLED;
@@ -57,7 +57,10 @@ fn chip_row(part: &Part) -> Vec<String> {
     vec![
         part.name.to_string(),
         show(Quantity::Bytes, geometry.data_bytes() as f64),
-        format!("{}+{}", geometry.page_bytes, geometry.spare_bytes),
+        match part.raw_spare_bytes {
+            None => format!("{}+{}", geometry.page_bytes, geometry.spare_bytes),
+            Some(raw) => format!("{}+{} of {raw}", geometry.page_bytes, geometry.spare_bytes),
+        },
         geometry.pages_per_block.to_string(),
         show_count(geometry.blocks.into()),
         time(part.page_read_ns()),
@@ -112,7 +115,7 @@ fn entries(what: Listed) -> Vec<Entry> {
             let victims = VICTIM_POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[]));
             POLICIES.iter().map(Entry::policy).chain(victims).collect()
         }
-        Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Indexes => INDEXES.iter().map(Entry::index).collect(),
         Listed::Spatial => SPATIAL.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
         Listed::Data => {
             let general =
@@ -137,6 +140,11 @@ impl Entry {
         let PolicyEntry { name, summary, basis, .. } = entry;
         let summary = format!("cache={name}: out goes {summary} ({})", basis.words());
         Entry { summary: summary.into(), ..Entry::new(name, "", &[]) }
+    }
+
+    fn index(entry: &IndexEntry) -> Entry {
+        let confidence = Some((entry.confidence, entry.basis));
+        Entry { confidence, ..Entry::new(entry.name, entry.summary, entry.options) }
     }
 
     fn ftl(entry: &StoreEntry) -> Entry {

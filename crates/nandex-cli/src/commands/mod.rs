@@ -12,6 +12,7 @@ mod replay;
 mod repro;
 mod run;
 mod spatial;
+mod sweep;
 mod torture;
 
 use crate::Status;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Compare(compare) => spatial::run(&compare),
         Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
+        Command::Sweep(sweep) => sweep::run(&sweep),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),
         Command::Counts(counts) => counts::run(&counts),

@@ -1,4 +1,5 @@
-//! `nandex places`: data into a spatial index in one command, a window and a search for the nearest out of it.
+//! `nandex places`: data into a spatial index in one command, a window and a search for the nearest out of
+//! it.
 
 use super::compare::named;
 use crate::Status;

@@ -1,33 +1,45 @@
-//! `nandex run`: an experiment of a paper.
+//! `nandex run`: an experiment of one's own, or of a paper.
 
 use crate::Status;
-use crate::args::{Plan, Run};
-use crate::output;
+use crate::args::{Format, Plan, Run};
+use crate::output::{self, Target};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::Result;
-use nandex_lab::experiment::{self, ExperimentResults, RunPlan};
+use anyhow::{Context, Result};
+use nandex_lab::experiment::{self, Bench, ExperimentResults, RunPlan};
 use nandex_lab::parallel;
 use nandex_lab::report::{experiment as report, html};
 use nandex_lab::runner::Control;
+use std::io::Write;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Run) -> Result<Status> {
     args.files.prepare()?;
+    let experiment = experiment::load(&args.experiment, &args.set)?;
     args.report.as_deref().map_or(Ok(()), output::prepare)?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     let progress = Progress::new(Arc::clone(&control));
-    let name = &args.experiment.definition.name;
-    let results = progress.follow(|| experiment::run(name, &plan(&args.plan), &control))?;
+    let plan = plan(&args.plan);
+    let measured = progress.follow(|| Bench::new(&plan, &control).run(&experiment));
+    let results = measured.with_context(|| args.experiment.clone())?;
+    results.unknown_figures().iter().for_each(|what| output::tell(&format!("! {what}")));
     if let Some(folder) = &args.out {
         experiment::write_folder(&results, folder)?;
     }
     output::write_report(args.report.as_deref(), || html::render_experiment(&results))?;
-    args.files.write(
-        |out| experiment::write_json(&results, out),
-        |out| experiment::write_summary_csv(&results, out),
-        |width| report::render(&results, width),
-    )?;
+    let json = |out: &mut dyn Write| experiment::write_json(&results, out);
+    let csv = |out: &mut dyn Write| experiment::write_summary_csv(&results, out);
+    match args.format {
+        Format::Table => {
+            let table =
+                |width| report::render(&results, width) + &nandex_lab::report::pairs::render(&results);
+            args.files.write(json, csv, table)?;
+        }
+        format => {
+            args.files.write(json, csv, |_| String::new())?;
+            Target::Stdout.write(|out| if format == Format::Csv { csv(out) } else { json(out) })?;
+        }
+    }
     Ok(status(&results))
 }
 
@@ -38,6 +50,7 @@ pub(super) fn plan(args: &Plan) -> RunPlan {
         seeds: args.seeds,
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         data: args.data.clone(),
+        commit: output::commit(),
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     stop_on_interrupt(&control)?;
     let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
-    let (results, maps) = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    let (mut results, maps) = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    results.commit = output::commit();
     output::write_report(args.report.as_deref(), || html::render_with_maps(&results, &maps))?;
     args.files.write(
         |out| record::write_json(&results, out),

@@ -1,8 +1,8 @@
-//! The analysis of the mu-Tree paper (Kang et al. 2007, section 4): heights, valid pages and costs of the wandering
-//! B+-tree and of the mu-Tree, with every node full and nothing cached or collected.
+//! The analysis of the mu-Tree paper (Kang et al. 2007, section 4): heights, valid pages and costs of the
+//! wandering B+-tree and of the mu-Tree, with every node full and nothing cached or collected.
 //!
-//! `f` is the number of entries that fit into a page. The equations are real-valued as in the paper; the same heights in
-//! whole numbers, from capacities in bytes, are `height_for` of the trees' layouts in the engine.
+//! `f` is the number of entries that fit into a page. The equations are real-valued as in the paper; the same
+//! heights in whole numbers, from capacities in bytes, are `height_for` of the trees' layouts in the engine.
 
 /// Equation 2: records of a full B+-tree of this height.
 pub fn bplus_records(f: f64, height: u32) -> f64 {
@@ -25,7 +25,8 @@ pub fn mu_records(f: f64, height: u32) -> f64 {
     2.0 * (1..=height).map(|i| f / 2f64.powi(i as i32)).product::<f64>()
 }
 
-/// Equation 6: the height of a mu-Tree with `n` records, before rounding up. Not a number beyond what any height can hold.
+/// Equation 6: the height of a mu-Tree with `n` records, before rounding up. Not a number beyond what any
+/// height can hold.
 pub fn mu_height(f: f64, n: f64) -> f64 {
     let a = (2f64.sqrt() / f).log2();
     -a - (a * a - 2.0 * (n / 2.0).log2()).sqrt()

@@ -1,7 +1,8 @@
 //! The text that blkparse prints of a blktrace.
 //!
-//! `maj,min cpu sequence seconds pid event RWBS sector + sectors [process]`. One event of each request counts: `Q` unless
-//! told otherwise. Other events, requests without data (flushes), messages, and the statistics at the end are passed over.
+//! `maj,min cpu sequence seconds pid event RWBS sector + sectors [process]`. One event of each request
+//! counts: `Q` unless told otherwise. Other events, requests without data (flushes), messages, and the
+//! statistics at the end are passed over.
 
 use super::words::{number, sectors, time};
 use super::{BlockFormat, BlockOp, Event, Line, LineReader, RawRequest};

@@ -8,8 +8,8 @@
 //! | time (may be missing) | `time_s`, `time`, `time_ms`, `time_us`, `time_ns` |
 //! | device (may be missing) | `device`, `disk`, `asu` |
 //!
-//! Other columns are ignored. Without a heading the columns are `op,sector,sectors` and then, if there is one,
-//! `time_us`.
+//! Other columns are ignored. Without a heading the columns are `op,sector,sectors` and then, if there is
+//! one, `time_us`.
 
 use super::words::{fields, number, op, sectors, time};
 use super::{BlockFormat, BlockOp, BlockTrace, Event, Line, LineReader, RawRequest, SECTOR_BYTES};

@@ -1,8 +1,8 @@
 //! I/O logs of fio (`write_iolog`), version 2 and version 3.
 //!
-//! The first line names the version. Then `FILE ACTION [OFFSET LENGTH]`, in version 3 after a time in microseconds.
-//! `read`, `write` and `trim` are requests; `add`, `open`, `close`, `sync`, `datasync` and `wait` are not. Version 2
-//! has no times.
+//! The first line names the version. Then `FILE ACTION [OFFSET LENGTH]`, in version 3 after a time in
+//! microseconds. `read`, `write` and `trim` are requests; `add`, `open`, `close`, `sync`, `datasync` and
+//! `wait` are not. Version 2 has no times.
 
 use super::words::{number, time};
 use super::{BlockFormat, BlockOp, Event, Line, LineReader, RawRequest};

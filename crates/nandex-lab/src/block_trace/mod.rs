@@ -1,11 +1,13 @@
-//! Block traces: recorded reads, writes and trims of disks and SSDs, in the formats that public collections use.
+//! Block traces: recorded reads, writes and trims of disks and SSDs, in the formats that public collections
+//! use.
 //!
-//! Each format has a file here and a line in [`FORMATS`]; a format that is not named is guessed from the first lines
-//! (`detect`). Files may be packed with zstd. Empty lines and lines that begin with `#` mean nothing in any format; a
-//! line that makes no sense is refused with its number and with what was expected there.
+//! Each format has a file here and a line in [`FORMATS`]; a format that is not named is guessed from the
+//! first lines (`detect`). Files may be packed with zstd. Empty lines and lines that begin with `#` mean
+//! nothing in any format; a line that makes no sense is refused with its number and with what was expected
+//! there.
 //!
-//! Addresses are bytes on a device, times are nanoseconds since the first request. [`place`] lays the addresses out on
-//! the pages of a store.
+//! Addresses are bytes on a device, times are nanoseconds since the first request. [`place`] lays the
+//! addresses out on the pages of a store.
 
 mod blktrace;
 mod csv;
@@ -35,7 +37,8 @@ const REQUEST_BYTES_MAX: u64 = 1 << 30;
 /// The most devices that are believed: each request looks for its own among them.
 const DEVICES_MAX: usize = 1024;
 
-/// The end of the largest device that is believed; what rounds it up to pages and blocks stays within 64 bits.
+/// The end of the largest device that is believed; what rounds it up to pages and blocks stays within 64
+/// bits.
 const END_BYTES_MAX: u64 = 1 << 62;
 
 /// Some 146 years; room for the time that requests take is left above.
@@ -93,7 +96,8 @@ pub struct BlockTraceOptions {
     pub requests: Option<u64>,
     /// The event of a blktrace that counts as the request.
     pub event: Event,
-    /// Times are multiplied by this: for a column whose unit is another than its name says, or for a slower trace.
+    /// Times are multiplied by this: for a column whose unit is another than its name says, or for a slower
+    /// trace.
     pub time_scale: u64,
 }
 
@@ -196,7 +200,8 @@ impl BlockTrace {
         Ok(read)
     }
 
-    /// Reads a trace from its text. An error names the line, counted from 1, or 0 where it is about the whole.
+    /// Reads a trace from its text. An error names the line, counted from 1, or 0 where it is about the
+    /// whole.
     pub fn from_lines(input: impl BufRead, options: &BlockTraceOptions) -> Result<BlockTrace, WrongLine> {
         let mut builder = Builder::new(options);
         let mut lines = Lines::new(input);

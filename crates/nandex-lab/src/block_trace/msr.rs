@@ -1,7 +1,8 @@
 //! The traces of MSR Cambridge (Narayanan et al. 2008).
 //!
-//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: ticks of 100 ns, host and disk (together the device),
-//! `Read` or `Write`, and bytes. The response time of the machine traced is ignored, and may be missing.
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: ticks of 100 ns, host and disk (together
+//! the device), `Read` or `Write`, and bytes. The response time of the machine traced is ignored, and may be
+//! missing.
 
 use super::words::{fields, number, op};
 use super::{BlockFormat, Event, Line, LineReader, RawRequest};

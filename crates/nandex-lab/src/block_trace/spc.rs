@@ -1,7 +1,8 @@
 //! SPC-1 traces (the Storage Performance Council's form, as the "Financial" and "WebSearch" traces have it).
 //!
-//! `ASU,LBA,size,opcode,timestamp`: the unit (its number names the device), the first sector of 512 bytes, the size in
-//! bytes, `R` or `W`, and seconds since the start. Further fields are the applications' own and are ignored.
+//! `ASU,LBA,size,opcode,timestamp`: the unit (its number names the device), the first sector of 512 bytes,
+//! the size in bytes, `R` or `W`, and seconds since the start. Further fields are the applications' own and
+//! are ignored.
 
 use super::words::{fields, number, op, sectors, time};
 use super::{BlockFormat, Event, Line, LineReader, RawRequest};

@@ -23,7 +23,8 @@ pub(super) fn sectors(what: &str, word: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{what} '{word}' lies beyond 2^64 bytes"))
 }
 
-/// A decimal number of units as nanoseconds, without rounding through a float; digits below one nanosecond are dropped.
+/// A decimal number of units as nanoseconds, without rounding through a float; digits below one nanosecond
+/// are dropped.
 pub(super) fn time(what: &str, word: &str, unit_ns: u64) -> Result<u64, String> {
     let bad = || format!("{what} '{word}' is no time");
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));

@@ -1,8 +1,8 @@
 //! The contents that a workload was meant to leave: the state after any number of its operations, and which
 //! of these states a power cut may leave.
 //!
-//! Contents are an array of slots. For an index a slot is a key, for a store a logical page. A slot holds the fingerprint
-//! of a value, 0 where there is none (an absent key, a page of zeros).
+//! Contents are an array of slots. For an index a slot is a key, for a store a logical page. A slot holds the
+//! fingerprint of a value, 0 where there is none (an absent key, a page of zeros).
 
 use super::ops::HostOp;
 use super::subject::Promise;
@@ -132,8 +132,8 @@ impl History {
         self.effects_of(op).iter().rev().for_each(|effect| state[effect.slot as usize] = effect.old);
     }
 
-    /// Which of the states that the promise allows at this moment was found; else the first slot that is wrong in
-    /// the state after the last acknowledged operation.
+    /// Which of the states that the promise allows at this moment was found; else the first slot that is
+    /// wrong in the state after the last acknowledged operation.
     pub(crate) fn survivor(
         &self,
         moment: &Moment,
@@ -174,8 +174,8 @@ impl History {
         }
     }
 
-    /// Acknowledged changes that these contents do not show: for each slot those after the one whose value was found. The operation
-    /// in flight may have been done.
+    /// Acknowledged changes that these contents do not show: for each slot those after the one whose value
+    /// was found. The operation in flight may have been done.
     pub(crate) fn lost(&self, moment: &Moment, found: &[u64]) -> u64 {
         let mut wrong: BTreeSet<u32> = (0..found.len())
             .filter(|&slot| moment.state[slot] != found[slot])
@@ -200,7 +200,8 @@ impl History {
         lost
     }
 
-    /// Whether these contents are the state, but for pages trimmed by `since`, which may hold what they held before.
+    /// Whether these contents are the state, but for pages trimmed by `since`, which may hold what they held
+    /// before.
     fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
         let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
         if wrong.peek().is_none() {

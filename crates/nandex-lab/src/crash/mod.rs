@@ -1,17 +1,21 @@
-//! The power is cut at every physical operation of a workload, and what comes back is compared with what was promised.
+//! The power is cut at every physical operation of a workload, and what comes back is compared with what was
+//! promised.
 //!
-//! 1. The workload runs once on a small chip that records every program, erase and bad-block mark, labelled with the number of
-//!    operations acknowledged before it ([`Rehearsal::record`]).
-//! 2. A second chip walks along the recording. Before each physical operation it is cloned; the clone sees the operation not
-//!    at all, or torn in every way the chip can tear it. (A cut after an operation is one before the next.)
-//! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps every operation must come
-//!    back with the acknowledged ones, or these and the one in flight; one that keeps every sync with some prefix of
-//!    the history that is no shorter than the last sync; one that promises nothing must refuse or be right, and where it
-//!    can be opened all the same it must be whole, with each key as at the last sync or later.
-//! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a second time, during the
-//!    recovery or after it.
+//! 1. The workload runs once on a small chip that records every program, erase and bad-block mark, labelled
+//!    with the number of operations acknowledged before it ([`Rehearsal::record`]).
+//! 2. A second chip walks along the recording. Before each physical operation it is cloned; the clone sees
+//!    the operation not at all, or torn in every way the chip can tear it. (A cut after an operation is one
+//!    before the next.)
+//! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps
+//!    every operation must come back with the acknowledged ones, or these and the one in flight; one that
+//!    keeps every sync with some prefix of the history that is no shorter than the last sync; one that
+//!    promises nothing must refuse or be right, and where it can be opened all the same it must be whole,
+//!    with each key as at the last sync or later.
+//! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a
+//!    second time, during the recovery or after it.
 //!
-//! The work is divided over threads by stretches of the recording; the report is the same whatever their number.
+//! The work is divided over threads by stretches of the recording; the report is the same whatever their
+//! number.
 
 pub(crate) mod history;
 pub(crate) mod ops;
@@ -212,8 +216,8 @@ const LOADED_PERCENT: u64 = 60;
 const STRETCH: usize = 48;
 
 impl Rehearsal {
-    /// Runs the workload and records it. What the index refuses outright is an error here; what fails later stands
-    /// in the report.
+    /// Runs the workload and records it. What the index refuses outright is an error here; what fails later
+    /// stands in the report.
     pub fn record(plan: CrashPlan) -> Result<Rehearsal, LabError> {
         let chip = SimChip::new(&plan.part).map_err(|error| LabError::Chip {
             file: plan.part.name.to_string(),

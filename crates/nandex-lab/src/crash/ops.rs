@@ -1,4 +1,5 @@
-//! The workload of a crash test: inserts, updates and removals all over the keys and in runs, syncs and remounts at times.
+//! The workload of a crash test: inserts, updates and removals all over the keys and in runs, syncs and
+//! remounts at times.
 
 use nandex::rng::Rng;
 
@@ -26,7 +27,8 @@ pub(crate) struct Mix {
     pub(crate) group_max: usize,
     /// Whether only a close allows another mount.
     pub(crate) always_close: bool,
-    /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed instead.
+    /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed
+    /// instead.
     pub(crate) overwrites: bool,
     /// Whether a put goes to the slot after the last one that holds something, and nothing is removed.
     pub(crate) appends: bool,

@@ -1,5 +1,5 @@
-//! Where the power is cut, as text: `1234:before`, `1234:prefix`, and `1234:prefix,57:before` for a second cut while the
-//! recovered one goes on.
+//! Where the power is cut, as text: `1234:before`, `1234:prefix`, and `1234:prefix,57:before` for a second
+//! cut while the recovered one goes on.
 
 use crate::error::LabError;
 use nandex::nand::sim::TornModel;

@@ -82,8 +82,8 @@ pub struct Tally {
     /// The refusals among them after which the data were salvaged: opened as they were, each key with its
     /// value of the last sync or a later one.
     pub salvaged: u64,
-    /// Cuts after which operations were gone that had been acknowledged, whether the class allows it or not. Where what
-    /// refused to mount cannot be opened at all, these are all operations since the start.
+    /// Cuts after which operations were gone that had been acknowledged, whether the class allows it or not.
+    /// Where what refused to mount cannot be opened at all, these are all operations since the start.
     pub cuts_with_a_loss: u64,
     /// The most such operations at one cut.
     pub operations_lost_most: u64,

@@ -1,4 +1,5 @@
-//! An index, ordered or spatial, or a store under a crash test: opened on a shared chip, changed, read out whole.
+//! An index, ordered or spatial, or a store under a crash test: opened on a shared chip, changed, read out
+//! whole.
 
 use super::Target;
 use super::history::{History, fingerprint};
@@ -129,7 +130,8 @@ impl Subject {
         }
     }
 
-    /// Which operations suit it, with so many slots at most, or so many that are appended one after the other.
+    /// Which operations suit it, with so many slots at most, or so many that are appended one after the
+    /// other.
     pub(crate) fn mix(&self, target: Target, (slots, appended): (u32, u32)) -> Mix {
         match self {
             Subject::Index(index) => {
@@ -158,8 +160,8 @@ impl Subject {
         }
     }
 
-    /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was refused
-    /// for want of room.
+    /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was
+    /// refused for want of room.
     pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<Applied, Why> {
         match self.carry_out(op, version) {
             Err(IndexError::Full) => Ok(Applied::Full),

@@ -1,4 +1,5 @@
-//! One cut: mounts what it left, checks it, compares its contents in full, and at times goes on working with it.
+//! One cut: mounts what it left, checks it, compares its contents in full, and at times goes on working with
+//! it.
 
 use super::CrashPlan;
 use super::history::{History, Moment, Wrong};
@@ -225,7 +226,8 @@ impl Trial<'_> {
         Ok(found)
     }
 
-    /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the last sync.
+    /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the
+    /// last sync.
     fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
         let plan = self.context.plan;
         let opened = Subject::mount_after_cut(plan.target, &plan.settings, Box::new(chip.clone()));

@@ -1,8 +1,9 @@
-//! The study of access times: the B+-tree and spatial trees under one profile of operations, on flash and on a hard disk.
+//! The study of access times: the B+-tree and spatial trees under one profile of operations, on flash and on
+//! a hard disk.
 //!
-//! Each cell is `profile/medium/contender`. All trees do the same operations on the same entries, small rectangles anywhere in a square; to
-//! the B+-tree an entry is a record with a key drawn from the entry's number. The cells `growth/flash/contender` follow the height of a
-//! tree from its first entry on.
+//! Each cell is `profile/medium/contender`. All trees do the same operations on the same entries, small
+//! rectangles anywhere in a square; to the B+-tree an entry is a record with a key drawn from the entry's
+//! number. The cells `growth/flash/contender` follow the height of a tree from its first entry on.
 
 use super::contender::Contender;
 use super::definition::{Access, Definition, Durable};
@@ -121,7 +122,8 @@ fn job<'a>(
     Ok(SpatialJob { contestant, medium, workload, settings, options, wants_map: false })
 }
 
-/// A cell for each contender: its height, mean over all sizes from one entry to `entries`, and the sizes at which it changes.
+/// A cell for each contender: its height, mean over all sizes from one entry to `entries`, and the sizes at
+/// which it changes.
 fn growing(
     definition: &Definition,
     (part, entrants): (&Part, &[Entrant]),
@@ -195,7 +197,8 @@ fn cell(
     }
 }
 
-/// The usual figures, those of all phases together as `all`, and how steep the accumulated time is from phase to phase.
+/// The usual figures, those of all phases together as `all`, and how steep the accumulated time is from phase
+/// to phase.
 fn of_run(
     run: &Run,
     chip: Option<&ChipFacts>,

@@ -1,16 +1,15 @@
 //! Carries experiments out: cells over inputs and seeds, in parallel, each distinct run once.
 //!
-//! Inputs are taken one after the other, so that only one trace is in memory; the cells of an input go in parallel over the
-//! cores. Two experiments often share cells (Figures 8 and 9 of the mu-Tree paper do): a bench keeps the runs it did, by
-//! everything that influences them, and answers from there.
+//! Inputs are taken one after the other, so that only one trace is in memory; the cells of an input go in
+//! parallel over the cores. Two experiments often share cells (Figures 8 and 9 of the mu-Tree paper do): a
+//! bench keeps the runs it did, by everything that influences them, and answers from there.
 
 use super::contender::{Contender, Memory};
 use super::definition::{Conduct, Definition, Experiment, Input, Variant};
-use super::input::{self, Found, Origin};
-use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
-use super::{RunPlan, access, derived, figures, replays};
+use super::input::{self, Found, Origin, Places};
+use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults, Own};
+use super::{RunPlan, access, derived, figures, find_chip, pairs, replays};
 use crate::LabError;
-use crate::chip;
 use crate::parallel::run_all;
 use crate::registry::IndexEntry;
 use crate::results::{ChipFacts, Run, WorkloadFacts};
@@ -54,7 +53,8 @@ impl<'a> Bench<'a> {
         Bench { plan, control, done: BTreeMap::new() }
     }
 
-    /// Runs an experiment. What stops a run is told in its row; an error here is something wrong with the request.
+    /// Runs an experiment. What stops a run is told in its row; an error here is something wrong with the
+    /// request.
     pub fn run(&mut self, experiment: &Experiment) -> Result<ExperimentResults, LabError> {
         let definition = &experiment.definition;
         let seeds: Vec<u64> = (1..=u64::from(self.seeds(definition))).collect();
@@ -73,7 +73,10 @@ impl<'a> Bench<'a> {
         Ok(ExperimentResults {
             schema: EXPERIMENT_SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION").into(),
-            command: self.plan.command(&definition.name),
+            commit: self.plan.commit.clone(),
+            command: self.plan.command(definition),
+            pairs: pairs::of(definition, &results),
+            own: definition.folder.is_some().then(|| Own::of(experiment)),
             smoke: self.plan.smoke,
             seeds,
             definition: definition.clone(),
@@ -111,7 +114,7 @@ impl<'a> Bench<'a> {
         variant: &'d Variant,
         (contender, options): (Contender, Options),
     ) -> Result<Cell<'d>, LabError> {
-        let mut part = chip::find(&definition.chip)?;
+        let mut part = find_chip(definition)?;
         let smaller = definition.smoke.blocks.filter(|_| self.plan.smoke);
         let own = variant.blocks_of.get(&contender.name).copied();
         if let Some(blocks) = own.or(variant.blocks).or(smaller) {
@@ -154,7 +157,8 @@ impl<'a> Bench<'a> {
                 continue;
             }
             let smoke = self.plan.smoke.then_some(&definition.smoke);
-            match input::find(first.input, seed, smoke, self.plan.data.as_deref())? {
+            let places = Places::of(definition, self.plan.data.as_deref());
+            match input::find(first.input, seed, smoke, &places)? {
                 Found::Workload { workload, origin } => self.run_cells(&cells, seed, &workload, &origin)?,
                 Found::Missing(reason) => {
                     let missing = |cell| CellResult { missing: Some(reason.clone()), ..result_of(cell) };

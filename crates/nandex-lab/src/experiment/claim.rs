@@ -57,8 +57,8 @@ impl Reading {
     }
 }
 
-/// How measured figures are held against the paper's. One rule serves all claims of a kind: a direction is reproduced where it holds
-/// in every cell, whatever the size, which is shown; a size needs its band.
+/// How measured figures are held against the paper's. One rule serves all claims of a kind: a direction is
+/// reproduced where it holds in every cell, whatever the size, which is shown; a size needs its band.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
@@ -105,8 +105,8 @@ pub enum Expected {
         #[serde(flatten)]
         match_up: MatchUp,
     },
-    /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in percent of the cell
-    /// before: above 0 when all steps go that way.
+    /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in
+    /// percent of the cell before: above 0 when all steps go that way.
     Series {
         /// The cells in order.
         series: Vec<String>,
@@ -194,8 +194,8 @@ impl MatchUp {
     }
 }
 
-/// The smallest variant beyond which no larger one lowers a figure by more than `gain_percent`, the variants being numbers.
-/// Measured is its mean over the inputs.
+/// The smallest variant beyond which no larger one lowers a figure by more than `gain_percent`, the variants
+/// being numbers. Measured is its mean over the inputs.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Knee {
@@ -241,8 +241,8 @@ impl Trend {
     }
 }
 
-/// How the figures of two trees, or of two cells, become one: the wandering B+-tree or the cell compared against is the
-/// first, the mu-Tree or the other cell the second.
+/// How the figures of two trees, or of two cells, become one: the wandering B+-tree or the cell compared
+/// against is the first, the mu-Tree or the other cell the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {

@@ -1,13 +1,15 @@
 //! Who takes part in an experiment, and with what: an index, options, a name of its own, and RAM.
 //!
-//! An index stands in an experiment once under its own name (`indexes`), or several times under names of their own with
-//! options that tell them apart (`[[contender]]`): the same tree under LRU, CFLRU and CFDC, one tree under four commit
-//! policies. Everything that addresses a cell does it by the contender's name.
+//! An index stands in an experiment once under its own name (`indexes`), or several times under names of
+//! their own with options that tell them apart (`[[contender]]`): the same tree under LRU, CFLRU and CFDC,
+//! one tree under four commit policies. Everything that addresses a cell does it by the contender's name.
 //!
-//! Options come from three places, later ones win: the variant's, of which each contender gets those its index knows;
-//! the contender's; and what the variant says of this contender alone. An option that none of them knows is refused.
+//! Options come from three places, later ones win: the variant's, of which each contender gets those its
+//! index knows; the contender's; and what the variant says of this contender alone. An option that none of
+//! them knows is refused.
 
 use super::definition::{Definition, Durable, Variant};
+use super::text::texts;
 use crate::LabError;
 use crate::keys::Trees;
 use crate::registry::{self, Hosting, IndexEntry};
@@ -31,12 +33,12 @@ pub struct Contender {
     /// The durability class, if something else than the variant says.
     pub durable: Option<Durable>,
     /// Options of the index.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
 }
 
-/// RAM for buffers, page caches and pools: what comes on top of the tables of the FTL and of a plain B+-tree on it, so that it
-/// is the same for all and the size of the chip does not matter.
+/// RAM for buffers, page caches and pools: what comes on top of the tables of the FTL and of a plain B+-tree
+/// on it, so that it is the same for all and the size of the chip does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Memory {

@@ -1,19 +1,22 @@
 //! An experiment as data: the files of its folder, built into the program.
 //!
 //! `experiment.toml` says what runs: inputs x variants x contenders, each combination a *cell* named
-//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
-//! notes: set-up, what the paper leaves open, what is assumed.
+//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]).
+//! `README.md` holds the notes: set-up, what the paper leaves open, what is assumed.
 
 use super::claim::Claim;
 use super::contender::{Contender, Memory};
 use super::plot::Plot;
+use super::text::{texts, texts_of};
 use crate::LabError;
 use crate::keys::Trees;
 use crate::results::PatternCounts;
 use nandex::ordered::Durability;
 use nandex_experiments::{FOLDERS, Folder};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// An experiment: a figure or table of a paper.
@@ -24,29 +27,42 @@ pub struct Experiment {
     /// The claims that the paper makes of it.
     pub claims: Vec<Claim>,
     /// The experiment's notes, in Markdown.
-    pub notes: &'static str,
+    pub notes: Cow<'static, str>,
 }
 
 /// The definition of what an experiment runs.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// The experiment's name, that of its folder.
+    /// The experiment's name, that of its folder, or of its file where it gives none.
+    #[serde(default)]
     pub name: String,
-    /// The paper: "mu", "wpcb".
+    /// The paper: "mu", "wpcb"; empty for an experiment of one's own.
+    #[serde(default)]
     pub paper: String,
     /// The figure, table or section.
+    #[serde(default)]
     pub shows: String,
     /// The subject of the experiment, in one line.
+    #[serde(default)]
     pub summary: String,
-    /// The chip, by its name in the catalogue.
+    /// The chip, by its name in the catalogue, or a chip file.
     pub chip: String,
     /// Bytes of a key.
+    #[serde(default = "four")]
     pub key_bytes: u8,
     /// Bytes of a value.
+    #[serde(default = "four")]
     pub value_bytes: u8,
     /// Seeds of generated workloads when none are asked for; a trace runs once.
+    #[serde(default = "one")]
     pub seeds: u32,
+    /// The contender that the others are compared with seed by seed; the first one when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub baseline: String,
+    /// The figures that are compared so; flash time of each measured phase when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<String>,
     /// The number of extreme values left out on either side: of so many seeds the highest and of as many the
     /// lowest value of each figure does not count, where enough others are left.
     #[serde(default)]
@@ -82,7 +98,22 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replays>,
     /// The sizes that are smaller in a smoke run.
+    #[serde(default)]
     pub smoke: Smoke,
+    /// Where an experiment of one's own was read from; its traces and chips are looked for there first.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+    /// How the command line named it, with what it set; the name alone when absent.
+    #[serde(skip)]
+    pub called: Option<String>,
+}
+
+const fn four() -> u8 {
+    4
+}
+
+const fn one() -> u32 {
+    1
 }
 
 /// Page traces of an experiment, each on all the devices.
@@ -119,7 +150,7 @@ pub struct Device {
     /// The FTL, alone or behind a TBM.
     pub ftl: String,
     /// The device's options.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
 }
 
@@ -132,7 +163,7 @@ pub struct Input {
     /// A generator.
     pub workload: Option<String>,
     /// The generator's options.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// A trace.
     pub trace: Option<TraceInput>,
@@ -166,7 +197,8 @@ pub struct TraceInput {
 pub struct Conduct {
     /// Measure processor time. The only figure that is not the same at every run.
     pub cpu_time: bool,
-    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any more.
+    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any
+    /// more.
     pub sync_after_load: bool,
     /// Sync after the last operation, counted: what still waits is paid for like the rest.
     pub sync_at_end: bool,
@@ -257,7 +289,8 @@ pub struct Variant {
     pub inputs: Vec<String>,
     /// Blocks of the chip, if others than the part has.
     pub blocks: Option<u32>,
-    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of theirs.
+    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of
+    /// theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks_of: BTreeMap<String, u32>,
     /// Bytes of a key, if others than the experiment's.
@@ -271,10 +304,10 @@ pub struct Variant {
     #[serde(default)]
     pub contenders: Vec<String>,
     /// Options; each contender gets those it knows.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// Options of single contenders.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts_of")]
     pub of: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -310,7 +343,8 @@ impl Durable {
     }
 }
 
-/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial ones.
+/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial
+/// ones.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
@@ -337,7 +371,7 @@ pub struct Smoke {
     /// Blocks of the chip, where the variant names none.
     pub blocks: Option<u32>,
     /// Options of the generators.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// Operations of the bundled cut of a trace.
     pub trace_operations: Option<u64>,
@@ -363,7 +397,7 @@ fn parse(folder: &Folder) -> Experiment {
         .unwrap_or_else(|error| panic!("experiment.toml: {error}\n{}", folder.definition));
     let claims = parse_claims(folder.claims)
         .unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
-    Experiment { definition, claims, notes: folder.notes }
+    Experiment { definition, claims, notes: folder.notes.into() }
 }
 
 /// The definition that an `experiment.toml` holds.

@@ -53,8 +53,8 @@ pub(super) fn cell(
 
 pub(super) type Figures = Vec<(String, f64)>;
 
-/// Heights of both trees up to 10^9 records (Figure 7). Heights only change where a tree of some height is full, so looking
-/// before, at and after each such point is looking everywhere.
+/// Heights of both trees up to 10^9 records (Figure 7). Heights only change where a tree of some height is
+/// full, so looking before, at and after each such point is looking everywhere.
 fn heights() -> Result<Figures, LabError> {
     let mu = Layout::of(PAGE_BYTES, RECORD);
     let bplus = OneNodePages::of(PAGE_BYTES, RECORD)?;

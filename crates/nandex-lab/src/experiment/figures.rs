@@ -6,7 +6,8 @@ use crate::stats::{self, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
-/// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as `metrics.name`.
+/// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as
+/// `metrics.name`.
 pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BTreeMap<String, f64> {
     let (conduct, sums) = (&definition.run, &definition.sums);
     let mut figures = BTreeMap::new();

@@ -1,13 +1,14 @@
-//! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
+//! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of
+//! one.
 
-use super::definition::{Input, Smoke, TraceInput};
+use super::definition::{Definition, Input, Smoke, TraceInput};
 use crate::LabError;
 use crate::bundle::Bundle;
 use crate::data;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};
 use nandex_stacks::options::Options;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The origin of a workload, when it is not what the experiment names.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,34 @@ pub(super) struct Origin {
     pub(super) stand_in: Option<String>,
     /// Others of the same kind and number, which do as well.
     pub(super) substitute: Option<String>,
+}
+
+/// Where traces and names of authors are looked for: the folder of an experiment of one's own, then as
+/// [`data::find`] does.
+pub(super) struct Places<'a> {
+    folder: Option<&'a Path>,
+    data: Option<&'a Path>,
+}
+
+impl<'a> Places<'a> {
+    /// The places of an experiment.
+    pub(super) fn of(definition: &'a Definition, data: Option<&'a Path>) -> Places<'a> {
+        Places { folder: definition.folder.as_deref(), data }
+    }
+
+    /// The file beside the experiment's own, if it is there.
+    fn beside(&self, file: &str) -> Option<PathBuf> {
+        self.folder.map(|folder| folder.join(file)).filter(|path| path.is_file())
+    }
+
+    /// The file; an error says where it is not.
+    pub(super) fn find(&self, file: &str) -> Result<PathBuf, String> {
+        let elsewhere = |reason: String| match self.folder {
+            Some(folder) => format!("{reason}; nor is it beside the experiment, in '{}'", folder.display()),
+            None => reason,
+        };
+        self.beside(file).map_or_else(|| data::find(file, self.data).map_err(elsewhere), Ok)
+    }
 }
 
 /// A workload found, or why there is none.
@@ -34,40 +63,55 @@ pub(super) fn find(
     input: &Input,
     seed: u64,
     smoke: Option<&Smoke>,
-    data: Option<&Path>,
+    places: &Places<'_>,
 ) -> Result<Found, LabError> {
     if let Some(trace) = &input.trace {
-        return find_trace(trace, smoke, data);
+        return find_trace(trace, smoke, places);
     }
     let name = input.workload.as_deref().unwrap_or_default();
     let mut options = Options::default();
     let smaller = smoke.map(|smoke| &smoke.options).into_iter().flatten();
     input.options.iter().chain(smaller).for_each(|(name, value)| options.set(name, value));
-    let workload = workload(name)?.build_from(seed, &options, data)?;
+    let workload = workload(name)?.build_from(seed, &options, places.data)?;
     let auto = input.options.get("source").is_none_or(|source| source == "auto");
     let is_substitute = auto && workload.options.get("source").is_some_and(|source| source == "words");
     let substitute = is_substitute.then(|| String::from("the bundled words, for authors.tsv is not at hand"));
     Ok(Found::Workload { workload, origin: Origin { substitute, ..Origin::default() } })
 }
 
-fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, data: Option<&Path>) -> Result<Found, LabError> {
+fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, places: &Places<'_>) -> Result<Found, LabError> {
     let TraceInput { operations, descending_flag, .. } = *trace;
     let options = TraceOptions { operations, descending_flag, ..TraceOptions::default() };
     let stand_in = |why: String| Origin { stand_in: Some(why), ..Origin::default() };
-    let bundle = Bundle::of(&trace.file);
+    let bundle = Bundle::of(&trace.file).or_else(|| Bundle::named(&trace.file));
     if let Some(smoke) = smoke {
-        let bundle = bundle.unwrap_or(Bundle::any());
-        let workload = bundle.beginning(&TraceOptions { operations: smoke.trace_operations, ..options })?;
-        let origin = stand_in(String::from("the first operations of the bundled cut"));
+        let options = TraceOptions { operations: smoke.trace_operations.or(operations), ..options };
+        if let Some(path) = places.beside(&trace.file) {
+            let workload = Trace::read(&path, &options)?.workload(&options);
+            let origin = stand_in(String::from("the first operations of the trace"));
+            return Ok(Found::Workload { workload, origin });
+        }
+        let origin = match bundle {
+            Some(_) => stand_in(String::from("the first operations of the bundled cut")),
+            None => stand_in(format!(
+                "{}, not {}: the first operations of the bundled cut, which show that the experiment works and nothing else",
+                Bundle::any().name,
+                trace.file
+            )),
+        };
+        let workload = bundle.unwrap_or(Bundle::any()).beginning(&options)?;
         return Ok(Found::Workload { workload, origin });
     }
-    let reason = match data::find(&trace.file, data) {
+    let reason = match places.find(&trace.file) {
         Ok(path) => {
             let workload = Trace::read(&path, &options)?.workload(&options);
             return Ok(Found::Workload { workload, origin: Origin::default() });
         }
         Err(reason) => reason,
     };
+    if let Some(bundle) = Bundle::named(&trace.file) {
+        return Ok(Found::Workload { workload: bundle.workload(&options)?, origin: Origin::default() });
+    }
     let Some(bundle) = bundle.filter(|bundle| trace.bundled_cut || bundle.is_whole) else {
         return Ok(Found::Missing(reason));
     };

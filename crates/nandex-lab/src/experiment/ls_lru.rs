@@ -1,4 +1,5 @@
-//! Computed cells of the LS-LRU paper: its example of a multi-split, Lemma 1, and the choice of the write-minimized commit.
+//! Computed cells of the LS-LRU paper: its example of a multi-split, Lemma 1, and the choice of the
+//! write-minimized commit.
 
 use super::derived::Figures;
 use crate::LabError;
@@ -36,8 +37,8 @@ fn two_leaves() -> impl Iterator<Item = ([u8; 2], [u8; 2])> {
     (0..2 * CAPACITY as u16).map(|n| (key(1_000 * n), [0; 2]))
 }
 
-/// Section 3.2.2 and Figure 6: 30 keys for a full leaf, five at a time. Split at once (here: updates pooled five at a time and
-/// committed), and by one multi-split commit of k = 3.
+/// Section 3.2.2 and Figure 6: 30 keys for a full leaf, five at a time. Split at once (here: updates pooled
+/// five at a time and committed), and by one multi-split commit of k = 3.
 pub(super) fn multi_split() -> Result<Figures, LabError> {
     // From above, so that each five meet the larger half.
     let steps = (0..6u16).map(|step| (0..5u16).map(move |i| key(100 - step * 5 + i)));
@@ -75,8 +76,9 @@ fn contents(index: &mut dyn OrderedIndex) -> Result<Records, IndexError> {
     Ok(all)
 }
 
-/// Lemma 1: at moments of a random history, the records of the tree in the store, XOR the entries that the dirty parts stand
-/// for (Table 3: the new record of an insertion, the old one of a deletion, both of a modification), against a model.
+/// Lemma 1: at moments of a random history, the records of the tree in the store, XOR the entries that the
+/// dirty parts stand for (Table 3: the new record of an insertion, the old one of a deletion, both of a
+/// modification), against a model.
 pub(super) fn lemma_1(operations: u32) -> Result<Figures, LabError> {
     let (mut index, mut rng) = (buffered(40)?, Rng::new(11));
     let mut model = std::collections::BTreeMap::new();
@@ -125,8 +127,8 @@ fn base_records(index: &LsLruTree<RamStore>) -> Result<Records, IndexError> {
     contents(&mut LsLruTree::mount_after_cut(index.store().clone(), config)?)
 }
 
-/// The commit's choice against all subsets of up to 14 units: cases in which another set frees enough with fewer writes, or frees
-/// more with as many.
+/// The commit's choice against all subsets of up to 14 units: cases in which another set frees enough with
+/// fewer writes, or frees more with as many.
 pub(super) fn victims(cases: u32) -> Figures {
     let mut rng = Rng::new(12);
     let mut worse = 0u32;

@@ -1,9 +1,10 @@
 //! Plots of an experiment: which figure over which axis, a series for each of what.
 //!
-//! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs, variants and contenders, and
-//! these in options (`records`, `rs`, `tbm_blocks`), which are often what a paper has on its axis. `cell` tells all cells apart.
-//! A timeline has the operations on its axis, whatever the cells. Where one cell has the figures of a whole axis, as a computed one has, the name
-//! of the figure has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
+//! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs,
+//! variants and contenders, and these in options (`records`, `rs`, `tbm_blocks`), which are often what a
+//! paper has on its axis. `cell` tells all cells apart. A timeline has the operations on its axis, whatever
+//! the cells. Where one cell has the figures of a whole axis, as a computed one has, the name of the figure
+//! has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
 
 use super::claim::Claim;
 use super::results::CellResult;
@@ -18,8 +19,8 @@ pub struct Plot {
     pub title: String,
     /// How it is drawn.
     pub kind: PlotKind,
-    /// The figure, its unit in the name; `{x}` and `{series}` in it stand for places and series that the cells do not tell apart. Of no
-    /// meaning for a timeline.
+    /// The figure, its unit in the name; `{x}` and `{series}` in it stand for places and series that the
+    /// cells do not tell apart. Of no meaning for a timeline.
     #[serde(default)]
     pub figure: String,
     /// The figure in words, for the axis.
@@ -115,6 +116,24 @@ impl Plot {
             all.iter_mut().for_each(|series| series.points.sort_by(|a, b| by_number(&a.x, &b.x)));
         }
         all
+    }
+
+    /// The title, with what stood in for an input where the plot shows one that was not at hand.
+    pub fn title_over(&self, cells: &[CellResult]) -> String {
+        let wanted = |cell: &&CellResult| {
+            self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
+        };
+        let mut words: Vec<String> = Vec::new();
+        for cell in cells.iter().filter(wanted) {
+            for why in cell.stand_in.iter().chain(&cell.substitute) {
+                let word = format!("{} is {why}", cell.input);
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+        }
+        let stood_in = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
+        format!("{}{stood_in}", self.title)
     }
 
     /// The series and the place on the axis of a cell's figure; nothing if the plot does not show it.

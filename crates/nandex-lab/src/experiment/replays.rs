@@ -1,12 +1,13 @@
-//! Page traces as cells: each replayed on FTLs and on FTLs behind a TBM ([`crate::replay`]), which judges stores by the pages that a
-//! tree asked for, without the tree.
+//! Page traces as cells: each replayed on FTLs and on FTLs behind a TBM ([`crate::replay`]), which judges
+//! stores by the pages that a tree asked for, without the tree.
 //!
-//! A cell is called `traces/TRACE/DEVICE`. All devices of an experiment have the same chip and use the same logical pages. Where a full
-//! trace is not there, the bundled cut stands in.
+//! A cell is called `traces/TRACE/DEVICE`. All devices of an experiment have the same chip and use the same
+//! logical pages. Where a full trace is not there, the bundled cut stands in.
 
-use super::RunPlan;
 use super::definition::{Definition, Device as DeviceInput, PageTrace, Replays};
+use super::input::Places;
 use super::results::CellResult;
+use super::{RunPlan, find_chip};
 use crate::block_trace::place::Placing;
 use crate::block_trace::{BlockTrace, BlockTraceOptions};
 use crate::bundle::PageBundle;
@@ -14,7 +15,7 @@ use crate::replay::{Device, Fill, Replay, ReplayRun};
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use crate::stats::Summary;
-use crate::{LabError, chip, data, tbm};
+use crate::{LabError, tbm};
 use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ pub(super) fn cells(
 ) -> Result<Vec<CellResult>, LabError> {
     let Some(replays) = &definition.replay else { return Ok(Vec::new()) };
     let smaller = definition.smoke.blocks.filter(|_| plan.smoke);
-    let part = chip::find(&definition.chip)?;
+    let part = find_chip(definition)?;
     let part = smaller.map_or_else(|| part.clone(), |blocks| part.clone().with_blocks(blocks));
     let mut cells = Vec::new();
     for trace in &replays.traces {
@@ -51,7 +52,7 @@ pub(super) fn cells(
             ram_bytes: None,
             options: Options::default(),
             threads: plan.threads,
-            command: plan.command(&definition.name),
+            command: plan.command(definition),
         };
         let results = replay.run(control)?;
         let measured = |(device, run): (&DeviceInput, ReplayRun)| CellResult {
@@ -79,7 +80,7 @@ fn find(
     plan: &RunPlan,
 ) -> Result<Result<Found, String>, LabError> {
     let bundle = PageBundle::of(&trace.file);
-    let reason = match data::find(&trace.file, plan.data.as_deref()) {
+    let reason = match Places::of(definition, plan.data.as_deref()).find(&trace.file) {
         _ if plan.smoke => String::from("the smoke size takes no more"),
         Ok(path) => {
             let trace = BlockTrace::read(&path, &BlockTraceOptions::default())?;

@@ -1,6 +1,10 @@
 //! The results of an experiment: cells with their runs, and figures over the seeds.
 
-use super::definition::Definition;
+use super::claim::Claim;
+use super::definition::{Definition, Experiment};
+use super::find;
+use super::pairs::Pair;
+use crate::names::nearest;
 use crate::results::{ChipFacts, Run, WorkloadFacts};
 use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
@@ -10,14 +14,17 @@ use std::collections::BTreeMap;
 /// Version of the layout of [`ExperimentResults`].
 pub const EXPERIMENT_SCHEMA: u32 = 1;
 
-/// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads, and
-/// without processor time the same on every machine.
+/// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads,
+/// and without processor time the same on every machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExperimentResults {
     /// Version of this layout; it rises when a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: Cow<'static, str>,
+    /// The commit that the program was built from; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The command that yields the same results again.
     pub command: String,
     /// Whether this is the small size that only shows that everything works.
@@ -28,6 +35,25 @@ pub struct ExperimentResults {
     pub definition: Definition,
     /// The cells: one for each combination of input, variant and contender, then the computed ones.
     pub cells: Vec<CellResult>,
+    /// Contenders against the baseline, seed by seed; none with one seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
+    /// The claims and notes of an experiment of one's own.
+    #[serde(skip)]
+    pub(crate) own: Option<Own>,
+}
+
+/// Files beside that of an experiment of one's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    claims: Vec<Claim>,
+    notes: String,
+}
+
+impl Own {
+    pub(super) fn of(experiment: &Experiment) -> Own {
+        Own { claims: experiment.claims.clone(), notes: experiment.notes.to_string() }
+    }
 }
 
 /// One configuration.
@@ -62,6 +88,33 @@ pub struct CellResult {
 }
 
 impl ExperimentResults {
+    /// The claims that the experiment is judged by: its own, or those that come with the program.
+    pub fn claims(&self) -> &[Claim] {
+        let built_in = || find(&self.definition.name).map_or(&[][..], |found| &found.claims);
+        self.own.as_ref().map_or_else(built_in, |own| &own.claims)
+    }
+
+    /// The notes of the experiment, in Markdown: its own, or those that come with the program.
+    pub fn notes(&self) -> &str {
+        let built_in = || find(&self.definition.name).map_or("", |found| &found.notes);
+        self.own.as_ref().map_or_else(built_in, |own| &own.notes)
+    }
+
+    /// Figures that plots or comparisons ask for and no cell has, each with the nearest that there is.
+    pub fn unknown_figures(&self) -> Vec<String> {
+        let plots = self.definition.plots.iter().filter(|plot| plot.series_of(&self.cells).is_empty());
+        let of_plots = plots.map(|plot| (format!("plot '{}'", plot.title), &plot.figure));
+        let has = |figure: &str| self.cells.iter().any(|cell| cell.figures.contains_key(figure));
+        let compared = self.definition.compared.iter().filter(|figure| !has(figure));
+        let all = of_plots.chain(compared.map(|figure| (String::from("compared"), figure)));
+        let known = || self.cells.iter().flat_map(|cell| cell.figures.keys().map(String::as_str));
+        all.map(|(what, figure)| match nearest(figure, known()) {
+            Some(near) => format!("{what}: no cell has the figure '{figure}'; did you mean '{near}'?"),
+            None => format!("{what}: no cell has the figure '{figure}'"),
+        })
+        .collect()
+    }
+
     /// The cell of this name.
     pub fn cell(&self, name: &str) -> Option<&CellResult> {
         self.cells.iter().find(|cell| cell.name == name)

@@ -4,10 +4,20 @@ use super::*;
 use crate::registry;
 use crate::repro::Reading;
 use crate::results::PatternCounts;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 fn smoke(threads: usize) -> RunPlan {
     RunPlan { smoke: true, threads, ..RunPlan::default() }
+}
+
+/// The results of an experiment at smoke size, run once for all tests that look at them.
+fn smoke_results(name: &str) -> Arc<ExperimentResults> {
+    type Once = Arc<OnceLock<Arc<ExperimentResults>>>;
+    static KEPT: LazyLock<Mutex<BTreeMap<String, Once>>> = LazyLock::new(Mutex::default);
+    let once = Arc::clone(KEPT.lock().unwrap().entry(String::from(name)).or_default());
+    let measure = || Arc::new(run(name, &smoke(2), &Control::default()).unwrap());
+    Arc::clone(once.get_or_init(measure))
 }
 
 #[test]
@@ -40,7 +50,7 @@ fn every_folder_is_sound() {
 #[test]
 fn every_claim_names_figures_that_are_measured() {
     for experiment in list().iter().filter(|e| !e.claims.is_empty()) {
-        let results = run(&experiment.definition.name, &smoke(2), &Control::default()).unwrap();
+        let results = smoke_results(&experiment.definition.name);
         assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
         for value in experiment.claims.iter().flat_map(|claim| &claim.values) {
             let figure = value.figure();
@@ -77,7 +87,7 @@ fn the_number_of_threads_changes_nothing() {
 
 #[test]
 fn a_sum_adds_its_phases_up() {
-    let results = run("wpcb-figures", &smoke(2), &Control::default()).unwrap();
+    let results = smoke_results("wpcb-figures");
     for cell in &results.cells {
         let figure = |name: &str| cell.figures[name].mean;
         for of in ["operations", "page_reads", "page_programs", "block_erases", "collections"] {
@@ -94,7 +104,7 @@ fn a_sum_adds_its_phases_up() {
 #[test]
 fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
     for name in ["wpcb-figures", "wpcb-figure9", "wpcb-figure10"] {
-        let results = run(name, &smoke(2), &Control::default()).unwrap();
+        let results = smoke_results(name);
         let on_fast = |cell: &&CellResult| cell.index == "bplus" || cell.index == "wpcb";
         assert!(results.cells.iter().any(|cell| on_fast(&cell)), "{name}");
         for cell in &results.cells {
@@ -104,7 +114,7 @@ fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
         }
     }
     // Whatever a sweep asks for, both trees get.
-    let results = run("wpcb-sweep", &smoke(2), &Control::default()).unwrap();
+    let results = smoke_results("wpcb-sweep");
     let log_blocks = |cell: String| results.cell(&cell).map(|cell| cell.log_blocks);
     for variant in &find("wpcb-sweep").unwrap().definition.variants {
         let of = |tree: &str| log_blocks(format!("rs0/{}/{tree}", variant.name)).flatten();
@@ -118,7 +128,7 @@ fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
 
 #[test]
 fn every_node_came_out_of_another_or_is_a_root() {
-    let results = run("named-table2", &smoke(2), &Control::default()).unwrap();
+    let results = smoke_results("named-table2");
     for cell in results.cells.iter().filter(|cell| !cell.runs.is_empty()) {
         let figure = |name: &str| cell.figures.get(name).map_or(0.0, |figure| figure.mean);
         let born = figure("splits") + figure("metrics.overflows") + figure("height_levels");
@@ -166,7 +176,7 @@ fn missing_traces_are_told() {
 #[test]
 fn a_folder_of_results_says_how_to_repeat_them() {
     let folder = tempfile::tempdir().unwrap();
-    let results = run("mu-space", &smoke(2), &Control::default()).unwrap();
+    let results = smoke_results("mu-space");
     write_folder(&results, folder.path()).unwrap();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&read("manifest.json")).unwrap();
@@ -220,7 +230,7 @@ fn contest() -> Experiment {
 
         [smoke]
     "#;
-    Experiment { definition: toml::from_str(definition).unwrap(), claims: Vec::new(), notes: "" }
+    Experiment { definition: toml::from_str(definition).unwrap(), claims: Vec::new(), notes: "".into() }
 }
 
 #[test]
@@ -341,7 +351,7 @@ fn programs_are_priced_by_what_came_before_them() {
 
 #[test]
 fn the_second_reading_of_the_wpcb_paper_runs() {
-    let results = run("wpcb-second", &smoke(2), &Control::default()).unwrap();
+    let results = smoke_results("wpcb-second");
     assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
     let figure = |cell: &str, name: &str| {
         let cell = results.cell(cell).unwrap_or_else(|| panic!("{cell}"));

@@ -1,5 +1,5 @@
-//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table and pages of the log
-//! buffer, and `vmtree-ow/LOG`.
+//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table
+//! and pages of the log buffer, and `vmtree-ow/LOG`.
 
 use super::RunPlan;
 use super::results::CellResult;
@@ -74,8 +74,8 @@ fn host(counters: &Counters) -> (u64, u64) {
     (counters.page_reads[Cause::Host as usize], counters.page_programs[Cause::Host as usize])
 }
 
-/// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 + 12 bytes, 20,000
-/// pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
+/// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 +
+/// 12 bytes, 20,000 pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
 fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Figures, LabError> {
     let scheme = TableConfig {
         bytes: Some(mapping_bytes),
@@ -92,7 +92,8 @@ fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Figures, La
     Ok(vec![("page_reads", reads), ("page_programs", programs)])
 }
 
-/// The costs of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
+/// The costs of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is
+/// counted once.
 fn overwrite_counts(log_pages: u32, seed: u64) -> Result<Figures, LabError> {
     let config = OverwriteConfig {
         durability: class(log_pages),

@@ -90,8 +90,8 @@ impl Subject {
     }
 }
 
-/// Counted page reads and writes of the index over what the equations say, for both trees. The heights of (1) are those met.
-/// The keys are shuffled by the seed.
+/// Counted page reads and writes of the index over what the equations say, for both trees. The heights of (1)
+/// are those met. The keys are shuffled by the seed.
 pub(super) fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
     let mut figures = Figures::new();
     let ascending: Vec<u32> = (1..=records).collect();
@@ -111,7 +111,8 @@ pub(super) fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
             let (done, heights) = subject.run(keys, |tree, key| tree.insert(key, key))?;
             let mut put =
                 |figure: &str, value: f64| figures.push((format!("{name}_{order}_{figure}"), value));
-            // The paper puts the splits of ascending keys at 2n/m for the B-tree and at none for the WPCB-tree.
+            // The paper puts the splits of ascending keys at 2n/m for the B-tree and at none for the
+            // WPCB-tree.
             let splits = match (order, is_wpcb) {
                 ("ascending", false) => 2.0 * n / ORDER as f64,
                 ("ascending", true) => 0.0,
@@ -120,7 +121,8 @@ pub(super) fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
             let writes = done.of("node_writes") as f64;
             put("insert_reads_over_equation_1", done.of("node_reads") as f64 / heights as f64);
             put("insert_writes_over_equation_2_or_3", writes / (n + 3.0 * splits));
-            // A split writes the new node and the parent besides the leaf; a leaf that stays whole the new one's parent.
+            // A split writes the new node and the parent besides the leaf; a leaf that stays whole the new
+            // one's parent.
             let own = 2 * done.of("splits") + done.of("overflows");
             put("insert_writes_over_two_a_split", writes / (n + own as f64));
             put("splits", done.of("splits") as f64);

@@ -1,9 +1,11 @@
-//! The results of an experiment as files: `manifest.json` (what was run), `raw.csv` (every figure of every run),
-//! `summary.csv` (over the seeds), `results.json` (all of it, with timelines and wear).
+//! The results of an experiment as files: `manifest.json` (what was run), `raw.csv` (every figure of every
+//! run), `summary.csv` (over the seeds), `pairs.csv` (contenders against the baseline, where there are
+//! several seeds), `results.json` (all of it, with timelines and wear).
 
 use super::figures;
 use super::results::{CellResult, ExperimentResults};
 use crate::LabError;
+use crate::stats::Summary;
 use serde_json::json;
 use std::fs;
 use std::io::{self, Write};
@@ -80,6 +82,37 @@ pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Re
     csv.flush()
 }
 
+/// Writes a row for each comparison of a contender with the baseline, seed by seed.
+pub fn write_pairs_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    let head = [
+        "experiment",
+        "input",
+        "variant",
+        "contender",
+        "against",
+        "figure",
+        "seeds",
+        "difference_percent",
+        "ci95_percent",
+        "least_percent",
+        "most_percent",
+        "verdict",
+    ];
+    csv.write_record(head)?;
+    for pair in &results.pairs {
+        let Summary { count, mean, min, max, ci95 } = pair.difference_percent;
+        let ci95 = ci95.map_or_else(String::new, |half| half.to_string());
+        let [count, mean, min, max] = [count.to_string(), mean.to_string(), min.to_string(), max.to_string()];
+        let name = &results.definition.name;
+        let names = [name, &pair.input, &pair.variant, &pair.contender, &pair.against, &pair.figure];
+        let verdict = pair.verdict.words();
+        let row = names.map(String::as_str).into_iter().chain([&count, &mean, &ci95, &min, &max, verdict]);
+        csv.write_record(row)?;
+    }
+    csv.flush()
+}
+
 fn columns<'a>(results: &'a ExperimentResults, cell: &'a CellResult, tail: &[&'a str]) -> Vec<&'a str> {
     let head =
         [&results.definition.name, &cell.name, &cell.input, &cell.variant, &cell.contender, &cell.index];
@@ -98,6 +131,9 @@ pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), La
     file("manifest.json", &|out| write_manifest(results, out))?;
     file("raw.csv", &|out| write_raw_csv(results, out))?;
     file("summary.csv", &|out| write_summary_csv(results, out))?;
+    if !results.pairs.is_empty() {
+        file("pairs.csv", &|out| write_pairs_csv(results, out))?;
+    }
     file("results.json", &|out| write_json(results, out))
 }
 
@@ -113,6 +149,7 @@ fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<
     let manifest = json!({
         "schema": results.schema,
         "nandex_version": results.nandex_version,
+        "commit": results.commit,
         "command": results.command,
         "smoke": results.smoke,
         "seeds": results.seeds,

@@ -155,7 +155,8 @@ pub struct ReplayRun {
     pub picture: Option<Picture>,
 }
 
-/// How long requests took, in ns. A percentile is the latency that no more than that share exceeds (nearest rank).
+/// How long requests took, in ns. A percentile is the latency that no more than that share exceeds (nearest
+/// rank).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latencies {
     /// The mean.
@@ -188,7 +189,8 @@ impl Latencies {
     }
 }
 
-/// Points of the distribution of sorted latencies: closer to each other towards the end, where the figures of interest are.
+/// Points of the distribution of sorted latencies: closer to each other towards the end, where the figures of
+/// interest are.
 pub(super) fn cdf(sorted_ns: &[u64]) -> Vec<(u64, f64)> {
     let count = sorted_ns.len();
     let mut places: Vec<usize> = (0..=POINTS).map(|i| i * count.saturating_sub(1) / POINTS).collect();

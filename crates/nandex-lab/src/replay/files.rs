@@ -11,7 +11,8 @@ pub fn write_json(results: &ReplayResults, mut out: impl Write) -> io::Result<()
     writeln!(out)
 }
 
-/// The columns of the CSV, before those of the causes: operations of the chip by cause, `page_reads_host` and so on.
+/// The columns of the CSV, before those of the causes: operations of the chip by cause, `page_reads_host` and
+/// so on.
 pub const COLUMNS: [&str; 40] = [
     "trace",
     "chip",

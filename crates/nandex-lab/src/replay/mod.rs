@@ -1,19 +1,22 @@
-//! A block trace on several devices: every FTL of the registry, disks, and a real file, each with the same requests.
+//! A block trace on several devices: every FTL of the registry, disks, and a real file, each with the same
+//! requests.
 //!
-//! 1. The devices are opened once to learn how many logical pages each has; all of them use the pages that the smallest one has
-//!    ([`Replay::run`]), so that every device gets the same work.
+//! 1. The devices are opened once to learn how many logical pages each has; all of them use the pages that
+//!    the smallest one has ([`Replay::run`]), so that every device gets the same work.
 //! 2. The trace is laid out on these pages ([`crate::block_trace::place`]).
-//! 3. Each device is filled ([`Fill`]), which is not counted, and then does the requests one after the other (`session`).
-//!    Every page read is compared with what was written last.
+//! 3. Each device is filled ([`Fill`]), which is not counted, and then does the requests one after the other
+//!    (`session`). Every page read is compared with what was written last.
 //!
-//! An FTL behind a Transit Buffer Manager ([`crate::tbm`]) is a device like any other, on the same chip as the FTL alone, which it
-//! shares with its buffer blocks.
+//! An FTL behind a Transit Buffer Manager ([`crate::tbm`]) is a device like any other, on the same chip as
+//! the FTL alone, which it shares with its buffer blocks.
 //!
-//! Simulated devices run side by side on as many threads as are asked for; what a wall clock times runs alone, at the end.
+//! Simulated devices run side by side on as many threads as are asked for; what a wall clock times runs
+//! alone, at the end.
 //!
-//! The *latency* of a request is the time the device works for it: the sum of the latencies of the chip's operations, nothing
-//! overlaps, collections and merges that the request sets off included. Where the trace tells when requests were made, the
-//! *response time* adds the wait for those before it, one at a time in the order of the trace.
+//! The *latency* of a request is the time the device works for it: the sum of the latencies of the chip's
+//! operations, nothing overlaps, collections and merges that the request sets off included. Where the trace
+//! tells when requests were made, the *response time* adds the wait for those before it, one at a time in the
+//! order of the trace.
 
 mod device;
 mod figures;
@@ -109,7 +112,8 @@ impl Replay {
         Ok(self.results(&placement, runs.into_iter().map(|(_, run)| run).collect()))
     }
 
-    /// Refuses devices that are filled with more than this machine holds: each simulated one keeps its pages in memory.
+    /// Refuses devices that are filled with more than this machine holds: each simulated one keeps its pages
+    /// in memory.
     fn require_memory(&self, filled_pages: usize) -> Result<(), LabError> {
         let at_once = self.threads.min(self.devices.len()).max(1);
         let page_bytes = self.part.geometry.raw_page_bytes();

@@ -1,9 +1,9 @@
 //! The chip as a picture: a tile for each block, a cell for each page.
 //!
-//! Pages are free, valid, invalid (programmed, and holding no page that a read would return: stale copies, and the FTL's own
-//! tables) or, where the store does not know, programmed. The frame of a tile tells its block's erases, from pale for none to dark
-//! red for the most of any block; a bad block is crossed out. As SVG with a legend, or as PNG, by the `png` crate, for
-//! chips too large for that.
+//! Pages are free, valid, invalid (programmed, and holding no page that a read would return: stale copies,
+//! and the FTL's own tables) or, where the store does not know, programmed. The frame of a tile tells its
+//! block's erases, from pale for none to dark red for the most of any block; a bad block is crossed out. As
+//! SVG with a legend, or as PNG, by the `png` crate, for chips too large for that.
 
 use crate::error::LabError;
 use nandex::nand::sim::SimChip;

@@ -1,4 +1,5 @@
-//! One device under the trace: fill, requests, figures. Every page read is compared with what was written last.
+//! One device under the trace: fill, requests, figures. Every page read is compared with what was written
+//! last.
 
 use super::device::{Clock, Device};
 use super::figures::{Latencies, WINDOWS, Wear, Window, cdf};
@@ -12,7 +13,7 @@ use nandex::store::StoreStats;
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Pbn, StoreError};
 use nandex_stacks::options::Options;
 
-/// What all devices share.
+/// The work that all devices share.
 pub(super) struct Work<'a> {
     pub(super) replay: &'a Replay,
     pub(super) placement: &'a Placement,
@@ -41,7 +42,7 @@ pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> Replay
     result
 }
 
-/// What a chip and its store had done at some moment.
+/// Counters of a chip and of its store at some moment.
 #[derive(Clone, Default)]
 struct Reading {
     counters: Counters,
@@ -282,12 +283,12 @@ impl<'a, 'p> Session<'a, 'p> {
     }
 }
 
-/// What the store said, and at what.
+/// The error of a store, and the step at which it came.
 fn store_failure(error: StoreError, at: &str) -> Failure {
     Failure::from(IndexError::from(error)).at(format!("{at}: "))
 }
 
-/// What stands at both ends of a page; zeros for one never written or trimmed.
+/// The mark at both ends of a page; zeros for one never written or trimmed.
 fn stamp(lpn: Lpn, version: u32) -> [u8; 8] {
     let mut stamp = [0; 8];
     if version > 0 {

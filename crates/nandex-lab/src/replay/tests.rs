@@ -340,9 +340,10 @@ fn a_device_of_another_size_is_refused() {
 
 #[test]
 fn a_tbm_in_front_is_counted_by_hand() {
-    // Blocks of 16 pages, two buffer blocks. 16 writes of page 0 fill the buffer block of logical block 0; the 17th has it converted
-    // and goes into another one. Pages 16 and 32 are of two other logical blocks: the second of them needs a victim, and both
-    // buffer blocks hold a page; the one unchanged for longest goes.
+    // Blocks of 16 pages, two buffer blocks. 16 writes of page 0 fill the buffer block of logical block 0;
+    // the 17th has it converted and goes into another one. Pages 16 and 32 are of two other logical blocks:
+    // the second of them needs a victim, and both buffer blocks hold a page; the one unchanged for longest
+    // goes.
     let write = |page: u64| request(BlockOp::Write, page * 512, 512);
     let mut requests = vec![write(0); 17];
     requests.extend([
@@ -376,7 +377,7 @@ fn wrong_options_of_a_tbm_end_its_row_and_no_other() {
     for (option, value, why) in [
         ("tbm_blocks", 0, "tbm_blocks = 0, tbm_spare_blocks = 2: 1 and 2 at least are possible"),
         ("tbm_blocks", 63, "66 blocks for the TBM leave none of 64 for the FTL"),
-        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL needs"),
+        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL alone needs"),
         ("whole_from", 17, "whole_from = 17: a block has 16 pages"),
     ] {
         let mut replay = replay(vec![request(BlockOp::Write, 0, 512)], devices());

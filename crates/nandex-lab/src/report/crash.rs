@@ -1,4 +1,5 @@
-//! A crash test for a terminal: what was cut, what came back, what was lost, and how to see the first failure again.
+//! A crash test for a terminal: what was cut, what came back, what was lost, and how to see the first failure
+//! again.
 
 use super::table::wrap;
 use crate::crash::CrashReport;

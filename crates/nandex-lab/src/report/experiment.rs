@@ -1,4 +1,5 @@
-//! An experiment's results for a terminal: a row for each measured phase of each cell, then the computed figures.
+//! An experiment's results for a terminal: a row for each measured phase of each cell, then the computed
+//! figures.
 
 use super::grid::{Side, grid};
 use crate::experiment::{CellResult, ExperimentResults, Replays};

@@ -11,6 +11,7 @@ pub mod crash;
 pub mod experiment;
 pub mod grid;
 pub mod html;
+pub mod pairs;
 pub mod replay;
 pub mod scorecard;
 pub mod table;

@@ -1,4 +1,5 @@
-//! A replay for a terminal: the settings, then tables of work, latency, and wear and RAM, with a row for each device.
+//! A replay for a terminal: the settings, then tables of work, latency, and wear and RAM, with a row for each
+//! device.
 
 use super::grid::{Side, grid};
 use super::table::{chip_line, wrap};

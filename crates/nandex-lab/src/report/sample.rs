@@ -18,6 +18,7 @@ pub(crate) fn results() -> Results {
     let mut results = Results {
         schema: 1,
         nandex_version: "0.1.0",
+        commit: None,
         command: "nandex compare --chip mlc-4k-64 --workload mu-micro --ram 64KiB --seed 1".to_string(),
         chip: chip(),
         workload: workload(),

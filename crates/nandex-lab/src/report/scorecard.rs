@@ -1,5 +1,5 @@
-//! The scorecard for a terminal: each claim with the paper's figures, those measured at the set-up first read, the band, and a column for
-//! the verdict of each reading.
+//! The scorecard for a terminal: each claim with the paper's figures, those measured at the set-up first
+//! read, the band, and a column for the verdict of each reading.
 
 use super::grid::{Side, grid_within};
 use crate::repro::{Reading, ScoreRow, ScoreValue, Scorecard, Verdict};

@@ -1,8 +1,8 @@
 //! The terminal's table: settings first, then the rows of each durability class, then the conclusion.
 //!
-//! Each class has two tables, costs per operation and the whole run, whose columns are dealt out to as many blocks
-//! below each other as the width asks for; each block repeats the name of the index. Nothing depends on colour: the
-//! best value of a class bears a star.
+//! Each class has two tables, costs per operation and the whole run, whose columns are dealt out to as many
+//! blocks below each other as the width asks for; each block repeats the name of the index. Nothing depends
+//! on colour: the best value of a class bears a star.
 
 use super::grid::{GAP, Side, grid};
 use crate::results::AS_NOR;
@@ -89,7 +89,8 @@ pub(super) fn unit(measure: Measure, scale: Scale) -> String {
     }
 }
 
-/// The columns of the two tables of a class: costs per operation, and the whole run. None where no run finished.
+/// The columns of the two tables of a class: costs per operation, and the whole run. None where no run
+/// finished.
 fn tables(summary: &Summary<'_>, class: &Class<'_>) -> [Vec<Column>; 2] {
     if class.finished().next().is_none() {
         return [Vec::new(), Vec::new()];
@@ -212,8 +213,8 @@ fn notes(summary: &Summary<'_>) -> String {
     out
 }
 
-/// Breaks lines at blanks so that none is longer than the terminal, where a word allows it. A number stays with its
-/// unit.
+/// Breaks lines at blanks so that none is longer than the terminal, where a word allows it. A number stays
+/// with its unit.
 pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {

@@ -1,7 +1,7 @@
 //! From figures to a verdict, by the rule of the claim and nothing else.
 //!
-//! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still agrees in direction when
-//! the comparison of the two trees comes out as in the paper.
+//! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still
+//! agrees in direction when the comparison of the two trees comes out as in the paper.
 
 use super::{ScoreValue, Verdict};
 use crate::experiment::ExperimentResults;
@@ -16,7 +16,8 @@ pub fn values(claim: &Claim, results: &ExperimentResults) -> Vec<ScoreValue> {
     claim.values.iter().flat_map(|expected| judged(claim.rule, expected, results)).collect()
 }
 
-/// The claim's verdict: the worst of its values', but for those that are shown only. None is worse than not having all of them.
+/// The claim's verdict: the worst of its values', but for those that are shown only. None is worse than not
+/// having all of them.
 pub fn worst(values: &[ScoreValue]) -> Verdict {
     let judged = values.iter().map(|value| value.verdict).filter(|&verdict| verdict != Verdict::Shown);
     judged.max().unwrap_or(Verdict::NotJudged)
@@ -65,7 +66,8 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
     }
 }
 
-/// Whether both differences have the same sign; where the paper's two figures are level there is no direction to miss.
+/// Whether both differences have the same sign; where the paper's two figures are level there is no direction
+/// to miss.
 fn same_direction(paper: [f64; 2], measured: [Option<f64>; 2]) -> bool {
     let [Some(first), Some(second)] = measured else { return false };
     let expected = paper[1] - paper[0];

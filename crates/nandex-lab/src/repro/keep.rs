@@ -1,7 +1,7 @@
 //! Results kept from one call to the next, so that an interrupted reproduction goes on where it was.
 //!
-//! A file for each experiment, with what its results depend on: the program, the definition and the plan. Results of anything else
-//! are not taken; they are measured again and written over.
+//! A file for each experiment, with what its results depend on: the program, the definition and the plan.
+//! Results of anything else are not taken; they are measured again and written over.
 
 use crate::LabError;
 use crate::experiment::{Experiment, ExperimentResults, RunPlan};
@@ -36,7 +36,8 @@ impl Keep {
         self.folder.join(format!("{}.json", experiment.definition.name))
     }
 
-    /// The results of an experiment that ended before; nothing where they are of another program, definition or plan, or cut short.
+    /// The results of an experiment that ended before; nothing where they are of another program, definition
+    /// or plan, or cut short.
     pub(super) fn find(&self, experiment: &Experiment) -> Option<ExperimentResults> {
         let bytes = fs::read(self.path(experiment)).ok()?;
         let kept: Kept = serde_json::from_slice(&bytes).ok()?;

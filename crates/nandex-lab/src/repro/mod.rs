@@ -1,8 +1,8 @@
 //! The scorecard: every claim of a paper, measured now and judged by a rule that was fixed before.
 //!
-//! The claims stand in `experiments/*/expected.toml` ([`Claim`]): the paper's figures, the cells that measure them, the rule.
-//! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere. A claim has a verdict in each column
-//! that applies ([`Reading`]).
+//! The claims stand in `experiments/*/expected.toml` ([`Claim`]): the paper's figures, the cells that measure
+//! them, the rule. [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down
+//! anywhere. A claim has a verdict in each column that applies ([`Reading`]).
 
 pub mod judge;
 mod keep;

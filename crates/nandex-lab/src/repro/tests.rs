@@ -16,6 +16,9 @@ fn results(cells: &[(&str, f64)]) -> ExperimentResults {
     ExperimentResults {
         schema: 1,
         nandex_version: "".into(),
+        commit: None,
+        pairs: Vec::new(),
+        own: None,
         command: String::new(),
         smoke: false,
         seeds: vec![1],

@@ -1,4 +1,5 @@
-//! What an index stands on while it is measured: a new simulated chip, or a disk, with a stopwatch and counters.
+//! The medium below an index that is measured: a new simulated chip, or a disk, with a stopwatch and
+//! counters.
 
 use super::chip::TimedChip;
 use super::meter::Reading;
@@ -73,7 +74,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// What the medium has done so far.
+    /// The work of the medium so far.
     pub(crate) fn reading(&self) -> Reading {
         match &self.what {
             What::Chip(chip) => Reading::of(&chip.lock()),

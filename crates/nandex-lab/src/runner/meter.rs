@@ -1,4 +1,5 @@
-//! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a timeline, amplification.
+//! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a
+//! timeline, amplification.
 
 use crate::results::{CauseCounts, Costs, Phase, Sample};
 use nandex::nand::Cause;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 /// Samples of the accumulated flash time in a phase, at most.
 pub(crate) const TIMELINE_SAMPLES: usize = 300;
 
-/// What chip or disk had done at some moment.
+/// The work of a chip or disk up to some moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     /// Operations so far.
@@ -21,12 +22,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Of a chip.
+    /// The work of a chip.
     pub(crate) fn of(chip: &SimChip) -> Reading {
         Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
     }
 
-    /// Of a disk, all of whose accesses count as the host's.
+    /// The work of a disk, all of whose accesses count as the host's.
     pub(crate) fn of_disk(disk: &DiskStore) -> Reading {
         let mut counters = Counters::default();
         counters.page_reads[Cause::Host as usize] = disk.counters().page_reads;

@@ -1,13 +1,16 @@
-//! One index on one simulated chip over one workload: what every operation cost, and whether every answer was right.
+//! One index on one simulated chip over one workload: what every operation cost, and whether every answer was
+//! right.
 //!
-//! The chip is shared by the index and the runner, which reads its counters after every call: the difference is the cost of
-//! the operation, the garbage collections and evictions it had to wait for included. Formatting is not counted.
+//! The chip is shared by the index and the runner, which reads its counters after every call: the difference
+//! is the cost of the operation, the garbage collections and evictions it had to wait for included.
+//! Formatting is not counted.
 //!
-//! Every answer is compared with a [`Model`](crate::model::Model) unless told not to; the first wrong one ends the run, as
-//! does the first error of the index. What was measured until then is kept, and [`Run::error`] says where it stopped.
+//! Every answer is compared with a [`Model`](crate::model::Model) unless told not to; the first wrong one
+//! ends the run, as does the first error of the index. What was measured until then is kept, and
+//! [`Run::error`] says where it stopped.
 //!
-//! Processor time is the wall time spent in the index less the time spent in the simulated chip: what index, FTL and cache
-//! compute. It is the only figure that differs from one run to the next.
+//! Processor time is the wall time spent in the index less the time spent in the simulated chip: what index,
+//! FTL and cache compute. It is the only figure that differs from one run to the next.
 
 mod chip;
 mod failure;
@@ -52,7 +55,7 @@ impl<'a> Prepared<'a> {
         Prepared::with_trees(workload, key_bytes, Trees::One)
     }
 
-    /// The same, where it is told how several indexes run.
+    /// A prepared workload, where it is told how several indexes run.
     pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
         let keys = KeyTable::new(workload, key_bytes, trees)?;
         let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
@@ -64,7 +67,7 @@ impl<'a> Prepared<'a> {
         self.workload
     }
 
-    /// Its keys.
+    /// The keys of the workload.
     pub fn keys(&self) -> &KeyTable {
         &self.keys
     }
@@ -79,15 +82,16 @@ pub struct RunOptions {
     pub check: bool,
     /// Measure processor time. Two looks at the clock for each page touched make a run somewhat slower.
     pub cpu_time: bool,
-    /// Count what follows the last program or read of its block, see [`PatternCounts`](crate::results::PatternCounts).
+    /// Count what follows the last program or read of its block, see
+    /// [`PatternCounts`](crate::results::PatternCounts).
     pub patterns: bool,
     /// Sync after so many insertions, removals and updates; never unasked when absent.
     pub sync_every: Option<u64>,
-    /// Sync after every phase that is not measured, in the figures of that phase, so that nothing of a load waits any more
-    /// when the measured operations begin.
+    /// Sync after every phase that is not measured, in the figures of that phase, so that nothing of a load
+    /// waits any more when the measured operations begin.
     pub sync_after_load: bool,
-    /// Sync after the last operation, counted, where the class does not make every operation durable: what still waits in a
-    /// cache is then paid for like the rest.
+    /// Sync after the last operation, counted, where the class does not make every operation durable: what
+    /// still waits in a cache is then paid for like the rest.
     pub sync_at_end: bool,
 }
 

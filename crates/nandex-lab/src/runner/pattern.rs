@@ -1,8 +1,10 @@
-//! In which pattern a chip is read and programmed: what follows the last operation of its kind, and what does not.
+//! In which pattern a chip is read and programmed: what follows the last operation of its kind, and what does
+//! not.
 //!
-//! Papers price a sequential write below a random one. A program *follows in its block* when it goes to the page after the one that
-//! was programmed last in the same block since its erase; it *follows on the chip* when that is also the last program of the chip.
-//! The same holds for reads. What comes first in a block follows nothing.
+//! Papers price a sequential write below a random one. A program *follows in its block* when it goes to the
+//! page after the one that was programmed last in the same block since its erase; it *follows on the chip*
+//! when that is also the last program of the chip. The same holds for reads. What comes first in a block
+//! follows nothing.
 
 use crate::results::PatternCounts;
 use nandex::Shared;
@@ -118,7 +120,8 @@ mod tests {
         let pages = |chip: &mut PatternChip, ppns: &[u32]| {
             ppns.iter().for_each(|&ppn| chip.program(Ppn(ppn), Cause::Host, &[0; 512], &[]).unwrap());
         };
-        // First of block 0; the next; first of block 1; then 2, 5, 3, 6 by turns: each follows in its block only; 7 on the chip too.
+        // First of block 0; the next; first of block 1; then 2, 5, 3, 6 by turns: each follows in its block
+        // only; 7 on the chip too.
         pages(&mut chip, &[0, 1, 4, 2, 5, 3, 6, 7]);
         let PatternCounts { page_programs, programs_next_in_block, programs_next_on_chip, .. } =
             *counts.lock();

@@ -193,7 +193,7 @@ impl<'a> Records<'a> {
         expected
     }
 
-    /// What an insertion or removal says of its key, where it is asked to know.
+    /// Compares the answer of an insertion or removal with the model, where it is asked to know.
     fn expect_existed(&self, slot: u32, said: bool) -> Result<(), Failure> {
         if self.updates_answer { self.expect_presence(slot, said) } else { Ok(()) }
     }

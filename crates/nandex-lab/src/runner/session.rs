@@ -1,4 +1,5 @@
-//! A run under way: drives a subject through its phases, books what each operation cost, and checks the index at the end.
+//! A run under way: drives a subject through its phases, books what each operation cost, and checks the index
+//! at the end.
 
 use super::medium::Device;
 use super::meter::{Done, Meter, by_name, ratio};

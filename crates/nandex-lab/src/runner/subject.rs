@@ -1,7 +1,7 @@
-//! What a run measures: an index with the operations that it is to do and the model that knows the answers.
+//! The subject of a run: an index with the operations that it is to do and the model that knows the answers.
 //!
-//! The [session](super::session) drives any subject through its phases. [`Records`](super::records::Records) is the one of the ordered
-//! indexes, `Boxes` of [`crate::spatial`] the one of the spatial ones.
+//! The [session](super::session) drives any subject through its phases. [`Records`](super::records::Records)
+//! is the one of the ordered indexes, `Boxes` of [`crate::spatial`] the one of the spatial ones.
 
 use super::session::Desk;
 use super::{Done, Failure};
@@ -72,7 +72,7 @@ pub(crate) trait Subject {
     /// Records of the model.
     fn records(&self) -> u64;
 
-    /// What a record is called.
+    /// The word for a record.
     fn noun(&self) -> &'static str;
 }
 

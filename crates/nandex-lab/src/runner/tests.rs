@@ -3,7 +3,7 @@
 use super::*;
 use crate::keys::Trees;
 use crate::names::option;
-use crate::registry::Hosting;
+use crate::registry::{Confidence, Hosting};
 use crate::results::{CauseCounts, Costs, Phase};
 use crate::workload::{Op, OpKind, PhaseOps, workload};
 use nandex::Shared;
@@ -16,9 +16,9 @@ use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A map in RAM that works the chip by a fixed script: a look-up or removal reads one page; an insertion programs the next
-/// page, and one that comes to the end of a block first erases the next block for garbage collection; a range reads two
-/// pages; a sync programs a checkpoint page.
+/// A map in RAM that works the chip by a fixed script: a look-up or removal reads one page; an insertion
+/// programs the next page, and one that comes to the end of a block first erases the next block for garbage
+/// collection; a range reads two pages; a sync programs a checkpoint page.
 struct Scripted {
     nand: Box<dyn Nand>,
     record: RecordFormat,
@@ -135,7 +135,10 @@ fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedInd
         ["none", "ghost", "stale", "keep", "skip", "short", "double", "deaf", "broken", "miscount", "mute"];
     let lie = settings.options.text("lie").unwrap_or(lies[0]);
     let lie = lies.into_iter().find(|known| *known == lie).expect("a lie of the list");
-    let room = settings.options.text("room").map_or(u64::MAX, |room| room.parse().expect("a number"));
+    let room = settings.options.text("room").map_or(Ok(u64::MAX), |room| {
+        let refuse = |_| IndexError::Unsupported(format!("option room: '{room}' is no whole number").into());
+        room.parse().map_err(refuse)
+    })?;
     let mut index =
         Scripted { nand, record: settings.record, map: BTreeMap::new(), next: 0, lie, room, hits: 0 };
     // A superblock: what the format does must not be counted.
@@ -146,6 +149,9 @@ fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedInd
 const SCRIPTED: IndexEntry = IndexEntry {
     name: "scripted",
     summary: "a map that works the chip by a script",
+    confidence: Confidence::High,
+    basis: "a double for tests",
+    needs: &[],
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),
@@ -241,8 +247,8 @@ fn every_figure_is_the_sum_of_what_the_chip_did() {
     assert_eq!(run.error, None);
     let phase = &run.phases[0];
     let kinds: Vec<_> = phase.kinds.iter().map(|(&kind, &costs)| (kind, costs)).collect();
-    // The format took page 0; the six inserts take pages 1 to 6, and page 4 costs an erase. The update takes page 7, the
-    // sync page 8 with an erase before it.
+    // The format took page 0; the six inserts take pages 1 to 6, and page 4 costs an erase. The update takes
+    // page 7, the sync page 8 with an erase before it.
     assert_eq!(
         kinds,
         [

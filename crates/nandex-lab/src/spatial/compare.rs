@@ -1,4 +1,5 @@
-//! A comparison of spatial indexes: each on a chip of its own over the same data and queries, for one seed or several.
+//! A comparison of spatial indexes: each on a chip of its own over the same data and queries, for one seed or
+//! several.
 
 use super::data::Dataset;
 use super::map::TreeMap;
@@ -38,8 +39,8 @@ pub struct SpatialComparison {
 }
 
 impl SpatialComparison {
-    /// Does every run; the maps are of the first seed. What cannot run is a row with its reason; an error is something wrong with
-    /// the request itself.
+    /// Does every run; the maps are of the first seed. What cannot run is a row with its reason; an error is
+    /// something wrong with the request itself.
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<(Results, Vec<TreeMap>), LabError> {
         let mut takers = vec![workload::OPTIONS];
         takers.extend(self.indexes.iter().map(|index| index.options));
@@ -60,6 +61,7 @@ impl SpatialComparison {
         let mut results = Results {
             schema: SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
+            commit: None,
             command: self.command.clone(),
             chip: ChipFacts::of(&self.part),
             workload: workloads.first().map(|w| facts(w, &settings)).unwrap_or_default(),
@@ -93,7 +95,8 @@ impl SpatialComparison {
     }
 }
 
-/// The facts of a spatial workload; the bytes of a key are those of a rectangle, the bytes of a value those of its number.
+/// The facts of a spatial workload; the bytes of a key are those of a rectangle, the bytes of a value those
+/// of its number.
 pub fn facts<C: super::registry::Number, const D: usize>(
     workload: &SpatialWorkload<C, D>,
     settings: &Settings,

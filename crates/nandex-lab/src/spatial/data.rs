@@ -1,11 +1,12 @@
 //! Spatial data: places and rectangles from files, bundled ones, and synthetic ones.
 //!
-//! - CSV with a header: `lon`,`lat` or `x`,`y` make points, `xmin`,`ymin`,`xmax`,`ymax` rectangles; `id` is the entry's number,
-//!   which is that of the line where there is none; other columns are passed over.
-//! - GeoJSON: each feature is an entry, a point or the box around its geometry; its number is the feature's `id`, or its place.
+//! - CSV with a header: `lon`,`lat` or `x`,`y` make points, `xmin`,`ymin`,`xmax`,`ymax` rectangles; `id` is
+//!   the entry's number, which is that of the line where there is none; other columns are passed over.
+//! - GeoJSON: each feature is an entry, a point or the box around its geometry; its number is the feature's
+//!   `id`, or its place.
 //!
-//! Either may be packed with zstd. The first line or feature that makes no sense is named. Two entries with one number are
-//! refused too: answers are told apart by it.
+//! Either may be packed with zstd. The first line or feature that makes no sense is named. Two entries with
+//! one number are refused too: answers are told apart by it.
 
 use super::registry::Number;
 use crate::data as folder;
@@ -54,7 +55,8 @@ const SYNTHETIC: usize = 10_000;
 /// Seed of a synthetic set: the data are the same for all seeds of the operations.
 const SYNTHETIC_SEED: u64 = 1984;
 
-/// The data of this name: a bundled set, or else a file, here or in the folder of inputs (see [`crate::data`]).
+/// The data of this name: a bundled set, or else a file, here or in the folder of inputs (see
+/// [`crate::data`]).
 pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
     let entries = match name {
         "places" => bundled("data/places.csv.zst", nandex_data::PLACES)?,

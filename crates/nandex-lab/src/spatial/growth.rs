@@ -20,8 +20,8 @@ pub(crate) fn growth_of<C, const D: usize>(
     SpatialWorkload { name: "growth".into(), seed, options: Default::default(), entries, phases: vec![phase] }
 }
 
-/// The levels of the job's index on a new chip, whatever its medium, after each entry of the workload, all of which are inserted in their
-/// order.
+/// The levels of the job's index on a new chip, whatever its medium, after each entry of the workload, all of
+/// which are inserted in their order.
 pub(crate) fn heights<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>) -> Result<Vec<u32>, LabError> {
     let (Medium::Chip(part) | Medium::Disk(_, part)) = job.medium;
     let refused = |error: nandex::nand::PartError| LabError::Chip {

@@ -1,8 +1,8 @@
 //! A spatial index on a map: the boxes of its leaves, some queries, and the leaves that each of them read.
 //!
-//! The search functions read a node when its box may hold an answer, so which nodes a query reads follows from the boxes: for a window
-//! those that stand in its relation, for the nearest those that are no farther than the last answer. The tests hold this against
-//! the reads counted.
+//! The search functions read a node when its box may hold an answer, so which nodes a query reads follows
+//! from the boxes: for a window those that stand in its relation, for the nearest those that are no farther
+//! than the last answer. The tests hold this against the reads counted.
 
 use super::registry::Space;
 use nandex::IndexError;

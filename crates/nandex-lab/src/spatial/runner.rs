@@ -1,10 +1,12 @@
-//! One spatial index on one chip, or disk, over one workload: what every operation cost, and whether every answer was right.
+//! One spatial index on one chip, or disk, over one workload: what every operation cost, and whether every
+//! answer was right.
 //!
-//! As [`crate::runner`] does it for ordered indexes, with the same meter and the same results. Every answer is held against a look at
-//! all entries (`model.rs`); the first wrong one ends the run, as does the first error of the index.
+//! As [`crate::runner`] does it for ordered indexes, with the same meter and the same results. Every answer
+//! is held against a look at all entries (`model.rs`); the first wrong one ends the run, as does the first
+//! error of the index.
 //!
-//! The B+-tree can take part in workloads without windows, for the study that compares all of them: an entry is then a record
-//! whose key follows from the entry's number.
+//! The B+-tree can take part in workloads without windows, for the study that compares all of them: an entry
+//! is then a record whose key follows from the entry's number.
 
 use super::map::{MapQuery, TreeMap};
 use super::model::{SpatialModel, in_order};
@@ -110,7 +112,8 @@ fn measure<C: Space<D>, const D: usize>(
     outcome
 }
 
-/// A spatial index, or the B+-tree, as the subject of a run: every answer is held against a look at all entries.
+/// A spatial index, or the B+-tree, as the subject of a run: every answer is held against a look at all
+/// entries.
 struct Boxes<'a, C: Space<D>, const D: usize> {
     job: &'a SpatialJob<'a, C, D>,
     index: Opened<C, D>,

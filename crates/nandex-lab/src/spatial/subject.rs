@@ -151,7 +151,8 @@ pub fn with_domain<C: Space<D>, const D: usize>(
     }
 }
 
-/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other order.
+/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other
+/// order.
 pub(super) fn load<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
     entries: &[(Rect<C, D>, u64)],

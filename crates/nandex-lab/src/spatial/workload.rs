@@ -1,7 +1,7 @@
 //! Spatial workloads: operations on entries, in named phases, each made from data and a seed alone.
 //!
-//! A workload has a table of entries (rectangles with numbers); its operations name them by their places in it, or are queries. The
-//! same data, options and seed give the same operations on every machine.
+//! A workload has a table of entries (rectangles with numbers); its operations name them by their places in
+//! it, or are queries. The same data, options and seed give the same operations on every machine.
 
 use super::data::Dataset;
 use super::registry::Number;
@@ -56,7 +56,8 @@ pub struct SpatialPhase<C, const D: usize> {
     pub name: String,
     /// Whether it counts in totals; a load usually does not.
     pub measured: bool,
-    /// Whether its operations, insertions all, are handed to an empty index at once, which packs them its own way.
+    /// Whether its operations, insertions all, are handed to an empty index at once, which packs them its own
+    /// way.
     pub is_bulk: bool,
     /// The operations of the phase in order.
     pub ops: Vec<SpatialOp<C, D>>,
@@ -109,9 +110,9 @@ pub struct Queries {
 
 /// The general workload over some data: load; windows; nearest; removals; insertions.
 ///
-/// A window is a square of the wanted share of the extent's area, scaled as the extent is; its centre is that of an entry
-/// drawn at random, so that windows lie where the data are. So does the point of a search for the nearest. A tenth of the entries, but
-/// no more than `changes`, is kept back for the insertions at the end.
+/// A window is a square of the wanted share of the extent's area, scaled as the extent is; its centre is that
+/// of an entry drawn at random, so that windows lie where the data are. So does the point of a search for the
+/// nearest. A tenth of the entries, but no more than `changes`, is kept back for the insertions at the end.
 pub fn general<C: Number, const D: usize>(
     data: &Dataset<C, D>,
     queries: Queries,
@@ -190,7 +191,8 @@ impl Plan {
     }
 }
 
-/// The box of a share of the extent's area around a point; it keeps its size where it reaches beyond the extent.
+/// The box of a share of the extent's area around a point; it keeps its size where it reaches beyond the
+/// extent.
 fn window_around<C: Number, const D: usize>(
     centre: [C; D],
     extent: &Rect<C, D>,
@@ -241,11 +243,11 @@ impl Profile {
     /// The profile's operations, `operations` in all, over these entries; with 12,000 they have the paper's
     /// numbers.
     ///
-    /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are operations. So a removal or
-    /// search may miss; an insertion of what is there becomes a search. In *I* each of the removals comes at a random
-    /// place among the searches. There and in *D* a removal or search addresses an entry that is there, each alike. In
-    /// *D* a twentieth of the entries stays, so that the searches do not look through an empty tree, and half of the searches
-    /// address entries that are gone.
+    /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are
+    /// operations. So a removal or search may miss; an insertion of what is there becomes a search. In *I*
+    /// each of the removals comes at a random place among the searches. There and in *D* a removal or search
+    /// addresses an entry that is there, each alike. In *D* a twentieth of the entries stays, so that the
+    /// searches do not look through an empty tree, and half of the searches address entries that are gone.
     pub fn workload<C: Number, const D: usize>(
         self,
         entries: Vec<(Rect<C, D>, u64)>,

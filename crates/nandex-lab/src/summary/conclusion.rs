@@ -1,7 +1,8 @@
 //! The sentence of conclusion: which index took the least flash time, against which base, and at what price.
 //!
-//! Indexes of different durability classes are never ranked against each other: the sentence has a clause for each
-//! class and says so. A ratio names its base, and the winner's largest loss to that base is told as well.
+//! Indexes of different durability classes are never ranked against each other: the sentence has a clause for
+//! each class and says so. A ratio names its base, and the winner's largest loss to that base is told as
+//! well.
 
 use super::measure::Measure;
 use super::scale::show;

@@ -1,7 +1,8 @@
-//! The figures that are reported: each with its name, heading, quantity and meaning, in the order they are shown.
+//! The figures that are reported: each with its name, heading, quantity and meaning, in the order they are
+//! shown.
 //!
-//! A measure is taken of one run, over its measured phases together. Table, report and glossary are all drawn from
-//! [`Measure`], so a new figure is added here and nowhere else.
+//! A measure is taken of one run, over its measured phases together. Table, report and glossary are all drawn
+//! from [`Measure`], so a new figure is added here and nowhere else.
 
 use super::scale::Quantity;
 pub use crate::results::KINDS;
@@ -157,7 +158,8 @@ impl Group {
 }
 
 impl Measure {
-    /// The measures that say something about these runs: kinds that occurred, a hit ratio where there is a cache.
+    /// The measures that say something about these runs: kinds that occurred, a hit ratio where there is a
+    /// cache.
     pub fn present(totals: &[&Totals]) -> Vec<Measure> {
         let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
         let mut all = vec![Measure::PageReads, Measure::PagePrograms, Measure::BlockErases];

@@ -1,7 +1,7 @@
 //! The runs as rows: grouped by durability class, averaged over seeds, in the order they were asked for.
 //!
-//! Rows of different classes promise different things after a power cut, so the best value is looked for within a
-//! class only.
+//! Rows of different classes promise different things after a power cut, so the best value is looked for
+//! within a class only.
 
 pub mod conclusion;
 pub mod measure;
@@ -15,7 +15,8 @@ use scale::Scale;
 /// One index on one storage, over all seeds.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The place of its index in the order asked for, the same in every class; it fixes the colour and the marker.
+    /// The place of its index in the order asked for, the same in every class; it fixes the colour and the
+    /// marker.
     pub series: usize,
     /// Name of the index, with the storage where the name alone is not unique.
     pub label: String,

@@ -1,4 +1,5 @@
-//! The unit and the number of decimals of a column, chosen once for all its rows so that they can be compared by eye.
+//! The unit and the number of decimals of a column, chosen once for all its rows so that they can be compared
+//! by eye.
 
 use crate::stats;
 
@@ -36,8 +37,8 @@ const BYTES: [(&str, f64); 4] =
 const ENERGY: [(&str, f64); 4] = [("nJ", 1.0), ("\u{b5}J", 1e3), ("mJ", 1e6), ("J", 1e9)];
 
 impl Scale {
-    /// The scale that shows all these values well: the largest unit in which the geometric middle is at least one,
-    /// and enough decimals for two significant digits of the smallest value, at most four.
+    /// The scale that shows all these values well: the largest unit in which the geometric middle is at least
+    /// one, and enough decimals for two significant digits of the smallest value, at most four.
     pub fn of(quantity: Quantity, values: impl IntoIterator<Item = f64>) -> Scale {
         let positive: Vec<f64> = values.into_iter().filter(|v| *v > 0.0).collect();
         let low = positive.iter().copied().fold(f64::INFINITY, f64::min);

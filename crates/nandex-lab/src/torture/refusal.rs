@@ -11,11 +11,12 @@ use nandex::{IndexError, Nand};
 /// empty, and keys in another order, cost some of it.
 const ROOM_LOST_MAX: usize = 6;
 
-/// Indexes that never join nodes: after removals a leaf may hold one record, and a chip is full of such leaves.
+/// Indexes that never join nodes: after removals a leaf may hold one record, and a chip is full of such
+/// leaves.
 const JOIN_NO_NODES: [&str; 7] = ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow", "ipl", "dipl"];
 
-/// Indexes of which pages or records wait in RAM below the class *every operation*: an operation that a dying chip refuses
-/// half-way cannot be undone in RAM, so they ask for another mount.
+/// Indexes of which pages or records wait in RAM below the class *every operation*: an operation that a dying
+/// chip refuses half-way cannot be undone in RAM, so they ask for another mount.
 const WAIT_IN_RAM: [&str; 5] = ["mu", "mu-star", "wandering", "ipl", "dipl"];
 
 impl Body<'_> {
@@ -49,7 +50,8 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the chip died within an operation that must be mounted away, as those that keep pages in RAM may ask.
+    /// Whether the chip died within an operation that must be mounted away, as those that keep pages in RAM
+    /// may ask.
     fn asks_for_a_mount(&mut self) -> bool {
         let name = self.setup.victim.target.name();
         let may_ask =

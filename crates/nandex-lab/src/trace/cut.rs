@@ -4,11 +4,11 @@ use super::{Record, RecordKind, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The records at places `window`, with the contents that the trace had reached by then as initial contents. A
-/// window beyond the end is shortened.
+/// The records at places `window`, with the contents that the trace had reached by then as initial contents.
+/// A window beyond the end is shortened.
 ///
-/// The initial contents are in the order in which they were inserted, so that a tree that replays them gets much the
-/// shape it had: inserted in key order instead, it would be left with half-full leaves.
+/// The initial contents are in the order in which they were inserted, so that a tree that replays them gets
+/// much the shape it had: inserted in key order instead, it would be left with half-full leaves.
 pub fn cut(trace: &Trace, window: Range<usize>) -> Trace {
     let end = window.end.min(trace.records.len());
     let start = window.start.min(end);

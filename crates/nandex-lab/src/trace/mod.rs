@@ -1,13 +1,15 @@
 //! Traces: recorded operations of real index trees, read from files.
 //!
-//! Two forms, both plain or compressed with zstd (known by its magic number): OPS1, the binary form ([`ops1`]), and a
-//! text form ([`text`]). A name ending in `.ops` (before `.zst`) is OPS1; of other files the first byte decides.
+//! Two forms, both plain or compressed with zstd (known by its magic number): OPS1, the binary form
+//! ([`ops1`]), and a text form ([`text`]). A name ending in `.ops` (before `.zst`) is OPS1; of other files
+//! the first byte decides.
 //!
-//! A trace may have a second file with the contents before it began: `NAME.init.ops` beside `NAME.ops`, each plain or
-//! `.zst`. It is found by its name and becomes an unmeasured phase "init".
+//! A trace may have a second file with the contents before it began: `NAME.init.ops` beside `NAME.ops`, each
+//! plain or `.zst`. It is found by its name and becomes an unmeasured phase "init".
 //!
-//! Decompression is by the `zstd` crate, the reference implementation: it reads the long windows these files are
-//! packed with, is several times faster than the pure-Rust decoder, and can also pack well, which cutting needs.
+//! Decompression is by the `zstd` crate, the reference implementation: it reads the long windows these files
+//! are packed with, is several times faster than the pure-Rust decoder, and can also pack well, which cutting
+//! needs.
 
 mod cut;
 pub mod ops1;
@@ -66,7 +68,8 @@ pub struct Record {
 pub struct TraceOptions {
     /// The file of the contents before the trace; without it, the one beside the trace if there is one.
     pub init: Option<PathBuf>,
-    /// Refuse a record that contradicts those before it: an insertion of a present key, a hit of an absent one, ...
+    /// Refuse a record that contradicts those before it: an insertion of a present key, a hit of an absent
+    /// one, ...
     pub strict: bool,
     /// Read only so many operations.
     pub operations: Option<u64>,
@@ -88,7 +91,7 @@ pub struct Trace {
 impl Trace {
     /// Reads a trace, and its initial contents where there are any.
     pub fn read(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
-        let init_path = options.init.clone().or_else(|| init_beside(path));
+        let init_path = options.init.clone().or_else(|| init_of(path));
         let init = match &init_path {
             Some(init) => read_records(init, None)?,
             None => Vec::new(),
@@ -149,7 +152,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, plain or compressed, if there is such a file.
-fn init_beside(path: &Path) -> Option<PathBuf> {
+pub(crate) fn init_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let plain = name.strip_suffix(".zst").unwrap_or(name);
     let (base, extension) = plain.rsplit_once('.')?;

@@ -8,8 +8,8 @@
 //! | 4 | u32 | keys scanned by a range, at least 1; 1 otherwise |
 //! | 8 | u64 | key |
 //!
-//! An insertion of a count above 1 stands for so many insertions, of the key and the numbers after it: initial contents whose
-//! keys are dense ([`runs`]) take few records.
+//! An insertion of a count above 1 stands for so many insertions, of the key and the numbers after it:
+//! initial contents whose keys are dense ([`runs`]) take few records.
 
 use super::{Record, RecordKind, read_full};
 use crate::error::LabError;

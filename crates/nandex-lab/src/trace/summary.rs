@@ -32,8 +32,8 @@ pub struct TraceSummary {
     pub contradictions: u64,
     /// Each index of the trace.
     pub trees: BTreeMap<u8, TreeSummary>,
-    /// Operations by the letter in the high byte of the flags, where it is one: what the instrumented ReiserFS logged
-    /// (R look-up, I insert item, P paste into item, D delete item, C cut from item).
+    /// Operations by the letter in the high byte of the flags, where it is one: what the instrumented
+    /// ReiserFS logged (R look-up, I insert item, P paste into item, D delete item, C cut from item).
     pub letters: BTreeMap<char, u64>,
 }
 
@@ -101,8 +101,8 @@ impl TraceSummary {
         tree.records_max = tree.records_max.max(tree.records_end);
     }
 
-    /// Retrievals, insertions and deletions as the mu-Tree paper's Table 4 counts them: R, I + P and D + C of the log.
-    /// None for a trace without letters.
+    /// Retrievals, insertions and deletions as the mu-Tree paper's Table 4 counts them: R, I + P and D + C of
+    /// the log. None for a trace without letters.
     pub fn paper_counts(&self) -> Option<(u64, u64, u64)> {
         let of = |letter| self.letters.get(&letter).copied().unwrap_or(0);
         (!self.letters.is_empty()).then(|| (of('R'), of('I') + of('P'), of('D') + of('C')))
@@ -141,8 +141,8 @@ impl Contents {
     }
 }
 
-/// The first record that contradicts those before it: whether it is one of the initial contents, its number from 1,
-/// and why.
+/// The first record that contradicts those before it: whether it is one of the initial contents, its number
+/// from 1, and why.
 pub(super) fn check(trace: &Trace) -> Result<(), (bool, u64, String)> {
     let mut contents = Contents::default();
     for (in_init, records) in [(true, &trace.init), (false, &trace.records)] {

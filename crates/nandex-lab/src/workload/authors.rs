@@ -1,12 +1,16 @@
-//! The workloads of the lazy-update paper (On, Hu, Li and Xu 2009, Section IV): an index on the names of authors.
+//! The workloads of the lazy-update paper (On, Hu, Li and Xu 2009, Section IV): an index on the names of
+//! authors.
 //!
-//! The names known by some year are the initial contents, inserted in the order in which they appeared or handed over sorted
-//! (the paper does not say how it built its tree); then queries and updates mix. *W-Query* has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in
-//! their order (*insert-only*), or 60 % such insertions and 40 % deletions (*mix*). The run ends when every name has appeared.
+//! The names known by some year are the initial contents, inserted in the order in which they appeared or
+//! handed over sorted (the paper does not say how it built its tree); then queries and updates mix. *W-Query*
+//! has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in their
+//! order (*insert-only*), or 60 % such insertions and 40 % deletions (*mix*). The run ends when every name
+//! has appeared.
 //!
-//! The paper does not say which keys are queried and deleted: here any that is present, each alike; or, with `queries=recent`, queries of
-//! which a share asks for one of the keys updated last, inserted or deleted. Nor how many operations a workload has; told to run for
-//! more than there are new names (`operations`, `length_percent`), deleted names come back, the one deleted first before the others.
+//! The paper does not say which keys are queried and deleted: here any that is present, each alike; or, with
+//! `queries=recent`, queries of which a share asks for one of the keys updated last, inserted or deleted. Nor
+//! how many operations a workload has; told to run for more than there are new names (`operations`,
+//! `length_percent`), deleted names come back, the one deleted first before the others.
 
 use super::strings::{Source, hashes, ranks};
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};

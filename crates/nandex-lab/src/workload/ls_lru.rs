@@ -1,17 +1,19 @@
-//! The synthetic profiles of the LS-LRU paper (Section 4.1, Tables 4 and 6; Figure 7): an index of 4-byte keys, all random.
+//! The synthetic profiles of the LS-LRU paper (Section 4.1, Tables 4 and 6; Figure 7): an index of 4-byte
+//! keys, all random.
 //!
-//! 100,000 uniform random keys are inserted; then come 100,000 operations, of which a profile says how many select, insert,
-//! delete and modify, in random order. What the paper leaves open, and what is assumed:
+//! 100,000 uniform random keys are inserted; then come 100,000 operations, of which a profile says how many
+//! select, insert, delete and modify, in random order. What the paper leaves open, and what is assumed:
 //!
 //! - *random* has no numbers in Table 4 ("N/A"): each operation is one of the four kinds, each alike.
 //! - Selected, deleted and modified keys are present, each alike; inserted keys are absent, each alike.
-//! - Operations are on one key or on a *range* of consecutive keys; Table 6 says so, but neither how many are (here
-//!   `range_percent`, in each kind alike) nor how long a range is (`range_records`). A range search is one operation. To insert
-//!   a range is to insert a random key and the numbers after it; to delete or modify a range is to do so with the keys
-//!   present from a random one upwards: an operation each.
-//! - *ratio* is Figure 7. Its axis is the ratio of reads to writes that the *buffer* sees, where every write comes after
-//!   the read that finds its place; so 50/50 is a workload of writes alone. `write_percent` counts these references, or with
-//!   `percent_of=operations` the operations. Writes are insertions, deletions and modifications, a third each.
+//! - Operations are on one key or on a *range* of consecutive keys; Table 6 says so, but neither how many are
+//!   (here `range_percent`, in each kind alike) nor how long a range is (`range_records`). A range search is
+//!   one operation. To insert a range is to insert a random key and the numbers after it; to delete or modify
+//!   a range is to do so with the keys present from a random one upwards: an operation each.
+//! - *ratio* is Figure 7. Its axis is the ratio of reads to writes that the *buffer* sees, where every write
+//!   comes after the read that finds its place; so 50/50 is a workload of writes alone. `write_percent`
+//!   counts these references, or with `percent_of=operations` the operations. Writes are insertions,
+//!   deletions and modifications, a third each.
 
 use super::{Op, OpKind, Parameters, PhaseOps, RECORD_BYTES, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;

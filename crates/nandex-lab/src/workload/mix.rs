@@ -1,9 +1,9 @@
 //! Mixed operations on records chosen uniformly, by a zipfian distribution, or from a hot and a cold part.
 //!
-//! A load inserts the records; then each operation's kind is drawn by its share, and the record it addresses by the
-//! distribution over the places of a list of the records present. An insert appends a new record to the list; a
-//! removal puts the last record of the list in the place of the one removed. Keys are random numbers that say nothing
-//! of the place, so popular records are scattered over the key space.
+//! A load inserts the records; then each operation's kind is drawn by its share, and the record it addresses
+//! by the distribution over the places of a list of the records present. An insert appends a new record to
+//! the list; a removal puts the last record of the list in the place of the one removed. Keys are random
+//! numbers that say nothing of the place, so popular records are scattered over the key space.
 
 use super::{Keys, Op, OpKind, Parameters, PhaseOps, Picker, RECORDS_MAX, WorkloadEntry, Zipf};
 use crate::error::LabError;

@@ -1,11 +1,11 @@
 //! Workloads: operations on abstract keys in named phases, each made from a seed alone.
 //!
-//! A workload is plain data: the operations of every phase, 16 bytes each. It is made once and read by all runs, and
-//! because it is finite and known it can be looked through before a run, which ranking keys needs.
+//! A workload is plain data: the operations of every phase, 16 bytes each. It is made once and read by all
+//! runs, and because it is finite and known it can be looked through before a run, which ranking keys needs.
 //!
 //! The same entry, options and seed give the same operations on every machine: random numbers come from
-//! [`nandex::rng::Rng`], shares are whole numbers, and the little floating point there is (the weights of the zipfian
-//! distribution) uses nothing but `+ - * /`, which IEEE 754 defines to the last bit.
+//! [`nandex::rng::Rng`], shares are whole numbers, and the little floating point there is (the weights of the
+//! zipfian distribution) uses nothing but `+ - * /`, which IEEE 754 defines to the last bit.
 
 use crate::error::LabError;
 use crate::machine;
@@ -101,8 +101,8 @@ pub struct PhaseOps {
     pub name: String,
     /// Whether it counts in totals; a load usually does not.
     pub measured: bool,
-    /// Whether its operations, insertions all, are handed to an empty index at once, in key order: what that makes of
-    /// them is the densest index it can build.
+    /// Whether its operations, insertions all, are handed to an empty index at once, in key order: what that
+    /// makes of them is the densest index it can build.
     pub is_sorted: bool,
     /// The operations of the phase in order.
     pub ops: Vec<Op>,
@@ -215,7 +215,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// A generator of random numbers for one purpose, so that more of one kind of numbers does not shift another.
+    /// A generator of random numbers for one purpose, so that more of one kind of numbers does not shift
+    /// another.
     fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed ^ split_mix(purpose))
     }
@@ -263,7 +264,8 @@ impl Parameters {
     }
 }
 
-/// Memory that an operation or a record of a workload takes at most: its own, and its place in what is held to compare with.
+/// Memory that an operation or a record of a workload takes at most: its own, and its place in what is held
+/// to compare with.
 const RECORD_BYTES: u128 = 64;
 
 /// Random 64-bit keys by record number, each different: a bijection of the number.

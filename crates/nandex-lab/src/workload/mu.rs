@@ -1,8 +1,10 @@
-//! The microbenchmark of the mu-Tree paper (Kang et al. 2007, Section 6.2): random inserts, then a sample of each operation.
+//! The microbenchmark of the mu-Tree paper (Kang et al. 2007, Section 6.2): random inserts, then a sample of
+//! each operation.
 //!
-//! 1,000,000 records with random keys are inserted; then come 10,000 retrievals, 10,000 deletions and 10,000 insertions of
-//! random keys. The paper does not say from where the keys of the last three phases come. Assumed: retrieved keys are
-//! present and may repeat, deleted keys are present and differ, inserted keys were never present before.
+//! 1,000,000 records with random keys are inserted; then come 10,000 retrievals, 10,000 deletions and 10,000
+//! insertions of random keys. The paper does not say from where the keys of the last three phases come.
+//! Assumed: retrieved keys are present and may repeat, deleted keys are present and differ, inserted keys
+//! were never present before.
 
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;

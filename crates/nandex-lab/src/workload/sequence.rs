@@ -1,14 +1,17 @@
 //! Inserts with a key sequence ratio `rs` (the WPCB-tree paper, Section 6): from random (0) to ascending (1).
 //!
-//! The keys are the numbers 1 to `records`, each inserted once; `rs` is the share of the inserts that ascend. The paper
-//! does not say how the two kinds mix. Assumed (`layout=disjoint`): the ascending inserts take the lower `rs` of the key
-//! space one after the other without gaps, the others take the rest in random order, and which kind comes next is drawn
-//! with the shares that are left. With `layout=spread` the ascending inserts take a random subset of all keys instead, so
-//! that the two kinds fill the same stretches. Both give exactly the ascending order for 1 and a random one for 0.
+//! The keys are the numbers 1 to `records`, each inserted once; `rs` is the share of the inserts that ascend.
+//! The paper does not say how the two kinds mix. Assumed (`layout=disjoint`): the ascending inserts take the
+//! lower `rs` of the key space one after the other without gaps, the others take the rest in random order,
+//! and which kind comes next is drawn with the shares that are left. With `layout=spread` the ascending
+//! inserts take a random subset of all keys instead, so that the two kinds fill the same stretches. Both give
+//! exactly the ascending order for 1 and a random one for 0.
 //!
-//! With `deletions` random present keys are removed in between: the paper mixes both for its deletion test, and does not say how many.
+//! With `deletions` random present keys are removed in between: the paper mixes both for its deletion test,
+//! and does not say how many.
 //!
-//! Modifications of and searches for random present keys, and the removal of keys in random order, may follow.
+//! Modifications of and searches for random present keys, and the removal of keys in random order, may
+//! follow.
 
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;
@@ -99,7 +102,8 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     Ok(phases)
 }
 
-/// Insertions with so many removals of keys that are there in between; which kind comes next is drawn with the shares that are left.
+/// Insertions with so many removals of keys that are there in between; which kind comes next is drawn with
+/// the shares that are left.
 fn mixed(mut inserts: impl ExactSizeIterator<Item = Op>, mut removals: u64, mut rng: Rng) -> Vec<Op> {
     let (mut ops, mut present): (Vec<Op>, Vec<u64>) = (Vec::new(), Vec::new());
     loop {

@@ -9,9 +9,10 @@
 //! | E | 95 % scan of 1 to 100 records, 5 % insert | zipfian |
 //! | F | 50 % read, 50 % read-modify-write | zipfian |
 //!
-//! A read-modify-write is a look-up followed by an update of the same key, two operations here. Keys are scattered as
-//! YCSB's hashed insert order scatters them. Unlike YCSB, whose scrambled zipfian draws from ten billion items and folds
-//! them onto the records, popularity here is exactly zipfian over the records present.
+//! A read-modify-write is a look-up followed by an update of the same key, two operations here. Keys are
+//! scattered as YCSB's hashed insert order scatters them. Unlike YCSB, whose scrambled zipfian draws from ten
+//! billion items and folds them onto the records, popularity here is exactly zipfian over the records
+//! present.
 
 use super::mix::{Records, Shares};
 use super::{Op, OpKind, Parameters, PhaseOps, Picker, RECORDS_MAX, WorkloadEntry, Zipf};

@@ -1,13 +1,13 @@
 //! The zipfian distribution, drawn exactly from a table of whole numbers.
 //!
-//! Item `i` (from 0) has the weight `1 / (i + 1)^theta`. The weights are scaled to 62 bits in all and rounded down to
-//! whole numbers; the table holds their running sums. A draw is a uniform whole number below the sum of the first `n`
-//! weights, looked up by bisection, so the first `n` items have their exact probabilities for every `n` up to the
-//! table's length: the distribution grows with the records at no cost. Eight bytes an item, rounding below 1e-9 of a
-//! probability for a hundred million items.
+//! Item `i` (from 0) has the weight `1 / (i + 1)^theta`. The weights are scaled to 62 bits in all and rounded
+//! down to whole numbers; the table holds their running sums. A draw is a uniform whole number below the sum
+//! of the first `n` weights, looked up by bisection, so the first `n` items have their exact probabilities
+//! for every `n` up to the table's length: the distribution grows with the records at no cost. Eight bytes an
+//! item, rounding below 1e-9 of a probability for a hundred million items.
 //!
-//! The power is computed here with `+ - * /` alone (IEEE 754 defines them to the last bit), because `powf` of the
-//! standard library answers differently on different machines.
+//! The power is computed here with `+ - * /` alone (IEEE 754 defines them to the last bit), because `powf` of
+//! the standard library answers differently on different machines.
 
 use nandex::rng::Rng;
 use std::sync::Arc;

@@ -11,51 +11,44 @@ use nandex_stacks::registry;
 
 const CAUSE: Cause = Cause::Host;
 
-fn chip(lend: u32) -> Mtd<Model> {
-    Mtd::with_io(Model::new("2048+64x16", "2+38", 32), "mtd7", lend).unwrap()
+fn chip() -> Mtd<Model> {
+    Mtd::with_io(Model::new("2048+64x16", "2+38", 32), "mtd7").unwrap()
 }
 
 #[test]
-fn the_geometry_is_the_free_bytes_the_mark_and_what_is_lent() {
-    let geometry = chip(0).geometry();
+fn the_geometry_is_the_free_bytes_and_the_mark() {
+    let geometry = chip().geometry();
     assert_eq!((geometry.page_bytes, geometry.spare_bytes), (2048, 39));
-    let lent = chip(32).geometry();
-    assert_eq!((lent.page_bytes, lent.spare_bytes, lent.pages_per_block), (2016, 71, 16));
-    let io = || Model::new("2048+64x16", "2+38", 32);
-    let refused = Mtd::with_io(io(), "mtd7", 2000).err().unwrap().to_string();
-    assert!(refused.starts_with("mtd7: ") && refused.contains("cannot lend 2000"), "{refused}");
-    let small = Mtd::with_io(Model::new("2048+64x16", "2+38", 3), "mtd7", 0).err().unwrap().to_string();
+    let small = Mtd::with_io(Model::new("2048+64x16", "2+38", 3), "mtd7").err().unwrap().to_string();
     assert!(small.contains("mtd7: blocks = 3"), "{small}");
-    let marked = Mtd::with_io(Model::new("2048+64x16", "0+38", 8), "mtd7", 0).err().unwrap().to_string();
+    let marked = Mtd::with_io(Model::new("2048+64x16", "0+38", 8), "mtd7").err().unwrap().to_string();
     assert!(marked.contains("the bad-block mark"), "{marked}");
 }
 
 #[test]
 fn a_page_and_its_spare_area_are_one_request_and_come_back() {
-    for lend in [0, 32] {
-        let mut chip = chip(lend);
-        let geometry = chip.geometry();
-        let data = vec![0x5a; geometry.page_bytes as usize];
-        let mut spare: Vec<u8> = (0..geometry.spare_bytes as u8).collect();
-        spare[0] = 0xff;
-        chip.program(Ppn(3), CAUSE, &data, &spare).unwrap();
-        let (mut data_again, mut spare_again) = (vec![0; data.len()], vec![0; spare.len()]);
-        chip.read(Ppn(3), CAUSE, &mut data_again, &mut spare_again).unwrap();
-        assert_eq!((data_again, spare_again), (data, spare));
-        assert_eq!(chip.io().asked, [1, 1, 0]);
-        // The device's mark and its ECC bytes are as they were.
-        let stored = &chip.io().pages[3][2048..];
-        assert!(stored[..2].iter().chain(&stored[40..]).all(|byte| *byte == 0xff));
-        chip.erase(Pbn(0), CAUSE).unwrap();
-        let mut byte = [0];
-        chip.read(Ppn(3), CAUSE, &mut byte, &mut []).unwrap();
-        assert_eq!(byte, [0xff]);
-    }
+    let mut chip = chip();
+    let geometry = chip.geometry();
+    let data = vec![0x5a; geometry.page_bytes as usize];
+    let mut spare: Vec<u8> = (0..geometry.spare_bytes as u8).collect();
+    spare[0] = 0xff;
+    chip.program(Ppn(3), CAUSE, &data, &spare).unwrap();
+    let (mut data_again, mut spare_again) = (vec![0; data.len()], vec![0; spare.len()]);
+    chip.read(Ppn(3), CAUSE, &mut data_again, &mut spare_again).unwrap();
+    assert_eq!((data_again, spare_again), (data, spare));
+    assert_eq!(chip.io().asked, [1, 1, 0]);
+    // The device's mark and its ECC bytes are as they were.
+    let stored = &chip.io().pages[3][2048..];
+    assert!(stored[..2].iter().chain(&stored[40..]).all(|byte| *byte == 0xff));
+    chip.erase(Pbn(0), CAUSE).unwrap();
+    let mut byte = [0];
+    chip.read(Ppn(3), CAUSE, &mut byte, &mut []).unwrap();
+    assert_eq!(byte, [0xff]);
 }
 
 #[test]
 fn corrected_bits_are_counted_and_uncorrectable_pages_told() {
-    let mut chip = chip(0);
+    let mut chip = chip();
     let events = chip.events();
     for page in 0..3 {
         chip.program(Ppn(page), CAUSE, &[7; 2048], &[]).unwrap();
@@ -75,7 +68,7 @@ fn corrected_bits_are_counted_and_uncorrectable_pages_told() {
 
 #[test]
 fn a_bad_block_is_left_alone_though_the_device_would_take_it() {
-    let mut chip = chip(0);
+    let mut chip = chip();
     chip.io().bad.insert(5);
     chip.mark_bad(Pbn(2)).unwrap();
     chip.mark_bad(Pbn(2)).unwrap();
@@ -96,7 +89,7 @@ fn a_bad_block_is_left_alone_though_the_device_would_take_it() {
 
 #[test]
 fn what_fails_is_told_and_what_would_spoil_a_page_is_refused() {
-    let mut chip = chip(0);
+    let mut chip = chip();
     chip.io().weak_pages.insert(1);
     chip.io().weak_blocks.insert(1);
     chip.program(Ppn(0), CAUSE, &[1], &[]).unwrap();
@@ -115,7 +108,7 @@ fn what_fails_is_told_and_what_would_spoil_a_page_is_refused() {
 
 #[test]
 fn a_device_that_is_gone_is_no_torn_page() {
-    let mut chip = chip(0);
+    let mut chip = chip();
     chip.program(Ppn(0), CAUSE, &[1], &[]).unwrap();
     chip.io().left = Some(0);
     let gone = Err(NandError::PowerLost);
@@ -143,7 +136,7 @@ fn assert_holds(index: &mut dyn OrderedIndex, n: u64) {
 /// Trees over a device with bad, weak and flipping pages, mounted without having been closed.
 #[test]
 fn indexes_live_on_an_ageing_device_and_within_their_blocks() {
-    for (name, lend) in [("mu", 32), ("plow", 32), ("bplus", 0)] {
+    for name in ["mu", "plow", "bplus"] {
         let settings = Settings::new(RecordFormat::new(8, 8));
         let entry = registry::index(name).unwrap();
         let mut model = Model::new("2048+64x16", "2+38", 96);
@@ -151,7 +144,7 @@ fn indexes_live_on_an_ageing_device_and_within_their_blocks() {
         model.weak_blocks = [30].into();
         model.weak_pages = [200, 611].into();
         model.flips = (0..96 * 16).step_by(3).map(|page| (page, 4)).collect();
-        let chip = Shared::new(Mtd::with_io(model, "mtd7", lend).unwrap());
+        let chip = Shared::new(Mtd::with_io(model, "mtd7").unwrap());
         let part = || Box::new(range(chip.clone(), "mtd7", (4, 60)).unwrap());
         let mut index = (entry.format)(part(), &settings).unwrap();
         for (key, value) in records(3000) {

@@ -1,4 +1,5 @@
-//! The power of the whole system goes while a database in an image is written: of the write under way any sectors are there.
+//! The power of the whole system goes while a database in an image is written: of the write under way any
+//! sectors are there.
 
 use super::{ATOMIC_PAGES, ImageChip, Label, SECTOR};
 use crate::open::Vfs;

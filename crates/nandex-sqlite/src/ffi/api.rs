@@ -1,4 +1,5 @@
-//! The functions of SQLite that the VFS calls: of the one that is linked in, or of the one that loads the extension.
+//! The functions of SQLite that the VFS calls: of the one that is linked in, or of the one that loads the
+//! extension.
 
 use super::abi::Vfs;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -45,8 +46,9 @@ impl Api {
     ///
     /// The table is the one that SQLite hands to an extension's entry point (F5).
     pub(super) unsafe fn of_table(table: *const c_void) -> Result<Api, String> {
-        // SAFETY: the table is an array of pointers to functions, of which a null one is read as `None`. The types are those of
-        // sqlite3ext.h at these places; the version is asked for before anything that came later is read.
+        // SAFETY: the table is an array of pointers to functions, of which a null one is read as `None`. The
+        // types are those of sqlite3ext.h at these places; the version is asked for before anything that came
+        // later is read.
         unsafe {
             let table = table.cast::<*const c_void>();
             let at = |place: usize| table.add(place);
@@ -107,7 +109,8 @@ impl Api {
     ///
     /// The name is one that SQLite handed to `xOpen` for a database, a journal or a log.
     pub(super) unsafe fn parameter(&self, name: *const c_char, parameter: &CStr) -> Option<String> {
-        // SAFETY: as the caller promises; what is returned is null or a string that lives as long as the name (F3).
+        // SAFETY: as the caller promises; what is returned is null or a string that lives as long as the name
+        // (F3).
         unsafe {
             let value = (self.uri_parameter)(name, parameter.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())

@@ -24,7 +24,8 @@ pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
     table: *const c_void,
 ) -> c_int {
     guarded(abi::ERROR, || {
-        // SAFETY: the table is SQLite's (F5); the place for an error is null or takes a string that SQLite frees.
+        // SAFETY: the table is SQLite's (F5); the place for an error is null or takes a string that SQLite
+        // frees.
         unsafe {
             let api = match Api::of_table(table) {
                 Ok(api) => api,
@@ -48,8 +49,8 @@ pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
     })
 }
 
-/// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program links: it may have others
-/// of that name.
+/// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program
+/// links: it may have others of that name.
 ///
 /// # Safety
 ///

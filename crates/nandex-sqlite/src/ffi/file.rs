@@ -155,14 +155,16 @@ unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_
 }
 
 unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: F2; the argument is what the control says: for a sync a string or null, for a pragma an array of strings.
+    // SAFETY: F2; the argument is what the control says: for a sync a string or null, for a pragma an array
+    // of strings.
     unsafe {
         match what {
             abi::FCNTL_BEGIN_ATOMIC_WRITE => with(file, abi::ERROR, |handle, _| {
                 handle.begin_batch();
                 Ok(abi::OK)
             }),
-            // The same as a sync: a store that refuses the batch refuses it without one, too, unless it is too full for both.
+            // The same as a sync: a store that refuses the batch refuses it without one, too, unless it is
+            // too full for both.
             abi::FCNTL_COMMIT_ATOMIC_WRITE => {
                 with(file, abi::IOERR_COMMIT_ATOMIC, |handle, _| handle.sync().map(|()| abi::OK))
             }

@@ -18,7 +18,8 @@ pub(crate) struct Registered {
     app: &'static App,
 }
 
-// SAFETY: the VFS is only read after it was made (F1), SQLite's functions may be called on any thread, and what changes is locked.
+// SAFETY: the VFS is only read after it was made (F1), SQLite's functions may be called on any thread, and
+// what changes is locked.
 unsafe impl Send for Registered {}
 // SAFETY: the same.
 unsafe impl Sync for Registered {}
@@ -150,7 +151,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: F1 to F4; the methods stay null until the file is open, so that SQLite does not close one that is not.
+    // SAFETY: F1 to F4; the methods stay null until the file is open, so that SQLite does not close one that
+    // is not.
     unsafe {
         (*file).methods = std::ptr::null();
         (*file).open = std::ptr::null_mut();
@@ -228,7 +230,8 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_shl(shift)
 }
 
-/// SQLite syncs the folder of a super-journal where its end commits, and not where it tidies up after a rollback.
+/// SQLite syncs the folder of a super-journal where its end commits, and not where it tidies up after a
+/// rollback.
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_folder: c_int) -> c_int {
     // SAFETY: F1, F3.
     unsafe {

@@ -1,7 +1,8 @@
 //! Committing: what waits in slots becomes what the flash holds, whole or not at all.
 //!
-//! A commit that fits a group of the store, the directory included where it changes, is one `write_atomic`: each page is written
-//! once. One that does not fit, or any on a store that promises no order of writes, goes the long way (`redo`).
+//! A commit that fits a group of the store, the directory included where it changes, is one `write_atomic`:
+//! each page is written once. One that does not fit, or any on a store that promises no order of writes, goes
+//! the long way (`redo`).
 
 use super::directory::{Directory, Listed, slot_pages};
 use super::slots::Slot;
@@ -43,8 +44,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] and [`StoreError::WornOut`]: nothing was committed. Other errors of the store: nothing was, or on a store
-    /// that cannot tell, all of it. What was written still waits in every case.
+    /// [`StoreError::Full`] and [`StoreError::WornOut`]: nothing was committed. Other errors of the store:
+    /// nothing was, or on a store that cannot tell, all of it. What was written still waits in every case.
     pub(crate) fn commit(&mut self, ids: &[FileId]) -> Result<(), StoreError> {
         let ids: Vec<FileId> = ids.iter().copied().filter(|id| self.waits(*id)).collect();
         if ids.is_empty() {
@@ -67,8 +68,8 @@ impl Volume {
         is_kept && (changes || !self.hollow(id).is_empty())
     }
 
-    /// Pages within a file that must read as zeros and were not written: it was shortened and grew again, or was written beyond its
-    /// end. A trim may be undone by a power cut, so that zeros have to be written.
+    /// Pages within a file that must read as zeros and were not written: it was shortened and grew again, or
+    /// was written beyond its end. A trim may be undone by a power cut, so that zeros have to be written.
     fn hollow(&self, id: FileId) -> Vec<u32> {
         let Some(file) = self.files.get(&id) else { return Vec::new() };
         let need = file.size.div_ceil(self.page_bytes as u64) as u32;

@@ -1,4 +1,5 @@
-//! The directory of a volume: which files there are, where their pages lie, and whether a large commit is half applied.
+//! The directory of a volume: which files there are, where their pages lie, and whether a large commit is
+//! half applied.
 //!
 //! ```text
 //! store page 0 .. D      slot 0      the directory of even sequence numbers
@@ -10,9 +11,9 @@
 //! a file   name bytes 2 | name | main database 1 | size 8 | runs 4 | runs of (first page 4, pages 4)
 //! ```
 //!
-//! Numbers are little-endian. The slot of the higher sequence number whose checksum holds is the directory. A new one goes to the
-//! other slot, with the pages of its commit in one atomic group where the store has such; where it has not, the page with the
-//! checksum comes last. So a cut leaves the old directory or the new one.
+//! Numbers are little-endian. The slot of the higher sequence number whose checksum holds is the directory. A
+//! new one goes to the other slot, with the pages of its commit in one atomic group where the store has such;
+//! where it has not, the page with the checksum comes last. So a cut leaves the old directory or the new one.
 
 use super::space::Run;
 use nandex::StoreError;

@@ -68,8 +68,8 @@ impl Volume {
         self.names.contains_key(name)
     }
 
-    /// Ends one use of a file. The last one commits what waits, unless its commit was refused before, and drops the file if it
-    /// has no name.
+    /// Ends one use of a file. The last one commits what waits, unless its commit was refused before, and
+    /// drops the file if it has no name.
     ///
     /// # Errors
     ///
@@ -141,7 +141,8 @@ impl Volume {
         Ok(true)
     }
 
-    /// Removes a database, or what else survives, and gives its pages back. `false`: there is none of that name.
+    /// Removes a database, or what else survives, and gives its pages back. `false`: there is none of that
+    /// name.
     ///
     /// # Errors
     ///
@@ -231,7 +232,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the store.
+    /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the
+    /// store.
     pub(crate) fn write(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let done = self.write_all(id, offset, data);
         if let (Err(error), Some(file)) = (&done, self.files.get_mut(&id)) {
@@ -366,7 +368,8 @@ impl Volume {
         self.commit(&ids)
     }
 
-    /// Whether a rollback journal ends as SQLite ends that of a part of a larger transaction: with the name of its super-journal.
+    /// Whether a rollback journal ends as SQLite ends that of a part of a larger transaction: with the name
+    /// of its super-journal.
     pub(crate) fn has_part_of(&mut self, super_journal: &str) -> bool {
         let is_journal = |file: &File| matches!(file.purpose, Purpose::Journal | Purpose::RamJournal);
         let ids: Vec<FileId> =

@@ -1,12 +1,15 @@
 //! Files on a [`PageStore`]: named ones that survive, and nameless ones that do not.
 //!
-//! What is written to a file waits in *slots*, in RAM, until [`Volume::commit`]; a commit is whole or absent after a power cut. A
-//! file's pages keep their place in the store, so that a commit writes the changed pages and nothing else; the directory is among
-//! them only when a file appears, goes, or outgrows its room. Reads see what was written, committed or not.
+//! What is written to a file waits in *slots*, in RAM, until [`Volume::commit`]; a commit is whole or absent
+//! after a power cut. A file's pages keep their place in the store, so that a commit writes the changed pages
+//! and nothing else; the directory is among them only when a file appears, goes, or outgrows its room. Reads
+//! see what was written, committed or not.
 //!
 //! Invariants
-//! - V1: a page of the store belongs to the directory, to one file, to one slot, to a large commit, or is free.
-//! - V2: what the flash holds is at every moment the state after some commit, and after the last one that was acknowledged.
+//! - V1: a page of the store belongs to the directory, to one file, to one slot, to a large commit, or is
+//!   free.
+//! - V2: what the flash holds is at every moment the state after some commit, and after the last one that was
+//!   acknowledged.
 //! - V3: a free page was trimmed, and is again after a mount.
 
 mod commit;

@@ -31,13 +31,13 @@ impl Volume {
         Volume::found(Box::new(store), settings, None)
     }
 
-    /// Finds the volume on a store, or starts one where the store is empty. A commit that a power cut left half applied is
-    /// finished: it had been acknowledged, or would have been.
+    /// Finds the volume on a store, or starts one where the store is empty. A commit that a power cut left
+    /// half applied is finished: it had been acknowledged, or would have been.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFormatted`] where the store holds something else, [`StoreError::Corrupted`] where the directory contradicts
-    /// itself; those of the store.
+    /// [`StoreError::NotFormatted`] where the store holds something else, [`StoreError::Corrupted`] where the
+    /// directory contradicts itself; those of the store.
     pub fn open(
         mut store: impl PageStore + Send + 'static,
         settings: VolumeSettings,

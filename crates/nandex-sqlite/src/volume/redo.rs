@@ -1,12 +1,14 @@
 //! Commits too large for a group: written twice, whole or not at all all the same.
 //!
-//! 1. The pages go to free pages of the store (those that were spilled are there already), then a list of them: where each belongs,
-//!    where it is, its checksum.
-//! 2. The directory that names the list is written: **the commit**. A mount from here on finishes what follows.
+//! 1. The pages go to free pages of the store (those that were spilled are there already), then a list of
+//!    them: where each belongs, where it is, its checksum.
+//! 2. The directory that names the list is written: **the commit**. A mount from here on finishes what
+//!    follows.
 //! 3. The pages go to their places.
 //! 4. The directory without the list is written, and the free pages are free again.
 //!
-//! Where 3 or 4 fails, the commit holds: reads find the pages where they are, and the next commit tries again before it begins.
+//! Where 3 or 4 fails, the commit holds: reads find the pages where they are, and the next commit tries again
+//! before it begins.
 //!
 //! ```text
 //! a page of the list   magic 4 | crc 4 of all that follows | next page 4 | entries 4 | sequence of the directory 8 |
@@ -43,8 +45,8 @@ impl Moved {
 }
 
 impl Volume {
-    /// Commits the long way. Returns every page where one of the commit was put aside: spilled ones among them are no longer the
-    /// slots'.
+    /// Commits the long way. Returns every page where one of the commit was put aside: spilled ones among
+    /// them are no longer the slots'.
     pub(super) fn write_large(
         &mut self,
         changes: &[Change],

@@ -1,4 +1,5 @@
-//! Pages of a file that are not in their place on the flash: what was written since the last commit, or all of a temporary file.
+//! Pages of a file that are not in their place on the flash: what was written since the last commit, or all
+//! of a temporary file.
 
 use super::space::{Run, Space};
 use nandex::{Cause, Lpn, PageStore, StoreError};

@@ -1,9 +1,9 @@
-//! Halves that did not change: a page of SQLite that is larger than one of the store is written whole, and often only part of it
-//! is new.
+//! Halves that did not change: a page of SQLite that is larger than one of the store is written whole, and
+//! often only part of it is new.
 //!
-//! Checksums of what lies in the store are remembered, as they come by. Where what is to be written has the same checksum, the page
-//! is read and compared, and left as it is if it is equal: a read is some times faster than a program, and wears nothing. A
-//! checksum that is out of date costs that read and nothing else.
+//! Checksums of what lies in the store are remembered, as they come by. Where what is to be written has the
+//! same checksum, the page is read and compared, and left as it is if it is equal: a read is some times
+//! faster than a program, and wears nothing. A checksum that is out of date costs that read and nothing else.
 
 use super::commit::Change;
 use super::slots::Slot;

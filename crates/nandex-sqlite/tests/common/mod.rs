@@ -112,7 +112,8 @@ pub(crate) struct Run {
     states: Vec<Option<Rows>>,
 }
 
-/// Runs the workload of a mode and records every operation of the chip, marked with the transactions acknowledged.
+/// Runs the workload of a mode and records every operation of the chip, marked with the transactions
+/// acknowledged.
 pub(crate) fn record(mode: &Mode) -> Run {
     let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(mode.blocks);
     let chip = Shared::new(SimChip::new(&part).unwrap());

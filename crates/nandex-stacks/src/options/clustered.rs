@@ -59,11 +59,12 @@ pub(crate) const CB_TREE: [OptionInfo; 5] =
 pub(crate) const FB_TREE: [OptionInfo; 5] =
     [FB_NODES.info, PERCENT.info, FB_PAGES.info, SPACE_PERCENT.info, CHECKPOINTS.info];
 
-/// The batch's share of the RAM that it has together with the page cache. A node that was written is read again soon, so a batch
-/// without a cache below it reads more than it spares in writes.
+/// The batch's share of the RAM that it has together with the page cache. A node that was written is read
+/// again soon, so a batch without a cache below it reads more than it spares in writes.
 const BATCH_PERCENT: usize = 50;
 
-/// With what settings say; where RAM is limited, the batch takes its share of so many bytes, and the page cache the rest.
+/// With what settings say; where RAM is limited, the batch takes its share of so many bytes, and the page
+/// cache the rest.
 fn common(
     default: ClusteredConfig,
     settings: &Settings,
@@ -87,7 +88,8 @@ fn common(
     Ok(config)
 }
 
-/// The AS B-tree that settings ask for; where RAM is limited, batch and page cache share so many bytes, of pages of this size.
+/// The AS B-tree that settings ask for; where RAM is limited, batch and page cache share so many bytes, of
+/// pages of this size.
 pub fn as_btree(
     settings: &Settings,
     shared_bytes: Option<(usize, usize)>,

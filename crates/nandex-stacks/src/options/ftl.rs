@@ -162,7 +162,8 @@ pub(crate) const CFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info,
 /// The options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, HOT_BLOCKS.info]);
 
-/// The victim policy that is set, with another number than the default after a colon: `windowed:8`, `choices:2`.
+/// The victim policy that is set, with another number than the default after a colon: `windowed:8`,
+/// `choices:2`.
 pub(crate) fn victim(options: &Options) -> Result<Option<VictimPolicy>, OptionError> {
     let Some(text) = options.text(VICTIM.name) else { return Ok(None) };
     let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));

@@ -1,5 +1,5 @@
-//! The kinds of options: a whole number within bounds, or one of some words. Its name, default, meaning and bounds are said where it
-//! is declared, and nowhere else.
+//! The kinds of options: a whole number within bounds, or one of some words. Its name, default, meaning and
+//! bounds are said where it is declared, and nowhere else.
 
 use super::{OptionError, Options, whole_number};
 use crate::names::{OptionInfo, option};

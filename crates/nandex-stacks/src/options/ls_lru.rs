@@ -79,8 +79,8 @@ pub(crate) const OPTIONS: [OptionInfo; 11] = [
 /// Pages of the B+-buffer where RAM is not limited.
 const BUFFER_PAGES: usize = 64;
 
-/// The tree that settings ask for, on pages of this size. `shared_bytes` is the RAM for buffers and caches, all of it this buffer's: a
-/// page cache below would hold what the buffer holds.
+/// The tree that settings ask for, on pages of this size. `shared_bytes` is the RAM for buffers and caches,
+/// all of it this buffer's: a page cache below would hold what the buffer holds.
 pub fn config(
     settings: &Settings,
     page_bytes: usize,

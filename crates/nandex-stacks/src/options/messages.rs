@@ -96,7 +96,8 @@ pub fn fd(settings: &Settings, shared_bytes: usize) -> Result<FdConfig, IndexErr
     })
 }
 
-/// The LA-tree that settings ask for, on pages of this size; `shared_bytes` is the RAM for buffers and page cache, if it is limited.
+/// The LA-tree that settings ask for, on pages of this size; `shared_bytes` is the RAM for buffers and page
+/// cache, if it is limited.
 pub fn la(settings: &Settings, page_bytes: usize, shared_bytes: usize) -> Result<LaConfig, IndexError> {
     let options = &settings.options;
     let percent = BUFFER_PERCENT.or(options, 50)?;

@@ -1,7 +1,8 @@
 //! The options of every index, FTL and cache: text that becomes the typed configurations of the engine.
 //!
-//! Each option is declared once, in the file of its index or family: its name, default and meaning, which the lists of the lab and
-//! `docs/options.md` show, and its bounds or words. A function `config` beside them reads them from [`Settings`].
+//! Each option is declared once, in the file of its index or family: its name, default and meaning, which the
+//! lists of the lab and `docs/options.md` show, and its bounds or words. A function `config` beside them
+//! reads them from [`Settings`].
 
 mod kinds;
 #[cfg(test)]

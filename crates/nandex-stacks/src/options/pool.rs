@@ -89,8 +89,8 @@ const TOGETHER: Number<usize> = Number::new(
 /// The options of the PIO B-tree, besides those of its queue.
 pub(crate) const PIO: [OptionInfo; 3] = [bplus::ORDER.info, LEAF_PAGES_PIO.info, TOGETHER.info];
 
-/// The requests of a pool: as set, or what its share of the RAM holds, and one at least, since a tree of a forest may have a share
-/// that is next to nothing.
+/// The requests of a pool: as set, or what its share of the RAM holds, and one at least, since a tree of a
+/// forest may have a share that is next to nothing.
 fn requests(
     settings: &Settings,
     shared_bytes: usize,
@@ -108,8 +108,8 @@ fn requests(
     Ok(requests.max(1))
 }
 
-/// The lazy-update tree that settings ask for. `shared_bytes` is the RAM for the pool and the page cache together; the cache gets what
-/// [`LazyUpdateConfig::pool_bytes`] leaves of it.
+/// The lazy-update tree that settings ask for. `shared_bytes` is the RAM for the pool and the page cache
+/// together; the cache gets what [`LazyUpdateConfig::pool_bytes`] leaves of it.
 pub fn lazy_update(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
     let options = &settings.options;
     let policy = COMMIT_POLICY.of(options)?;

@@ -1,4 +1,5 @@
-//! Options set, held against the options known: resolved to the values of a run, or dealt out to those who take them.
+//! Options set, held against the options known: resolved to the values of a run, or dealt out to those who
+//! take them.
 
 use super::Options;
 use crate::names::{OptionInfo, UnknownName, find};

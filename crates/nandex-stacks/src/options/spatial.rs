@@ -1,4 +1,5 @@
-//! The spatial indexes whose nodes are pages, or below a layer: R-tree, R*-tree, MR-tree, FOR-tree and Hilbert R-tree.
+//! The spatial indexes whose nodes are pages, or below a layer: R-tree, R*-tree, MR-tree, FOR-tree and
+//! Hilbert R-tree.
 
 use super::number::Number as Coordinate;
 use super::{Choice, Number, OptionError, Options, Settings};

@@ -40,8 +40,8 @@ const VICTIM_READS: Choice<VictimReads> = Choice::new(
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [BLOCKS.info, SPARE_BLOCKS.info, WHOLE_FROM.info, VICTIM_READS.info];
 
-/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides with the store below;
-/// `usual_blocks` is C without any.
+/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides
+/// with the store below; `usual_blocks` is C without any.
 pub fn config(
     options: &Options,
     chip: Geometry,

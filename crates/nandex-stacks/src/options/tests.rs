@@ -29,7 +29,8 @@ const ELSEWHERE: [&str; 1] = ["beneath"];
 /// Text that is no option's.
 const NONSENSE: &str = "4294967346 of them";
 
-/// Sets each of these options to its default, which must change nothing, and to nonsense, which must be refused by its name.
+/// Sets each of these options to its default, which must change nothing, and to nonsense, which must be
+/// refused by its name.
 fn hold<C: PartialEq + Debug, E: Debug + ToString>(
     lists: &[&[OptionInfo]],
     config: impl Fn(&Settings) -> Result<C, E>,

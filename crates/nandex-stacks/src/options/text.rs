@@ -34,8 +34,8 @@ impl Options {
 pub struct Settings {
     /// Sizes of the records.
     pub record: RecordFormat,
-    /// RAM in all: tables, buffers and caches. An index that needs more refuses; what it does not need it gives to
-    /// its cache. `None` means no cache and whatever the tables need.
+    /// RAM in all: tables, buffers and caches. An index that needs more refuses; what it does not need it
+    /// gives to its cache. `None` means no cache and whatever the tables need.
     pub ram_bytes: Option<usize>,
     /// The durability class wanted. An index that cannot give at least this refuses.
     pub durability: Durability,

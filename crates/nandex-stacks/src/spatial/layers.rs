@@ -1,4 +1,5 @@
-//! The layers below a tree of the R-tree family: RFTL, the FAST framework and eFIND. The option `tree` names the tree above.
+//! The layers below a tree of the R-tree family: RFTL, the FAST framework and eFIND. The option `tree` names
+//! the tree above.
 
 use super::registry::Number;
 use super::trees::{Hilbert, MrTree, RStar, RTree, SpatialTree};

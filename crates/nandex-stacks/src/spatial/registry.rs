@@ -1,8 +1,8 @@
 //! The list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three
 //! dimensions.
 //!
-//! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
-//! `SpatialTree` (`trees.rs`), so a new index is a line here.
+//! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it
+//! follows from one `SpatialTree` (`trees.rs`), so a new index is a line here.
 
 use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};

@@ -19,8 +19,8 @@ use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
 use nandex::spatial::{Nodes, SpatialIndex};
 use nandex::{IndexError, PageStore};
 
-/// A spatial index on logical pages. A new one implements this, or [`Kind`] if its nodes are pages, and has its line in the
-/// registry.
+/// A spatial index on logical pages. A new one implements this, or [`Kind`] if its nodes are pages, and has
+/// its line in the registry.
 pub(super) trait SpatialTree {
     /// Whether a node is read by reading a page, whatever happened before.
     const NODES_ARE_PAGES: bool = true;

@@ -1,5 +1,5 @@
-//! The MB-tree and the PIO B-tree: pools above trees with leaves of several pages, each with an update journal in every class but
-//! *none*.
+//! The MB-tree and the PIO B-tree: pools above trees with leaves of several pages, each with an update
+//! journal in every class but *none*.
 
 use super::{StoreTree, buffered, journal_bytes};
 use crate::entry::Open;

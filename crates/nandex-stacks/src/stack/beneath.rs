@@ -1,7 +1,7 @@
 //! An FTL beneath a tree that places its pages itself: the option `beneath` of every tree on raw NAND.
 //!
-//! The FTL's pages are shown to the tree as a chip ([`StoreNand`]) whose blocks have as many pages as the real ones, so that a
-//! block of the tree is a logical block of an FTL that has such.
+//! The FTL's pages are shown to the tree as a chip ([`StoreNand`]) whose blocks have as many pages as the
+//! real ones, so that a block of the tree is a logical block of an FTL that has such.
 
 use super::{ftl_named, too_little};
 use crate::entry::{Open, OpenIndex};
@@ -19,8 +19,8 @@ pub(crate) fn beneath(options: &Options) -> Option<&str> {
     options.text(BENEATH.name).filter(|name| *name != BENEATH.default)
 }
 
-/// A tree on raw NAND, or on the FTL that its settings put beneath it. `own` are the tree's own options: what an FTL of the same
-/// name would make of them is not meant.
+/// A tree on raw NAND, or on the FTL that its settings put beneath it. `own` are the tree's own options: what
+/// an FTL of the same name would make of them is not meant.
 pub(crate) fn raw_tree(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -50,7 +50,8 @@ pub(crate) fn raw_tree(
     Ok(Box::new(OnFtl { tree, chip }))
 }
 
-/// Bytes of a spare area for any tree, such that what it takes of the FTL's page, mark included, is a multiple of 64.
+/// Bytes of a spare area for any tree, such that what it takes of the FTL's page, mark included, is a
+/// multiple of 64.
 fn spare_bytes(pages_per_block: u32) -> u32 {
     (spare_bytes_needed(pages_per_block) as u32 + 1).next_multiple_of(64) - 1
 }

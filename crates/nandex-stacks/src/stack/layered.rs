@@ -1,4 +1,5 @@
-//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB, each with an update journal in every class but *none*.
+//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB, each with an update journal in every
+//! class but *none*.
 
 use super::{StoreTree, buffered, journal_bytes};
 use crate::entry::Open;

@@ -1,5 +1,5 @@
-//! The trees whose updates wait on flash: B-epsilon-tree, FD-tree and LA-tree. Every sync is durable in them on any FTL; with an update
-//! journal every operation is, and syncs are cheaper.
+//! The trees whose updates wait on flash: B-epsilon-tree, FD-tree and LA-tree. Every sync is durable in them
+//! on any FTL; with an update journal every operation is, and syncs are cheaper.
 
 use super::StoreTree;
 use crate::entry::Open;

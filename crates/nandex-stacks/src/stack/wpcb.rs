@@ -1,10 +1,11 @@
-//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
-//! page cache above both what the RAM leaves.
+//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer
+//! Manager the last ones, and a page cache above both what the RAM leaves.
 
 use super::{CachePlan, cache_frames, ftl};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
+use crate::spare;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
@@ -27,12 +28,15 @@ impl Wpcb {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let (nand, settings) = spare::lend(nand, settings, spare::of_tbm)?;
+        let settings = &settings;
         let geometry = nand.geometry();
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
         let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
-        // Its buffer blocks take every write at once: the two words make no difference, and any other is a mistake.
+        // Its buffer blocks take every write at once: the two words make no difference, and any other is a
+        // mistake.
         options::cache::writes_alone(&settings.options)?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {
@@ -43,7 +47,9 @@ impl Wpcb {
 
     /// The most RAM that it needs with its FTL, without a cache.
     pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
-        let (ftl, range, config) = Wpcb::divide(nand, settings, Open::Format)?;
+        let (nand, settings) =
+            spare::lend(nand, &Settings { ram_bytes: None, ..settings.clone() }, spare::of_tbm)?;
+        let (ftl, range, config) = Wpcb::divide(nand, &settings, Open::Format)?;
         Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
     }
 

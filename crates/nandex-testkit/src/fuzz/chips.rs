@@ -1,7 +1,7 @@
 //! Any bytes as the pages of a chip, and any bytes as a power cut.
 //!
-//! An image of a chip has checksums of its own, which stop nearly every change to it. Here the pages are given bare, so that
-//! what is changed reaches whoever mounts them.
+//! An image of a chip has checksums of its own, which stop nearly every change to it. Here the pages are
+//! given bare, so that what is changed reaches whoever mounts them.
 
 use super::{mount_everything, part};
 use nandex::nand::sim::SimChip;
@@ -78,8 +78,8 @@ pub fn mount_spatial(chip: &SimChip) {
     }
 }
 
-/// Bytes that choose a target of a crash test, its class, its workload and where it is cut; what comes back is compared with
-/// what was promised.
+/// Bytes that choose a target of a crash test, its class, its workload and where it is cut; what comes back
+/// is compared with what was promised.
 pub fn power_cut(bytes: &[u8]) {
     let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
     let targets = INDEXES.len() + SPATIAL.len() + STORES.len();

@@ -1,5 +1,5 @@
-//! Any bytes as each kind of file that the program reads. Answers and refusals are both fine; nothing may panic, and a
-//! refusal says why.
+//! Any bytes as each kind of file that the program reads. Answers and refusals are both fine; nothing may
+//! panic, and a refusal says why.
 
 use nandex::nand::sim::SimChip;
 use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions, Event, FORMATS};
@@ -12,8 +12,8 @@ use nandex_lab::trace::{Trace, TraceOptions, ops1, text};
 /// Records of a file that are looked at; more of the same tell nothing.
 const RECORDS_MAX: usize = 1 << 12;
 
-/// A recorded trace in every form: operations as text and as OPS1, block traces guessed and in each format, places as CSV and
-/// GeoJSON.
+/// A recorded trace in every form: operations as text and as OPS1, block traces guessed and in each format,
+/// places as CSV and GeoJSON.
 pub fn trace(bytes: &[u8]) {
     let records = ops1::Reader::new(bytes).take(RECORDS_MAX).collect::<Result<Vec<_>, _>>();
     use_records(records.map_err(|why| (1, why)));

@@ -1,8 +1,8 @@
 //! The driver of the fuzz targets and the property tests: an index of the registry driven by bytes, and
 //! chips with damaged pages.
 //!
-//! The bytes of [`ordered_ops`] choose an index, a chip, record sizes, a durability class, a cache, and then operations,
-//! remounts and power cuts. Everything is compared with a `BTreeMap`; whatever differs panics.
+//! The bytes of [`ordered_ops`] choose an index, a chip, record sizes, a durability class, a cache, and then
+//! operations, remounts and power cuts. Everything is compared with a `BTreeMap`; whatever differs panics.
 
 pub mod chips;
 pub mod files;
@@ -60,7 +60,8 @@ pub fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Ve
     Ok(all)
 }
 
-/// The key that follows the largest one, unless `key` is above it anyway and not far; none when there is none.
+/// The key that follows the largest one, unless `key` is above it anyway and not far; none when there is
+/// none.
 fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
     let Some((largest, _)) = model.last_key_value() else { return Some(key) };
     if key > *largest && key[0] == largest[0] {
@@ -73,7 +74,8 @@ fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// Uses an index as its keys allow: puts and removals all over `keys` numbers, or appended numbers. Returns what it holds then.
+/// Uses an index as its keys allow: puts and removals all over `keys` numbers, or appended numbers. Returns
+/// what it holds then.
 pub fn use_for_a_while(
     index: &mut dyn OrderedIndex,
     entry: &nandex_stacks::registry::IndexEntry,
@@ -114,7 +116,8 @@ pub fn ordered_ops(bytes: &[u8]) {
     let entry = &INDEXES[usize::from(script.byte()) % INDEXES.len()];
     let page_bytes = script.choose(&[512, 1024, 2048, 4096]);
     let part = part(page_bytes, script.choose(&[8, 16, 32, 64]), 24 + u32::from(script.byte() % 16));
-    let part = entry.suited(part);
+    let mut part = entry.suited(part);
+    part.geometry.spare_bytes = script.choose(&[64, 64, 16, 0]);
     let (key_bytes, value_bytes) = script.choose(&RECORDS);
     let mut settings = Settings::new(RecordFormat::new(key_bytes, value_bytes));
     settings.durability = script.choose(&CLASSES);
@@ -440,7 +443,8 @@ pub fn mount_everything(chip: &SimChip) {
     }
 }
 
-/// A copy of a chip on which `damage` changed the bytes of the pages that are not erased (data, then spare area).
+/// A copy of a chip on which `damage` changed the bytes of the pages that are not erased (data, then spare
+/// area).
 pub fn damaged(chip: &SimChip, mut damage: impl FnMut(Pbn, u32, &mut [u8])) -> SimChip {
     let mut source = chip.clone();
     let mut copy = SimChip::new(chip.part()).unwrap_or_else(|error| panic!("{error}"));

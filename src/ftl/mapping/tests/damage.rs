@@ -111,7 +111,8 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
     }
 }
 
-/// Random use from a store of which a part is full; ended by a cut in an operation, by the power going off, or cleanly.
+/// Random use from a store of which a part is full; ended by a cut in an operation, by the power going off,
+/// or cleanly.
 fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
     let mut model = Model::new(ftl.page_count());
@@ -298,7 +299,8 @@ fn read_all<S: Scheme>(
             Ok(()) if unasked.contains(&lpn) => {}
             Ok(()) => {
                 let found = u64::from_le_bytes(data[..8].try_into().unwrap());
-                // The loss of the last record cannot be told from a cut in it, and takes the trims in it back.
+                // The loss of the last record cannot be told from a cut in it, and takes the trims in it
+                // back.
                 let was_there = || found == 0 || model.ever[lpn as usize].contains(&found);
                 let is_right = found == tag || (tag == 0 && was_there());
                 let pages = if is_right { String::new() } else { describe(image, &ftl.nand().wrong) };

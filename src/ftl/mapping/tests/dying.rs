@@ -17,7 +17,8 @@ fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl
     Ftl::<S>::mount(chip, settings).unwrap()
 }
 
-/// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing or not.
+/// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing
+/// or not.
 pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..12 {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
@@ -73,8 +74,8 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     }
 }
 
-/// Now and then the next page of a block in use is found to be programmed already: that is told, nothing acknowledged is lost
-/// by it, and what comes later goes elsewhere.
+/// Now and then the next page of a block in use is found to be programmed already: that is told, nothing
+/// acknowledged is lost by it, and what comes later goes elsewhere.
 pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut refusals = 0;
     for seed in 0..24 {
@@ -123,8 +124,8 @@ fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
     assert!(matches!(refused, Ok(()) | Err(NandError::NotErased(_))), "{refused:?}");
 }
 
-/// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not pass for one that
-/// had a reference.
+/// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not
+/// pass for one that had a reference.
 pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {

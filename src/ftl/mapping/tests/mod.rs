@@ -199,7 +199,8 @@ pub(crate) fn common(seed: u64) -> FlashSettings {
     FlashSettings { wear_levelling, ..FlashSettings::default() }
 }
 
-/// Through random operations and clean remounts. What the scheme did, so that a test can see that it did everything.
+/// Through random operations and clean remounts. What the scheme did, so that a test can see that it did
+/// everything.
 pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
     let mut total = FlashCounters::default();
     let geometries =
@@ -232,8 +233,8 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
     total
 }
 
-/// Runs operations until the power is cut; then mounts and compares with the model before and after the operation
-/// that was cut. The model becomes what was found.
+/// Runs operations until the power is cut; then mounts and compares with the model before and after the
+/// operation that was cut. The model becomes what was found.
 fn run_to_cut<S: Scheme>(
     mut ftl: Ftl<S>,
     model: &mut Model,

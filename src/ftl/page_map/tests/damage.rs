@@ -241,8 +241,8 @@ fn damage_is_noticed_or_documented() {
     assert!(tried > 20_000, "{tried} damages");
 }
 
-/// Programs and erases fail more and more often, with cuts and mounts in between: at the end the store refuses to write, now
-/// and after every mount, and every page reads.
+/// Programs and erases fail more and more often, with cuts and mounts in between: at the end the store
+/// refuses to write, now and after every mount, and every page reads.
 #[test]
 fn a_dying_chip_ends_read_only_and_complete() {
     for seed in 0..18 {

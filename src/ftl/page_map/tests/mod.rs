@@ -1,4 +1,5 @@
-//! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
+//! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped
+//! bits.
 
 mod damage;
 
@@ -27,8 +28,8 @@ fn settings() -> FtlSettings {
     FtlSettings { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlSettings::default() }
 }
 
-/// Settings that differ in victims, separation and levelling; any number stands for some, the first 18 for each pair of
-/// separation and victims.
+/// Settings that differ in victims, separation and levelling; any number stands for some, the first 18 for
+/// each pair of separation and victims.
 fn variant(number: u64) -> FtlSettings {
     // A filter so small and hasty that pages of these chips turn hot and cold.
     let numbers = HotSettings { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };
@@ -168,8 +169,8 @@ fn assert_sound(ftl: &mut PageMapFtl<SimChip>) {
     assert!(report.is_sound(), "{report:?}");
 }
 
-/// Runs operations until the power is cut; then mounts and compares with the model before and after the operation
-/// that was cut. The model becomes what was found.
+/// Runs operations until the power is cut; then mounts and compares with the model before and after the
+/// operation that was cut. The model becomes what was found.
 fn run_to_cut(
     mut ftl: PageMapFtl<SimChip>,
     model: &mut Model,
@@ -284,7 +285,8 @@ fn a_completely_written_store_can_be_overwritten_for_ever() {
     assert_eq!(contents(&mut ftl), model.pages);
 }
 
-/// Every cut wastes the rest of the open blocks and may leave a move half done; collection must still find room (P4).
+/// Every cut wastes the rest of the open blocks and may leave a move half done; collection must still find
+/// room (P4).
 #[test]
 fn cut_after_cut_does_not_fill_it() {
     for seed in 0..36 {
@@ -388,8 +390,9 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
         }
     }
     assert!(worn > 1000, "{worn} logical pages could not be read");
-    // What cannot do without any bit are the checkpoints in use and the reference to them, 11 or 12 of 88 pages, and the page of the
-    // trim log that two of the chips hold: an older reference, checkpoint or trim is not passed off for what it said.
+    // What cannot do without any bit are the checkpoints in use and the reference to them, 11 or 12 of 88
+    // pages, and the page of the trim log that two of the chips hold: an older reference, checkpoint or trim
+    // is not passed off for what it said.
     assert!(refused < 1700, "{refused} mounts refused");
 }
 

@@ -1,11 +1,12 @@
-//! The power is cut at every physical operation, blocks fail, bits flip: what was acknowledged is there, or an error is.
+//! The power is cut at every physical operation, blocks fail, bits flip: what was acknowledged is there, or
+//! an error is.
 
 use super::*;
 use crate::ftl::mapping::FlashSettings;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 
-/// Runs operations until the power is cut; then mounts, and compares with the model before and after the operation that
-/// was cut.
+/// Runs operations until the power is cut; then mounts, and compares with the model before and after the
+/// operation that was cut.
 fn run_to_cut<S: Below>(
     bench: &Bench,
     mut tbm: Tbm<S, Chip>,
@@ -210,7 +211,8 @@ fn failing_blocks_lose_nothing() {
     assert!(replaced > 20, "{replaced} blocks replaced");
 }
 
-/// With no spare block left there are fewer and fewer buffer blocks; then writes are refused, and nothing is lost.
+/// With no spare block left there are fewer and fewer buffer blocks; then writes are refused, and nothing is
+/// lost.
 #[test]
 fn blocks_used_up_end_the_writes_and_not_the_reads() {
     for seed in 0..20 {
@@ -285,7 +287,8 @@ fn wrong_bits_are_put_right_or_noticed() {
                 }
                 let is_right = model.allows(&found);
                 right += u32::from(is_right);
-                // Two wrong bits in the page that ends a buffer block cannot be told from a program that was cut.
+                // Two wrong bits in the page that ends a buffer block cannot be told from a program that was
+                // cut.
                 assert!(is_right || second.is_some() && is_last(&bench, ppn), "{ppn} bits {bits:?}");
             }
         }
@@ -293,7 +296,8 @@ fn wrong_bits_are_put_right_or_noticed() {
     }
 }
 
-/// A page that never reads rightly loses what is written to it, says so until that is written again, and nothing else.
+/// A page that never reads rightly loses what is written to it, says so until that is written again, and
+/// nothing else.
 #[test]
 fn a_page_that_cannot_be_read_costs_itself_only() {
     let (mut wrong, mut found_again, mut still_wrong) = (0, 0, 0);
@@ -316,7 +320,8 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
                 tbm.write(Lpn(changed as u32), Cause::Host, &page(tag, 128)).unwrap();
                 tags[changed] = tag;
             }
-            // A mount refuses a block in use with wrong bits in an erased page: pages before it may be lost too.
+            // A mount refuses a block in use with wrong bits in an erased page: pages before it may be lost
+            // too.
             let ill_block =
                 |tbm: &Tbm<FastFtl<Range>, Ill>| tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
             let mut remounts = !ill_block(&tbm) && rng.chance(1, 10);

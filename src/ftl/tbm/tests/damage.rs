@@ -1,4 +1,5 @@
-//! The buffer blocks damaged page by page and block by block, reads that fail now and then, and chips that die.
+//! The buffer blocks damaged page by page and block by block, reads that fail now and then, and chips that
+//! die.
 
 use super::*;
 use crate::nand::damaged::{Damage, damage, damage_block, set_back};
@@ -96,8 +97,8 @@ fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
     worst
 }
 
-/// Which pages end their buffer block: what is behind them was never programmed. Of a block whose second page was being
-/// programmed when the power was cut, the first one.
+/// Which pages end their buffer block: what is behind them was never programmed. Of a block whose second page
+/// was being programmed when the power was cut, the first one.
 fn ends_its_block(chip: &SimChip, ppn: Ppn) -> bool {
     let g = chip.geometry();
     let page = g.page_in_block(ppn);
@@ -163,8 +164,8 @@ fn damage_is_noticed_or_documented_over_fast() {
     is_noticed_or_documented::<FastFtl<Range>>(8..14);
 }
 
-/// Programs and erases fail more and more often, in the buffer blocks and below: what was acknowledged reads at the end, after
-/// every mount, and what was refused was not done.
+/// Programs and erases fail more and more often, in the buffer blocks and below: what was acknowledged reads
+/// at the end, after every mount, and what was refused was not done.
 #[test]
 fn a_dying_chip_ends_read_only_and_complete() {
     for seed in 0..12 {

@@ -205,7 +205,8 @@ fn ties_go_to_the_block_unchanged_for_longest() {
 fn a_group_is_never_divided_by_a_conversion() {
     let mut tbm = tbm(3);
     write(&mut tbm, &[0, 4, 8, 9]);
-    // Three logical blocks, all but one without a buffer block; the victims are those that the group does not need.
+    // Three logical blocks, all but one without a buffer block; the victims are those that the group does not
+    // need.
     let data = page(50, 128);
     let group: Vec<(Lpn, &[u8])> = [12, 8, 16].map(|lpn| (Lpn(lpn), &data[..])).to_vec();
     tbm.write_atomic(&group, Cause::Host).unwrap();

@@ -254,8 +254,8 @@ fn assert_sound<S: Below>(tbm: &mut Tbm<S, Chip>) {
     assert!(report.is_sound(), "{report:?}");
 }
 
-/// After a clean end or a cut: what is found must be the state before or after the last operation, and is the model's
-/// from then on.
+/// After a clean end or a cut: what is found must be the state before or after the last operation, and is the
+/// model's from then on.
 fn remount<S: Below>(bench: &Bench, model: &mut Model, before: &Model) -> Tbm<S, Chip> {
     let mut tbm = loop {
         match bench.mount::<S>() {

@@ -256,7 +256,7 @@ fn a_torn_page_may_look_erased_and_still_refuse() {
     }
 }
 
-/// What each of six programmed pages reads as after a torn erase: old, erased, unreadable or blurred.
+/// State of each of six programmed pages after a torn erase: old, erased, unreadable or blurred.
 fn after_torn_erase(torn: TornModel, seed: u64) -> [char; 6] {
     let mut chip = chip();
     (0..6).for_each(|page| program(&mut chip, page, 0x0f).unwrap());

@@ -1,8 +1,8 @@
 //! The batch: modified nodes that wait in RAM, found by number.
 //!
-//! Where parents name the pages of their children, a node waits together with all its ancestors, for a page that is written
-//! changes the node above it. An ancestor then was used at least as recently as any node below it, so the nodes used least
-//! recently are never above others that wait.
+//! Where parents name the pages of their children, a node waits together with all its ancestors, for a page
+//! that is written changes the node above it. An ancestor then was used at least as recently as any node
+//! below it, so the nodes used least recently are never above others that wait.
 
 use crate::sort;
 use alloc::boxed::Box;
@@ -15,7 +15,8 @@ pub(super) struct Entry {
     pub(super) id: u32,
     /// The node above it; 0 for the root, and where nobody asks.
     pub(super) parent: u32,
-    /// The page that holds it as it was; 0 for a new node. While a batch is written, the page that it goes to.
+    /// The page that holds it as it was; 0 for a new node. While a batch is written, the page that it goes
+    /// to.
     pub(super) page: u32,
     pub(super) level: u8,
     pub(super) clock: u64,

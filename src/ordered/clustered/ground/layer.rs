@@ -175,7 +175,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in another way.
+    /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in
+    /// another way.
     pub(super) fn unless_refused(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<(), StoreError>,
@@ -236,7 +237,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page longer.
+    /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page
+    /// longer.
     pub(super) fn trim_page(&mut self, page: Lpn) -> Result<(), StoreError> {
         match self.store.trim(page) {
             Err(error) if error.is_refusal() => Ok(()),

@@ -1,14 +1,15 @@
 //! Nodes whose number is their page: parents name the pages of their children, and no table is needed.
 //!
-//! A node that waits keeps its number, that of the page which holds it as it was, or of a free page if it is new. When it is
-//! written it goes to another page, so it gets another number, its parent names it by that, and the tree hears of it before its
-//! next operation. So a node waits together with all its ancestors, up to the root, whose number is always 1 and whose page
-//! only the superblock names. A page that was left is *kept* until a superblock without it is durable.
+//! A node that waits keeps its number, that of the page which holds it as it was, or of a free page if it is
+//! new. When it is written it goes to another page, so it gets another number, its parent names it by that,
+//! and the tree hears of it before its next operation. So a node waits together with all its ancestors, up to
+//! the root, whose number is always 1 and whose page only the superblock names. A page that was left is
+//! *kept* until a superblock without it is durable.
 //!
 //! A *commit* writes all nodes that wait, children first, and then the superblock that names the new root.
 //!
-//! Where the store refuses a write, the nodes written before it stay where they are now and the others wait on: nothing is half
-//! done, and reads and a later try go on without a mount.
+//! Where the store refuses a write, the nodes written before it stay where they are now and the others wait
+//! on: nothing is half done, and reads and a later try go on without a mount.
 
 use super::layer::Layer;
 use super::pages::PageMap;
@@ -220,7 +221,8 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
-    /// Makes room for an operation: writes what the policy says, and commits when it is time or free pages are few.
+    /// Makes room for an operation: writes what the policy says, and commits when it is time or free pages
+    /// are few.
     pub(super) fn relieve_links(&mut self) -> Result<(), StoreError> {
         match self.plan.config.policy {
             FlushPolicy::Cascade => self.flush_cascade()?,
@@ -237,8 +239,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// A level from which nodes are written when it has a full batch, from the leaves up; when too many wait in all, when it has
-    /// any.
+    /// A level from which nodes are written when it has a full batch, from the leaves up; when too many wait
+    /// in all, when it has any.
     fn flush_cascade(&mut self) -> Result<(), StoreError> {
         let full = self.plan.batch_nodes();
         for level in 1..=self.plan.levels as u8 + 1 {
@@ -269,8 +271,8 @@ impl<S: PageStore> Layer<S> {
                 pages[i..].iter().for_each(|page| {
                     self.links.busy.remove(*page);
                 });
-                // After a refusal the nodes before have their new pages, and the others go on waiting under those
-                // that name them: the tree is what it was.
+                // After a refusal the nodes before have their new pages, and the others go on waiting under
+                // those that name them: the tree is what it was.
                 self.is_interrupted |= !error.is_refusal();
                 self.links.flushes += u32::from(i > 0);
                 return Err(error);

@@ -71,7 +71,8 @@ impl PageMap {
         Some(at as u32 * WORD_BITS + word.trailing_zeros())
     }
 
-    /// The first run of `least` pages or more of a range that are not in the set nor withheld, and of that `most` at most.
+    /// The first run of `least` pages or more of a range that are not in the set nor withheld, and of that
+    /// `most` at most.
     pub(super) fn free_run(
         &self,
         range: Range<u32>,

@@ -1,8 +1,8 @@
 //! A mount of the ring: the table of the last checkpoint, and the batches that followed it.
 //!
-//! Batches are read by their headers, each where the one before it ends, as long as their numbers go on. One that is not whole
-//! ends the replay: the power was cut while it was written. Where writes survive in order only the last one can be such, so only
-//! its nodes are read; elsewhere those of all batches are.
+//! Batches are read by their headers, each where the one before it ends, as long as their numbers go on. One
+//! that is not whole ends the replay: the power was cut while it was written. Where writes survive in order
+//! only the last one can be such, so only its nodes are read; elsewhere those of all batches are.
 
 use super::extent::{Header, Listed, require_sound};
 use super::ring::Ring;

@@ -1,10 +1,12 @@
-//! The ring of segments: batches appended at its head, segments recycled at its tail, and checkpoints of the table.
+//! The ring of segments: batches appended at its head, segments recycled at its tail, and checkpoints of the
+//! table.
 //!
-//! A batch is all nodes that wait, in the order of their numbers, in extents (`extent.rs`) one after the other. The oldest segment
-//! is recycled when less than a share of its pages are live, or when there is no room for another batch: its live nodes go through
-//! the batch, which is empty then, to the head. A segment that was recycled is free only once a checkpoint without it is
-//! durable, for a mount reads every batch since the last checkpoint. After every batch there is room to recycle a segment; if a cut
-//! takes part of that room, what was copied there is no longer live where it was, so the rest is enough for the rest.
+//! A batch is all nodes that wait, in the order of their numbers, in extents (`extent.rs`) one after the
+//! other. The oldest segment is recycled when less than a share of its pages are live, or when there is no
+//! room for another batch: its live nodes go through the batch, which is empty then, to the head. A segment
+//! that was recycled is free only once a checkpoint without it is durable, for a mount reads every batch
+//! since the last checkpoint. After every batch there is room to recycle a segment; if a cut takes part of
+//! that room, what was copied there is no longer live where it was, so the rest is enough for the rest.
 
 use super::extent::{Header, require_sound};
 use super::layer::Layer;
@@ -108,7 +110,8 @@ impl Ring {
         if from_head == 0 { at % self.segment_pages >= self.used } else { from_head <= self.free_segments() }
     }
 
-    /// The page of the next extent's header, and how many nodes it has room for; none where no segment is free.
+    /// The page of the next extent's header, and how many nodes it has room for; none where no segment is
+    /// free.
     pub(super) fn next_extent(&mut self) -> Option<(u32, usize)> {
         if self.segment_pages - self.used < 2 {
             if self.free_segments() == 0 {
@@ -128,8 +131,8 @@ impl Ring {
 }
 
 impl<S: PageStore> Layer<S> {
-    /// Writes all nodes that wait, and makes room for as many. Where that is refused, they are written all the same, and the
-    /// room is owed.
+    /// Writes all nodes that wait, and makes room for as many. Where that is refused, they are written all
+    /// the same, and the room is owed.
     pub(super) fn append_all(&mut self) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -157,7 +160,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Before the first batch after a mount: a checkpoint, such that no batch that a cut left void can ever count.
+    /// Before the first batch after a mount: a checkpoint, such that no batch that a cut left void can ever
+    /// count.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_begun {
             return Ok(());
@@ -168,8 +172,8 @@ impl<S: PageStore> Layer<S> {
         self.settle_room()
     }
 
-    /// Writes the batch as it is. Where the store refuses a page of it, nothing has happened: the pages before are written once
-    /// more by the next batch, and until then no mount takes them for a whole one.
+    /// Writes the batch as it is. Where the store refuses a page of it, nothing has happened: the pages
+    /// before are written once more by the next batch, and until then no mount takes them for a whole one.
     fn append_batch(&mut self, cause: Cause) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -223,8 +227,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// After a batch: recycles the oldest segment if few of its pages are live, and as many more as it takes to have room for
-    /// the next batch; makes a checkpoint when it is time.
+    /// After a batch: recycles the oldest segment if few of its pages are live, and as many more as it takes
+    /// to have room for the next batch; makes a checkpoint when it is time.
     fn tidy_ring(&mut self) -> Result<(), StoreError> {
         let few = u64::from(self.plan.segment_pages) * u64::from(self.plan.config.recycle_percent);
         let is_sparse = self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few;
@@ -267,8 +271,8 @@ impl<S: PageStore> Layer<S> {
         recycled
     }
 
-    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while they fit into the batch
-    /// with it, or as long as there is room, until so many pages are recycled.
+    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while
+    /// they fit into the batch with it, or as long as there is room, until so many pages are recycled.
     fn recycle_through_batch(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
         let (recycling, _) = self.plan.room_needed();
         let mut tail = self.ring.tail;
@@ -279,7 +283,8 @@ impl<S: PageStore> Layer<S> {
             self.gather(tail)?;
             tail = self.ring.after(tail);
             self.counts.recycled_segments += 1;
-            // After a cut there may be less room than it takes, but then what was copied before it is not live.
+            // After a cut there may be less room than it takes, but then what was copied before it is not
+            // live.
             let nodes = self.batch.len() + self.live_in(tail);
             let fits = nodes <= self.plan.frames()
                 && (nodes == 0 || self.plan.appended(nodes) <= self.ring.free_pages());

@@ -14,9 +14,9 @@ use crate::store::PageStore;
 pub enum FlushPolicy {
     /// All of them, to the end of a ring of segments; a table tells where a node is.
     Append = 1,
-    /// Those used least recently, to runs of free pages; parents name the pages of their children.
+    /// Nodes used least recently leave, to runs of free pages; parents name the pages of their children.
     LeastRecent = 2,
-    /// Those of a level that is full, from the leaves up; the same otherwise.
+    /// Nodes of a level that is full leave, from the leaves up; otherwise like `LeastRecent`.
     Cascade = 3,
 }
 
@@ -31,8 +31,8 @@ pub struct ClusteredConfig {
     pub batch_nodes: Option<u32>,
     /// W at most, where it is what suits the store.
     pub batch_nodes_max: u32,
-    /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for what suits the
-    /// store.
+    /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for
+    /// what suits the store.
     pub segment_pages: Option<u32>,
     /// The oldest segment is recycled if less of its pages in percent are live, even where there is room.
     pub recycle_percent: u8,
@@ -74,7 +74,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// The same with a batch that takes at most so many bytes of RAM, on pages of this size; of one node at least.
+    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one
+    /// node at least.
     #[must_use]
     pub fn with_batch_in(mut self, bytes: usize, page_bytes: usize) -> ClusteredConfig {
         let nodes = bytes / self.batches() / batch::entry_bytes(page_bytes);
@@ -90,7 +91,7 @@ impl ClusteredConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> ClusteredConfig {
         ClusteredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -104,8 +105,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// What it comes to on so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
-    /// that they may take, or 1.
+    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half
+    /// of the pages that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -150,14 +151,14 @@ impl ClusteredConfig {
         Ok(self.tree.ram_bytes_max(store)? + plan.ram_bytes_max())
     }
 
-    /// What the batch takes of that.
+    /// Bytes of RAM of the batch, of that.
     pub fn batch_bytes(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store.page_bytes(), store.page_count())?;
         Ok(self.batches() * plan.batch_nodes() * batch::entry_bytes(plan.page_bytes))
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) config: ClusteredConfig,
@@ -206,12 +207,14 @@ impl Plan {
         entries.min(self.segment_pages as usize - 1)
     }
 
-    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at its end.
+    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at
+    /// its end.
     fn overhead(&self) -> usize {
         (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
     }
 
-    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and fills others.
+    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and
+    /// fills others.
     pub(super) fn appended(&self, nodes: usize) -> u64 {
         let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
         (nodes + segments * self.overhead()) as u64
@@ -287,7 +290,8 @@ impl Plan {
         self.nodes_max = self.most().min(spare) as u32;
     }
 
-    /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay free meanwhile.
+    /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay
+    /// free meanwhile.
     pub(super) fn room_for_links(&self) -> u64 {
         2 * (self.frames() + self.grow) as u64
     }

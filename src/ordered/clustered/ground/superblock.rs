@@ -19,8 +19,8 @@
 //!      104..    0
 //! ```
 //!
-//! No store tears a page, so both superblocks are right at any time, and one that is not was damaged: it may have been the
-//! newer one, so that is an error.
+//! No store tears a page, so both superblocks are right at any time, and one that is not was damaged: it may
+//! have been the newer one, so that is an error.
 
 use super::settings::Plan;
 use crate::check::IndexError;

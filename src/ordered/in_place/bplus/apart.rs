@@ -1,8 +1,9 @@
 //! Writing what an operation changed page by page, as the cost analysis of the WPCB-tree's paper counts it.
 //!
-//! Equation (4) of that paper charges an operation one write for its leaf, and three more for each split, merge or rotation: the
-//! node, its sibling and their parent. This tree writes each changed page once, and together. [`StructureWrites::Apart`] writes
-//! as the analysis counts: the leaf, then for each change of the structure, from the leaf up, these three pages.
+//! Equation (4) of that paper charges an operation one write for its leaf, and three more for each split,
+//! merge or rotation: the node, its sibling and their parent. This tree writes each changed page once, and
+//! together. [`StructureWrites::Apart`] writes as the analysis counts: the leaf, then for each change of the
+//! structure, from the leaf up, these three pages.
 //!
 //! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
 
@@ -20,7 +21,8 @@ pub enum StructureWrites {
     /// Each changed page once, in one group where the store takes it.
     #[default]
     Together,
-    /// The leaf, then three pages for each split, merge or rotation, each by itself. In the class *none* only.
+    /// The leaf, then three pages for each split, merge or rotation, each by itself. In the class *none*
+    /// only.
     Apart,
 }
 
@@ -55,7 +57,8 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by one.
+    /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by
+    /// one.
     pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexError> {
         let leaf = &self.path[self.height - 1];
         let mut order: Vec<Lpn> = Vec::with_capacity(2 + 3 * changes.len());

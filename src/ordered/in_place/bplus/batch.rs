@@ -1,14 +1,15 @@
 //! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
 //!
-//! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the changes into
-//! it, and writes each page that changes once, all of them as one atomic group. A leaf that gets too full is split evenly
-//! into as many leaves as the caller allows, two or more; one that gets too empty is evened out or merged with a
-//! neighbour, as a removal would do. More than two leaves come of one only where the parent has room for them all and the
-//! store takes them as one group, so with two no batch writes more pages than the tree's largest operation. When leaf and
-//! changes make more, the first changes that do fit are applied and the caller comes back with the rest.
+//! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the
+//! changes into it, and writes each page that changes once, all of them as one atomic group. A leaf that gets
+//! too full is split evenly into as many leaves as the caller allows, two or more; one that gets too empty is
+//! evened out or merged with a neighbour, as a removal would do. More than two leaves come of one only where
+//! the parent has room for them all and the store takes them as one group, so with two no batch writes more
+//! pages than the tree's largest operation. When leaf and changes make more, the first changes that do fit
+//! are applied and the caller comes back with the rest.
 //!
-//! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only `apply`
-//! changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
+//! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only
+//! `apply` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
 
 use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
@@ -48,7 +49,8 @@ pub(in crate::ordered) struct NewLeaf {
     pub(in crate::ordered) entries: usize,
 }
 
-/// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`, in key order.
+/// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`,
+/// in key order.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Reshaped {
     pub(in crate::ordered) span: LeafSpan,
@@ -164,7 +166,8 @@ impl<S: PageStore> BPlusTree<S> {
         self.follow(key, self.height - 1, cause)
     }
 
-    /// The value of a key in its leaf, which [`BPlusTree::leaf_of`] has just found, and the entries of that leaf.
+    /// The value of a key in its leaf, which [`BPlusTree::leaf_of`] has just found, and the entries of that
+    /// leaf.
     pub(in crate::ordered) fn leaf_value(
         &mut self,
         (key, lpn): (&[u8], Lpn),
@@ -229,7 +232,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(lpn)
     }
 
-    /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the same parent.
+    /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the
+    /// same parent.
     pub(super) fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
         let internal = &self.layout.internal;
         let parents = &self.path[..self.height - 1];
@@ -245,9 +249,9 @@ impl<S: PageStore> BPlusTree<S> {
         LeafSpan { low, high }
     }
 
-    /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves or, where the
-    /// parent or the store lack room for these, two; at least one change, or on error none. Removing an absent key changes
-    /// nothing.
+    /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves
+    /// or, where the parent or the store lack room for these, two; at least one change, or on error none.
+    /// Removing an absent key changes nothing.
     pub(in crate::ordered) fn apply<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
@@ -280,8 +284,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Applied { lpn, changes: plan.changes, reshaped })
     }
 
-    /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them alone. False, and
-    /// nothing is changed, if that leaf is empty or has another key.
+    /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them
+    /// alone. False, and nothing is changed, if that leaf is empty or has another key.
     pub(in crate::ordered) fn append_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
@@ -328,8 +332,8 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// Leaves that the one at the end of the path may become at once: two, or as many as wanted where the parent has
-    /// room for all and they are written as one group with it.
+    /// Leaves that the one at the end of the path may become at once: two, or as many as wanted where the
+    /// parent has room for all and they are written as one group with it.
     fn leaves_possible(&self, wanted: usize) -> usize {
         let internal = &self.layout.internal;
         let room = match self.height.checked_sub(2) {
@@ -405,7 +409,8 @@ impl<S: PageStore> BPlusTree<S> {
             self.put_root_above(parts);
         } else {
             after.insert(0, NewLeaf { lpn: before[0], low: span.low.clone(), entries: self.leaf().count() });
-            // The last first: each goes to the place after the leaf, and only a lone one may split the parent.
+            // The last first: each goes to the place after the leaf, and only a lone one may split the
+            // parent.
             for part in parts.rev() {
                 self.announce(depth, part)?;
             }
@@ -423,7 +428,8 @@ impl<S: PageStore> BPlusTree<S> {
         i
     }
 
-    /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from it.
+    /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from
+    /// it.
     fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexError> {
         let depth = self.height - 1;
         if depth == 0 || self.path[depth].count() >= self.leaf_mended_below() {

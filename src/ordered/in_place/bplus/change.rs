@@ -1,7 +1,8 @@
-//! Insertion and removal: the edits of an operation in RAM, and the one group of page writes that makes them so.
+//! Insertion and removal: the edits of an operation in RAM, and the one group of page writes that makes them
+//! so.
 //!
-//! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`], so an
-//! operation that runs out of pages is given up by forgetting what it did.
+//! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`],
+//! so an operation that runs out of pages is given up by forgetting what it did.
 
 use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT, SUPERBLOCK};
 use super::rules::Underflow;
@@ -296,7 +297,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    /// Writes every changed node after the pages given: atomically where the store can, else new pages first and the root last.
+    /// Writes every changed node after the pages given: atomically where the store can, else new pages first
+    /// and the root last.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
         if let Some(changes) = self.apart.take_if(|_| pages.is_empty()) {
             let written = self.write_apart(&changes);
@@ -354,8 +356,8 @@ impl<S: PageStore> BPlusTree<S> {
     }
 }
 
-/// Splits a full node that is to take one entry more, unless it stays whole and the entry goes to the new one alone: whether
-/// it does.
+/// Splits a full node that is to take one entry more, unless it stays whole and the entry goes to the new one
+/// alone: whether it does.
 fn divide(
     (layout, shape): (&Layout, &NodeShape),
     node: &mut Frame,

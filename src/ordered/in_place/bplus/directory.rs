@@ -1,9 +1,9 @@
-//! The tree as a directory: its records name the leaves of another tree, which lie in several pages each, by the page where
-//! they begin.
+//! The tree as a directory: its records name the leaves of another tree, which lie in several pages each, by
+//! the page where they begin.
 //!
-//! The record for a key is the last whose key is not above it; the first of all has the least key there is. Pages of
-//! leaves come from the same store and are written in one group with the nodes that an edit changes. Of the records in a
-//! node the first is never removed nor renamed, so the bounds above it stay.
+//! The record for a key is the last whose key is not above it; the first of all has the least key there is.
+//! Pages of leaves come from the same store and are written in one group with the nodes that an edit changes.
+//! Of the records in a node the first is never removed nor renamed, so the bounds above it stay.
 
 use super::change::load;
 use super::page::{Frame, ROOT, corrupted};
@@ -210,8 +210,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    /// Checks the directory and shows its records; what they name is to be reached by the caller, who then calls
-    /// [`BPlusTree::check_names_end`].
+    /// Checks the directory and shows its records; what they name is to be reached by the caller, who then
+    /// calls [`BPlusTree::check_names_end`].
     pub(in crate::ordered) fn check_names(
         &mut self,
         show: &mut dyn FnMut(&[u8], Lpn),
@@ -226,8 +226,8 @@ impl<S: PageStore> BPlusTree<S> {
         self.check_space(walk);
     }
 
-    /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] is given their names. The
-    /// directory must be empty.
+    /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] is given their
+    /// names. The directory must be empty.
     pub(in crate::ordered) fn begin_names(&mut self) -> Result<(), IndexError> {
         self.ready()?;
         self.begin();
@@ -254,8 +254,9 @@ impl<S: PageStore> BPlusTree<S> {
         &self.space
     }
 
-    /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as there are
-    /// frames. Each leaf comes with the number of keys that belong to it; nothing while the directory is empty.
+    /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as
+    /// there are frames. Each leaf comes with the number of keys that belong to it; nothing while the
+    /// directory is empty.
     pub(in crate::ordered) fn names_of(
         &mut self,
         keys: &[&[u8]],

@@ -1,9 +1,9 @@
 //! Bulk load: a tree built from sorted records, each page written once.
 //!
-//! Level by level a node is filled; when it is full to the mark it waits, and the one that waited before it is
-//! written and announced to the level above. So the last two nodes of a level are still in RAM at the end and can
-//! be evened out, and no node is less than half full. The root is written last, over the empty one: until then a
-//! power cut leaves an empty tree.
+//! Level by level a node is filled; when it is full to the mark it waits, and the one that waited before it
+//! is written and announced to the level above. So the last two nodes of a level are still in RAM at the end
+//! and can be evened out, and no node is less than half full. The root is written last, over the empty one:
+//! until then a power cut leaves an empty tree.
 
 use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
@@ -14,8 +14,8 @@ use crate::store::PageStore;
 use crate::units::Lpn;
 
 impl<S: PageStore> BPlusTree<S> {
-    /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an error the
-    /// tree is empty still.
+    /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an
+    /// error the tree is empty still.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         records: impl IntoIterator<Item = (K, V)>,
@@ -155,8 +155,8 @@ impl<S: PageStore> Loader<'_, S> {
         self.write_root(level)
     }
 
-    /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether it
-    /// did merge, and then the node waits, or is open if it is the only one of its level.
+    /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether
+    /// it did merge, and then the node waits, or is open if it is the only one of its level.
     fn even_out_last(&mut self, level: usize) -> bool {
         let (shape, least) = (self.tree.layout.shape(level), self.tree.layout.half(level));
         let (left, right) = (&mut self.tree.extra[level - 1], &mut self.tree.path[level - 1]);

@@ -1,52 +1,60 @@
-//! A B+-tree on logical pages: the baseline of every comparison, and a dependable index over any [`PageStore`].
+//! A B+-tree on logical pages: the baseline of every comparison, and a dependable index over any
+//! [`PageStore`].
 //!
-//! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has every
-//! byte). Leaves hold the records, internal nodes a lower bound and the page of each child. The store below makes
-//! pages overwritable, so a node keeps its page number for life and only nodes that change are written.
+//! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has
+//! every byte). Leaves hold the records, internal nodes a lower bound and the page of each child. The store
+//! below makes pages overwritable, so a node keeps its page number for life and only nodes that change are
+//! written.
 //!
 //! - *get* reads one page per level.
-//! - *insert* reads the path and writes the leaf. A full leaf is split in halves and the upper one announced to the
-//!   parent, which may split in turn. The root never moves: when it splits, both halves go to new pages.
-//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent (the
-//!   left one if there is one) until both are even, or merges with it when the neighbour is half full itself; the
-//!   parent may underflow in turn. A root left with one child takes over the child's contents.
-//! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a chain in both
-//!   directions would cost one more page write per split and merge, and save few reads (a parent serves all its leaves).
+//! - *insert* reads the path and writes the leaf. A full leaf is split in halves and the upper one announced
+//!   to the parent, which may split in turn. The root never moves: when it splits, both halves go to new
+//!   pages.
+//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent
+//!   (the left one if there is one) until both are even, or merges with it when the neighbour is half full
+//!   itself; the parent may underflow in turn. A root left with one child takes over the child's contents.
+//! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a
+//!   chain in both directions would cost one more page write per split and merge, and save few reads (a
+//!   parent serves all its leaves).
 //!
 //! An operation changes pages in RAM, takes the new pages it needs, and only then writes: one page by
-//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full store
-//! changes nothing, and a power cut leaves the tree before or after the operation. The superblock (page 0) is
-//! written once. Free pages are found at mount by reading the internal nodes.
+//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full
+//! store changes nothing, and a power cut leaves the tree before or after the operation. The superblock (page
+//! 0) is written once. Free pages are found at mount by reading the internal nodes.
 //!
 //! # Durability
 //!
-//! On a store that takes all pages of the largest operation atomically: *every operation* where writes are durable,
-//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark
-//! is cleared before the first change and set by sync, and without it mount answers
+//! On a store that takes all pages of the largest operation atomically: *every operation* where writes are
+//! durable, *every sync* where the writes that survive are a prefix. On any other store *none*: the
+//! superblock's clean mark is cleared before the first change and set by sync, and without it mount answers
 //! [`IndexError::NotCleanlyClosed`].
 //!
 //! # Invariants
 //!
 //! - B1 A page that is a node carries a right checksum, its own number and the mark of a node.
 //! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
-//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node
-//!   repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree,
-//!   where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
-//! - B4 A node is at least half full, or not empty where empty nodes are expelled (leaves alone, or all), and fits its
-//!   capacity; a root that is internal has two children at least.
-//! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
-//! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
+//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal
+//!   node repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of
+//!   the tree, where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
+//! - B4 A node is at least half full, or not empty where empty nodes are expelled (leaves alone, or all), and
+//!   fits its capacity; a root that is internal has two children at least.
+//! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes
+//!   make it.
+//! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the
+//!   root.
 //! - B7 The superblock says how the tree is laid out, under a right checksum.
 //! - B8 In the class *none* the mark on the medium is not clean while changes are not synced.
 //!
 //! # Other rules
 //!
-//! A full leaf may stay whole and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this tree by other rules.
+//! A full leaf may stay whole and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this
+//! tree by other rules.
 //!
 //! # Deviations
 //!
-//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds one
-//! less: a node of order d has d children. Insertion does not hand entries to neighbours before it splits.
+//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds
+//! one less: a node of order d has d children. Insertion does not hand entries to neighbours before it
+//! splits.
 
 mod apart;
 mod batch;
@@ -167,8 +175,9 @@ impl BPlusConfig {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
-    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
-    /// highest tree and two more, a page number for each, and a bit or two per page of the store.
+    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each
+    /// level of the highest tree and two more, a page number for each, and a bit or two per page of the
+    /// store.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
@@ -274,7 +283,8 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::open(store, false)
     }
 
-    /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all the same.
+    /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all
+    /// the same.
     pub(in crate::ordered) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
@@ -309,8 +319,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(tree)
     }
 
-    /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less
-    /// durability.
+    /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
+    /// giving less durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         BPlusTree::mount(store)?.require_config(config)
     }
@@ -373,8 +383,8 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps changes back in
-    /// RAM and hands them on in another order.
+    /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps
+    /// changes back in RAM and hands them on in another order.
     pub(in crate::ordered) fn promise_nothing(&mut self) {
         self.durability = Durability::None;
     }
@@ -435,8 +445,9 @@ impl<S: PageStore> BPlusTree<S> {
         if self.is_clean && self.is_marked {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing:
-        // a mark that is refused is not there, and one that was written must go before the next change, whatever the sync says.
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A
+        // refusal is no such thing: a mark that is refused is not there, and one that was written must go
+        // before the next change, whatever the sync says.
         let written = self.write_superblock(true);
         (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
         let marked = written.and_then(|()| Ok(self.store.sync()?));

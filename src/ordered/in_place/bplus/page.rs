@@ -1,7 +1,7 @@
 //! The bytes of the B+-tree's pages, and the edits of nodes as pure functions on them.
 //!
-//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted
-//! (and, in the durability class *none*, when its clean mark changes):
+//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is
+//! formatted (and, in the durability class *none*, when its clean mark changes):
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -134,8 +134,8 @@ impl Layout {
         self.shape(level).capacity.div_ceil(2)
     }
 
-    /// The height of the highest tree that finds room: a root of two children and every other node half full. Where nodes
-    /// may shrink a tree is allowed to be one level higher.
+    /// The height of the highest tree that finds room: a root of two children and every other node half full.
+    /// Where nodes may shrink a tree is allowed to be one level higher.
     pub(super) fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
         let half = self.half(2) as u64;
@@ -151,8 +151,8 @@ impl Layout {
         }
     }
 
-    /// Pages that one operation writes at most: a split of every node of the path but the root, which is either
-    /// split as well (and the tree is still lower than it can be) or only takes the new entry.
+    /// Pages that one operation writes at most: a split of every node of the path but the root, which is
+    /// either split as well (and the tree is still lower than it can be) or only takes the new entry.
     pub(super) fn group_pages_max(&self) -> usize {
         2 * self.height_max() - 1
     }
@@ -211,8 +211,8 @@ impl Layout {
         Ok((layout, page[34] == 1))
     }
 
-    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has
-    /// `None`.
+    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet
+    /// has `None`.
     pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexError> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {

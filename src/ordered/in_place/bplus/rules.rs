@@ -1,12 +1,13 @@
 //! The treatment of nodes that get too full or too empty: Comer's rules, and those of the WPCB-tree.
 //!
-//! A leaf may stay whole where a split would leave two half-full leaves that ascending keys never fill again: the new record
-//! then starts a leaf of its own. A node may be left to shrink: once it is empty it is expelled, that is its parent forgets it,
-//! and a root left with one child takes over the child's contents.
+//! A leaf may stay whole where a split would leave two half-full leaves that ascending keys never fill again:
+//! the new record then starts a leaf of its own. A node may be left to shrink: once it is empty it is
+//! expelled, that is its parent forgets it, and a root left with one child takes over the child's contents.
 //!
-//! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level higher than
-//! they would make it; an insertion that needs more is refused as if the store were full. Where leaves alone may shrink,
-//! the nodes above them bound it as ever, and what finds room in a tree of half-full nodes finds room.
+//! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level
+//! higher than they would make it; an insertion that needs more is refused as if the store were full. Where
+//! leaves alone may shrink, the nodes above them bound it as ever, and what finds room in a tree of half-full
+//! nodes finds room.
 
 use super::batch::{LeafSpan, NewLeaf, Reshaped};
 use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
@@ -86,8 +87,8 @@ pub enum Underflow {
     Merge = 0,
     /// The node stays as it is until it is empty; then it is expelled.
     Expel = 1,
-    /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and nodes above the
-    /// leaves anywhere, as by `Merge`.
+    /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and
+    /// nodes above the leaves anywhere, as by `Merge`.
     ExpelLeaves = 2,
 }
 
@@ -128,8 +129,8 @@ impl<S: PageStore> BPlusTree<S> {
         self.layout.fill_min(1)
     }
 
-    /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A neighbour has its
-    /// keys then, and a root left with one leaf that leaf's.
+    /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A
+    /// neighbour has its keys then, and a root left with one leaf that leaf's.
     pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexError> {
         let (internal, depth) = (self.layout.internal, self.height - 1);
         let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());

@@ -4,8 +4,8 @@
 //! body | 1 for the first entry of an internal node, else 0 | key or bound | value, or page of the child (4) |
 //! ```
 //!
-//! The first entry of an internal node is known by its place: its bound may mean nothing (B3), so it has no place in the
-//! order of the others. The mark of a node is its level.
+//! The first entry of an internal node is known by its place: its bound may mean nothing (B3), so it has no
+//! place in the order of the others. The mark of a node is its level.
 
 use super::page::{CHILD_BYTES, HEADER_BYTES, Layout, level_and_entries, put_head};
 use super::{BPlusConfig, BPlusTree};
@@ -40,7 +40,8 @@ impl BPlusNodes {
         if level == 1 { &self.leaf } else { &self.internal }
     }
 
-    /// How many entries two nodes have in common at the beginning, and how many at the end, some of them perhaps the same.
+    /// How many entries two nodes have in common at the beginning, and how many at the end, some of them
+    /// perhaps the same.
     fn common(shape: &NodeShape, (old, olds): (&[u8], usize), (new, news): (&[u8], usize)) -> (usize, usize) {
         let ((old_keys, old_values), (new_keys, new_values)) =
             (parts(shape, old, olds), parts(shape, new, news));
@@ -52,7 +53,8 @@ impl BPlusNodes {
         (start, end)
     }
 
-    /// Enters an entry that belongs behind all others; whether it did. Compacted nodes come sorted, so most units do.
+    /// Enters an entry that belongs behind all others; whether it did. Compacted nodes come sorted, so most
+    /// units do.
     #[inline]
     fn append(&self, page: &mut [u8], body: &[u8]) -> bool {
         debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");

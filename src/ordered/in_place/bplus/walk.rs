@@ -178,8 +178,8 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// Goes up to the first parent with another child on the way and down to its nearest leaf; false at the end of
-    /// the span, which the parent's bounds tell without reading the leaf.
+    /// Goes up to the first parent with another child on the way and down to its nearest leaf; false at the
+    /// end of the span, which the parent's bounds tell without reading the leaf.
     fn next_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexError> {
         let internal = self.layout.internal;
         let has_more = |node: &Frame| match direction {

@@ -1,8 +1,9 @@
-//! WPCB-tree: a B+-tree whose nodes gather in buffer blocks on flash before they reach the FTL in ascending runs.
+//! WPCB-tree: a B+-tree whose nodes gather in buffer blocks on flash before they reach the FTL in ascending
+//! runs.
 //!
-//! V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern Converter", Symmetry 10, 2018.
-//! The tree is the one of [`crate::ordered::bplus`] by other rules, on a Transit Buffer Manager ([`crate::ftl::tbm`]), which
-//! holds TBM, write pattern converter and Summary table of the paper:
+//! V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern Converter",
+//! Symmetry 10, 2018. The tree is the one of [`crate::ordered::bplus`] by other rules, on a Transit Buffer
+//! Manager ([`crate::ftl::tbm`]), which holds TBM, write pattern converter and Summary table of the paper:
 //!
 //! ```text
 //!  tree    one node per page, written when it changes
@@ -14,29 +15,32 @@
 //!  chip    | blocks of the FTL                 | C + spare |
 //! ```
 //!
-//! - *get*, *range* read a page per level, each from its buffer block or from the FTL as the Summary table says.
-//! - *insert* writes the leaf. A full leaf is split in halves; but if its keys are contiguous and the new one lies beyond them,
-//!   it stays whole and is not written, and the new record starts a leaf of its own.
-//! - *remove* writes the leaf. Nodes are neither merged nor evened out; an empty one is expelled from its parent, which may
-//!   become empty in turn, and a root left with one child takes over the child's contents.
+//! - *get*, *range* read a page per level, each from its buffer block or from the FTL as the Summary table
+//!   says.
+//! - *insert* writes the leaf. A full leaf is split in halves; but if its keys are contiguous and the new one
+//!   lies beyond them, it stays whole and is not written, and the new record starts a leaf of its own.
+//! - *remove* writes the leaf. Nodes are neither merged nor evened out; an empty one is expelled from its
+//!   parent, which may become empty in turn, and a root left with one child takes over the child's contents.
 //!
 //! # Durability
 //!
-//! *Every operation*, over any FTL: a page in a buffer block is durable, and the pages of one operation are a group of
-//! the TBM, of which a cut leaves all or none. In RAM are the Summary table, one page to convert with, and the path.
-//! Mounting merges all buffer blocks, as the paper has it.
+//! *Every operation*, over any FTL: a page in a buffer block is durable, and the pages of one operation are a
+//! group of the TBM, of which a cut leaves all or none. In RAM are the Summary table, one page to convert
+//! with, and the path. Mounting merges all buffer blocks, as the paper has it.
 //!
 //! # Invariants
 //!
-//! Those of the tree (B1 to B7, by the rule that nodes are not empty) and of the TBM (K1 to K4); [`WpcbTree::check`] walks both.
+//! Those of the tree (B1 to B7, by the rule that nodes are not empty) and of the TBM (K1 to K4);
+//! [`WpcbTree::check`] walks both.
 //!
 //! # Deviations
 //!
-//! The paper's Figure 7 calls LPN 3 of blocks with 4 pages "LBN 3, buffer block 0"; its LBN is 0. Overflow without split
-//! spares the full leaf's write, as in Figure 8, but not that of the parent, which equation (2) leaves out. What a root does
-//! that is left with one child, the paper does not say. A tree is at most one level higher than half-full nodes would make it.
-//! Section 6.2 has full leaves "directly written into flash"; here they go to the buffer unless [`FullNodes::Direct`] is asked for.
-//! The TBM must have as many buffer blocks as the largest operation writes pages.
+//! The paper's Figure 7 calls LPN 3 of blocks with 4 pages "LBN 3, buffer block 0"; its LBN is 0. Overflow
+//! without split spares the full leaf's write, as in Figure 8, but not that of the parent, which equation (2)
+//! leaves out. What a root does that is left with one child, the paper does not say. A tree is at most one
+//! level higher than half-full nodes would make it. Section 6.2 has full leaves "directly written into
+//! flash"; here they go to the buffer unless [`FullNodes::Direct`] is asked for. The TBM must have as many
+//! buffer blocks as the largest operation writes pages.
 
 mod settings;
 #[cfg(test)]
@@ -53,7 +57,8 @@ use crate::ordered::{IndexStats, Metric, OrderedIndex};
 use crate::store::PageStore;
 use alloc::boxed::Box;
 
-/// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is wanted.
+/// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is
+/// wanted.
 pub struct WpcbTree<S, N, P = Lru> {
     tree: BPlusTree<PageCache<Tbm<S, N>, P>>,
 }

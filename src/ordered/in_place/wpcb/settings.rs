@@ -31,7 +31,7 @@ pub struct WpcbConfig {
 }
 
 impl WpcbConfig {
-    /// As the paper recommends: 128 buffer blocks; contiguous leaves stay whole.
+    /// The paper's recommendation: 128 buffer blocks; contiguous leaves stay whole.
     pub const fn new(record: RecordFormat) -> WpcbConfig {
         let tree = BPlusConfig {
             overflow: Overflow::KeepContiguous,
@@ -50,15 +50,15 @@ impl WpcbConfig {
         }
     }
 
-    /// The same with so many buffer blocks.
+    /// This configuration with so many buffer blocks.
     #[must_use]
     pub const fn with_tbm_blocks(self, blocks: u32) -> WpcbConfig {
         WpcbConfig::with_tree(self.tree, blocks)
     }
 
-    /// The same tree with as many buffer blocks as suit a chip that FTL and TBM divide: an eighth of it, which is 128 on the paper's,
-    /// and no more; as many as the largest operation writes pages at least. `tree` says records, capacities, class and what a full
-    /// leaf does.
+    /// This tree with as many buffer blocks as suit a chip that FTL and TBM divide: an eighth of it, which is
+    /// 128 on the paper's, and no more; as many as the largest operation writes pages at least. `tree` says
+    /// records, capacities, class and what a full leaf does.
     pub fn on_chip(tree: BPlusConfig, chip: Geometry) -> Result<WpcbConfig, IndexError> {
         let tree = BPlusConfig { underflow: Underflow::Expel, ..tree };
         let least = tree.group_pages_max(chip.page_bytes as usize, chip.pages())? as u32;
@@ -70,7 +70,8 @@ impl WpcbConfig {
         SPARE_BLOCKS_MIN.saturating_add(blocks / 32)
     }
 
-    /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a page cache.
+    /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a
+    /// page cache.
     pub fn ram_bytes_max(
         &self,
         store: &(impl PageStore + ?Sized),

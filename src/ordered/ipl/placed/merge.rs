@@ -8,8 +8,8 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl<N: Nand> Store<N> {
-    /// Merges the first group in place, with at most `nodes_max` nodes of all: more go to fresh groups, and the others
-    /// are left empty.
+    /// Merges the first group in place, with at most `nodes_max` nodes of all: more go to fresh groups, and
+    /// the others are left empty.
     pub(in super::super) fn merge_placed(
         &mut self,
         sources: &[Pbn],

@@ -1,25 +1,27 @@
-//! Nodes in place: an FTL shown as a chip whose pages may be programmed over ([`crate::nand::Nand::replaces`]), each block of it a
-//! *group* of logical pages.
+//! Nodes in place: an FTL shown as a chip whose pages may be programmed over
+//! ([`crate::nand::Nand::replaces`]), each block of it a *group* of logical pages.
 //!
 //! ```text
 //! block 0    | header | unused                                            |
 //! a group    | image | image | image |      free      | log 2 | log 1 | log 0 |     log units are numbered from the end
 //! ```
 //!
-//! * A node has a page of its group and keeps it: an image is written over its older one. Log units gather in a page of the
-//!   group, which is written over with each that joins it.
-//! * A *merge* writes each node of a group over its image. A ghost gets a free page of the group, before the page is written
-//!   over that its image was so far. Then the log begins anew at the last page. Where nodes are too many, some move to a fresh
-//!   group first; those of a sparse partner move in last.
-//! * Nothing is erased or trimmed after the format; there is no checkpoint. A mount reads every page once (`mount`).
+//! * A node has a page of its group and keeps it: an image is written over its older one. Log units gather in
+//!   a page of the group, which is written over with each that joins it.
+//! * A *merge* writes each node of a group over its image. A ghost gets a free page of the group, before the
+//!   page is written over that its image was so far. Then the log begins anew at the last page. Where nodes
+//!   are too many, some move to a fresh group first; those of a sparse partner move in last.
+//! * Nothing is erased or trimmed after the format; there is no checkpoint. A mount reads every page once
+//!   (`mount`).
 //!
-//! What a power cut leaves: a store never tears a page, and a merge begins with a commit. So an image that replaces another
-//! one holds nothing that is not committed, and the log units below it stay as they are until all images are written. An image that
-//! holds something uncommitted goes to a free page, but for one that ends its operation and commits it by itself. Pages left that
-//! way are not used before the commit (`pending`).
+//! What a power cut leaves: a store never tears a page, and a merge begins with a commit. So an image that
+//! replaces another one holds nothing that is not committed, and the log units below it stay as they are
+//! until all images are written. An image that holds something uncommitted goes to a free page, but for one
+//! that ends its operation and commits it by itself. Pages left that way are not used before the commit
+//! (`pending`).
 //!
-//! A group has room for the images of all its nodes, ghosts included: what log units may take is what these leave
-//! (`Store::room`).
+//! A group has room for the images of all its nodes, ghosts included: what log units may take is what these
+//! leave (`Store::room`).
 
 mod merge;
 mod mount;
@@ -252,8 +254,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes a node's image anew. With `mark` everything up to now is durable thereby, and the image may stand over its older
-    /// one, unless that is the image of a ghost as well; else it goes to a free page.
+    /// Writes a node's image anew. With `mark` everything up to now is durable thereby, and the image may
+    /// stand over its older one, unless that is the image of a ghost as well; else it goes to a free page.
     pub(super) fn place_placed(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -279,8 +281,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Makes everything durable where no record waits and no group has room for a unit that says so: by an image over its
-    /// older one.
+    /// Makes everything durable where no record waits and no group has room for a unit that says so: by an
+    /// image over its older one.
     pub(super) fn mark_by_image(&mut self) -> Result<(), IndexError> {
         let mut shared = vec![0u8; self.geometry.pages() as usize];
         let page_of = |slot: &Slot| self.geometry.page_at(Pbn(slot.block), slot.base.into()).index();

@@ -1,12 +1,15 @@
 //! Mounting a tree in place: every page is read once.
 //!
 //! 1. The highest number that any page calls committed is `S`; what is newer is void.
-//! 2. Of each node the newest image or ghost record that is not void counts, and the units of its group with newer records.
+//! 2. Of each node the newest image or ghost record that is not void counts, and the units of its group with
+//!    newer records.
 //! 3. A walk over the inner nodes finds which nodes belong to the tree; others were removed.
-//! 4. Void pages and units are blanked before anything else is written, so that their numbers can be given out again.
+//! 4. Void pages and units are blanked before anything else is written, so that their numbers can be given
+//!    out again.
 //!
-//! A store never tears a page: one that cannot be read, or a unit missing below others in a log that is needed, is damage,
-//! and refuses the mount. A page that the store gives back in an older version is not noticed.
+//! A store never tears a page: one that cannot be read, or a unit missing below others in a log that is
+//! needed, is damage, and refuses the mount. A page that the store gives back in an older version is not
+//! noticed.
 
 use super::super::layout::{Change, Head, NO_UNIT, PageKind, Tag, groups, records};
 use super::super::recovery::{Version, offer};

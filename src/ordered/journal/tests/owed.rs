@@ -1,4 +1,5 @@
-//! An index below that refuses as many insertions as one likes, and stores that refuse writes: what is owed, and where it goes.
+//! An index below that refuses as many insertions as one likes, and stores that refuse writes: what is owed,
+//! and where it goes.
 
 use super::*;
 use crate::check::CheckReport;

@@ -118,7 +118,8 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
     }
     let metrics = index.stats().metrics;
     let of = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
-    // Every other change goes into another leaf: a commit takes the oldest unit, and its record is long written.
+    // Every other change goes into another leaf: a commit takes the oldest unit, and its record is long
+    // written.
     assert!(of("commits") > 3_000, "{metrics:?}");
     assert!(of("journal_forced_writes") < of("commits") / 4, "{metrics:?}");
 }
@@ -312,7 +313,8 @@ fn a_small_split_is_units_that_move_half_of_a_leaf() {
     for n in 6..=7 {
         index.insert(&key(n), &[0; 2]).unwrap();
     }
-    // The right half, 4 5 6 7, is full: 8 splits it. One leaves it, the new leaf has a reset and two, the parent one.
+    // The right half, 4 5 6 7, is full: 8 splits it. One leaves it, the new leaf has a reset and two, the
+    // parent one.
     assert_eq!(index.layer().waiting_units(), 12);
     index.insert(&key(8), &[0; 2]).unwrap();
     assert_eq!(index.layer().waiting_units(), 12 + 1 + 3 + 1);

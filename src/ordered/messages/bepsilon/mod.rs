@@ -1,32 +1,34 @@
 //! B-epsilon-tree: inner nodes of several pages keep messages for the levels below.
 //!
-//! G. S. Brodal, R. Fagerberg, "Lower Bounds for External Memory Dictionaries", SODA 2003; M. A. Bender et al., "An Introduction
-//! to B-epsilon-trees and Write-Optimization", ;login: 40(5), 2015, and its reference implementation. An inner node spends little
-//! of its room on children and the rest on *messages*: operation records that are on their way down. An update is a message in the
-//! root. A node that is full sends the messages of one child, the one with the most, all at once; so a node is written for many
-//! updates, not for each.
+//! G. S. Brodal, R. Fagerberg, "Lower Bounds for External Memory Dictionaries", SODA 2003; M. A. Bender et
+//! al., "An Introduction to B-epsilon-trees and Write-Optimization", ;login: 40(5), 2015, and its reference
+//! implementation. An inner node spends little of its room on children and the rest on *messages*: operation
+//! records that are on their way down. An update is a message in the root. A node that is full sends the
+//! messages of one child, the one with the most, all at once; so a node is written for many updates, not for
+//! each.
 //!
 //! # State
 //!
-//! The root is in RAM whole, with its messages; below it a node is a unit of pages (`messages/node.rs` has every byte). A
-//! leaf has records only.
+//! The root is in RAM whole, with its messages; below it a node is a unit of pages (`messages/node.rs` has
+//! every byte). A leaf has records only.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: a message in the root, in the place of an older one of its key. If the root has no room for it, one
-//!   *flush* first.
-//! - *flush*: (1) The child with the most messages is read. (2) If it is an inner node without room for them, it flushes in turn,
-//!   once. (3) It takes as many as it has room for; the rest stay above. (4) A leaf applies all: tombstones vanish, and one that gets too
-//!   full becomes several, 0.4 to 0.6 full. (5) Nodes on the way, one of each level, are written once, to fresh
-//!   units, and split if they have too many children. As many messages go down as a sixteenth of a full buffer at least: no
-//!   child of at most 16 has less than the mean.
-//! - *get*: down from the root, in each node the first page and the page that can have a message of the key; the first message found is
-//!   the newest.
+//! - *insert, remove*: a message in the root, in the place of an older one of its key. If the root has no
+//!   room for it, one *flush* first.
+//! - *flush*: (1) The child with the most messages is read. (2) If it is an inner node without room for them,
+//!   it flushes in turn, once. (3) It takes as many as it has room for; the rest stay above. (4) A leaf
+//!   applies all: tombstones vanish, and one that gets too full becomes several, 0.4 to 0.6 full. (5) Nodes
+//!   on the way, one of each level, are written once, to fresh units, and split if they have too many
+//!   children. As many messages go down as a sixteenth of a full buffer at least: no child of at most 16 has
+//!   less than the mean.
+//! - *get*: down from the root, in each node the first page and the page that can have a message of the key;
+//!   the first message found is the newest.
 //! - *range*: the messages of all levels are carried down and merged with the leaves.
 //! - *sync*: the root goes to fresh units, then the manifest.
 //!
-//! A leaf, or an inner node, of which nothing is left is taken out of its parent; under-full nodes are left alone, until E3 has
-//! all messages go to the leaves: then neighbours in one parent are joined.
+//! A leaf, or an inner node, of which nothing is left is taken out of its parent; under-full nodes are left
+//! alone, until E3 has all messages go to the leaves: then neighbours in one parent are joined.
 //!
 //! # Invariants
 //!
@@ -36,13 +38,15 @@
 //! - T2 Keys, messages among them, lie within the bounds that the parents have for their node.
 //! - E1 No node has more children or messages than the layout allows: flushes end with room.
 //! - E2 Nodes and messages are as many as were counted.
-//! - E3 There are free units for all the splits to which the messages that wait can lead. An insertion for which there are not has all
-//!   messages go to the leaves first, and is refused if that is not enough. So removals always find room.
+//! - E3 There are free units for all the splits to which the messages that wait can lead. An insertion for
+//!   which there are not has all messages go to the leaves first, and is refused if that is not enough. So
+//!   removals always find room.
 //!
 //! # Deviations and confidence
 //!
-//! High: concept and algorithm, from the reference implementation. Ours: room for children and for messages is fixed apart, so that the
-//! threshold of a sixteenth is always met; updates of a value are insertions (no deltas); nodes are copied on write; E3.
+//! High: concept and algorithm, from the reference implementation. Ours: room for children and for messages
+//! is fixed apart, so that the threshold of a sixteenth is always met; updates of a value are insertions (no
+//! deltas); nodes are copied on write; E3.
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
@@ -132,7 +136,8 @@ impl BEpsilon {
         if self.root.level == 1 { self.layout.leaf_records } else { self.layout.inner_records }
     }
 
-    /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for the root.
+    /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for
+    /// the root.
     fn flush_units(&self) -> u32 {
         self.flush_units_at(self.root.level)
     }
@@ -143,8 +148,8 @@ impl BEpsilon {
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
     }
 
-    /// Whether there are units for all that one message more can lead to (E3), a level more among it: removals that come after that
-    /// flush through it.
+    /// Whether there are units for all that one message more can lead to (E3), a level more among it:
+    /// removals that come after that flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
         let rises = self.layout.may_rise(puts, &self.root);
@@ -359,7 +364,8 @@ impl MessageScheme for BEpsilon {
         if change.value.is_some() && found != Some(PUT) {
             self.admit(shadow)?;
         }
-        // Draining, flushing and growing leave other messages, or none; a flush may leave a root that is a leaf.
+        // Draining, flushing and growing leave other messages, or none; a flush may leave a root that is a
+        // leaf.
         loop {
             let is_known = self.root.records.all().search(change.key).is_ok();
             if self.root.level == 1 && change.value.is_none() {

@@ -82,8 +82,8 @@ fn a_node_is_written_for_many_updates_and_a_search_reads_two_pages_of_a_level() 
     }
     let after = accesses(&index);
     let writes = after.1 - before.1;
-    // Each level below the root rewrites a node of at most 8 pages for each 16th of the messages of a full one, and more
-    // with every flush that finds more than the mean.
+    // Each level below the root rewrites a node of at most 8 pages for each 16th of the messages of a full
+    // one, and more with every flush that finds more than the mean.
     let messages = (layout.inner_records / layout.fanout) as u64;
     let model = 10_000 * (height - 1) * 8 / messages;
     assert!(writes < model && writes > model / 8, "{writes} writes, {model} at most");

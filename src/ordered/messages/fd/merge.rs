@@ -155,7 +155,8 @@ impl Fd {
         }
     }
 
-    /// Gives the pages of a run up. They are known from the fences above; those of the first run from the head's.
+    /// Gives the pages of a run up. They are known from the fences above; those of the first run from the
+    /// head's.
     fn release_run<S: PageStore>(&self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         if level == 0 {
             for fence in self.fences.chunks(self.plan.shape.key + 4) {

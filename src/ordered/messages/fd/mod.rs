@@ -1,48 +1,58 @@
-//! FD-tree: a head in RAM above sorted runs on the medium, each k times the one above, with fences from run to run.
+//! FD-tree: a head in RAM above sorted runs on the medium, each k times the one above, with fences from run
+//! to run.
 //!
-//! Y. Li, B. He, Q. Luo, K. Yi, "Tree Indexing on Flash Disks", ICDE 2009; Y. Li, B. He, J. Yang, Q. Luo, K. Yi, "Tree Indexing on
-//! Solid State Drives", PVLDB 3(1), 2010, and the authors' reference code. Random writes become sequential ones: updates gather in
-//! the head, and a full head is merged with the first run, a run that got too large with the next. *Fences* save the search in a run:
-//! an entry of a run that names a page of the run below, so a look-up reads one page of each.
+//! Y. Li, B. He, Q. Luo, K. Yi, "Tree Indexing on Flash Disks", ICDE 2009; Y. Li, B. He, J. Yang, Q. Luo, K.
+//! Yi, "Tree Indexing on Solid State Drives", PVLDB 3(1), 2010, and the authors' reference code. Random
+//! writes become sequential ones: updates gather in the head, and a full head is merged with the first run, a
+//! run that got too large with the next. *Fences* save the search in a run: an entry of a run that names a
+//! page of the run below, so a look-up reads one page of each.
 //!
 //! # State
 //!
-//! In RAM: the head, and the fences of the first run. Each run is a chain of pages (`run.rs` has every byte), written one
-//! after the other: contiguous as far as the free pages are. An *external* fence for each page of the run below has that page's
-//! first key; a page of a run that is not the last begins with a fence, an *internal* one if no external one falls there, which
-//! repeats the last external one before. The first page of a run is announced with the least of all keys.
+//! In RAM: the head, and the fences of the first run. Each run is a chain of pages (`run.rs` has every byte),
+//! written one after the other: contiguous as far as the free pages are. An *external* fence for each page of
+//! the run below has that page's first key; a page of a run that is not the last begins with a fence, an
+//! *internal* one if no external one falls there, which repeats the last external one before. The first page
+//! of a run is announced with the least of all keys.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: an entry of the head, in the place of an older one of its key. A removal is a *filter* (tombstone). If the head
-//!   is full, a merge first.
-//! - *merge into level i*: (1) All that is above (records of the head, of the run before it; others have only fences) is merged
-//!   with run i; of two records of a key the upper one stays; no fence of the runs merged goes along but the external ones of run i.
-//!   (2) Each page written is announced to the run above, and so up to the head: the upper levels are built anew, of fences
-//!   only. (3) Filters go no further than the last run. (4) If run i has more pages than k^i heads, it is merged into level i + 1 in
-//!   turn; the last run of all has no limit.
-//! - *get*: the head, then in each run the page that the fence before the key names; the first record found is the newest.
+//! - *insert, remove*: an entry of the head, in the place of an older one of its key. A removal is a *filter*
+//!   (tombstone). If the head is full, a merge first.
+//! - *merge into level i*: (1) All that is above (records of the head, of the run before it; others have only
+//!   fences) is merged with run i; of two records of a key the upper one stays; no fence of the runs merged
+//!   goes along but the external ones of run i.
+//!   (2) Each page written is announced to the run above, and so up to the head: the upper levels are built
+//!   anew, of fences only. (3) Filters go no further than the last run. (4) If run i has more pages than k^i heads, it is
+//!   merged into level i + 1 in turn; the last run of all has no limit.
+//! - *get*: the head, then in each run the page that the fence before the key names; the first record found
+//!   is the newest.
 //! - *range*: one cursor in each run, found in the same way, and the head, merged.
 //! - *sync*: the head's records and where the runs begin go to fresh pages, then the manifest.
 //!
-//! Old runs are trimmed once a commit does without them. k is chosen by the cost model of the paper (`model.rs`) unless it is given.
+//! Old runs are trimmed once a commit does without them. k is chosen by the cost model of the paper
+//! (`model.rs`) unless it is given.
 //!
 //! # Invariants
 //!
 //! Those of [`messages`](crate::ordered::messages), and
 //!
-//! - F1 Entries of a run ascend: keys strictly, a fence before the record of its key; the last run has no filters and no fences.
+//! - F1 Entries of a run ascend: keys strictly, a fence before the record of its key; the last run has no
+//!   filters and no fences.
 //! - F2 A run has as many pages and records as its level says, chained both ways.
-//! - F3 Every page of a run that is not the last begins with a fence. Its external fences are the pages of the run below, one
-//!   each and in order, with their first keys; those of the head are the pages of the first run.
-//! - F4 The pages that remain after a commit suffice to merge all runs and a full head into one. An insertion after which they might
-//!   not has all merged first, and is refused if that is not enough. So removals always find room.
+//! - F3 Every page of a run that is not the last begins with a fence. Its external fences are the pages of
+//!   the run below, one each and in order, with their first keys; those of the head are the pages of the
+//!   first run.
+//! - F4 The pages that remain after a commit suffice to merge all runs and a full head into one. An insertion
+//!   after which they might not has all merged first, and is refused if that is not enough. So removals
+//!   always find room.
 //!
 //! # Deviations and confidence
 //!
-//! Very high: layout and algorithm, from the authors' code. Ours: keys are unique, so a record speaks for its key and a filter stays
-//! until the last run, where theirs cancels one entry of equal key and pointer; fences stand first in a page (the paper's form; the code's
-//! stand last) and name pages outright; F4 and the merge of everything that it may call for. The de-amortised mode is not built.
+//! Very high: layout and algorithm, from the authors' code. Ours: keys are unique, so a record speaks for its
+//! key and a filter stays until the last run, where theirs cancels one entry of equal key and pointer; fences
+//! stand first in a page (the paper's form; the code's stand last) and name pages outright; F4 and the merge
+//! of everything that it may call for. The de-amortised mode is not built.
 
 mod head;
 mod merge;

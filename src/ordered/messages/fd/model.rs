@@ -1,9 +1,10 @@
 //! The cost model that chooses k.
 //!
-//! With n records, H of them in the head and f entries in a page there are log_k(n / H) levels. A look-up reads a page of each. A merge of
-//! a level into the next reads and writes k pages for each page of the upper one, of which fences leave f - k entries, and before the
-//! lower one is full there are k/2 such merges behind the mean record, each with half of it: so a record costs 2k / (f - k) pages
-//! read or written in each level at most. Both are weighed as operations are, and k from 2 on is tried. Integers throughout.
+//! With n records, H of them in the head and f entries in a page there are log_k(n / H) levels. A look-up
+//! reads a page of each. A merge of a level into the next reads and writes k pages for each page of the upper
+//! one, of which fences leave f - k entries, and before the lower one is full there are k/2 such merges
+//! behind the mean record, each with half of it: so a record costs 2k / (f - k) pages read or written in each
+//! level at most. Both are weighed as operations are, and k from 2 on is tried. Integers throughout.
 
 /// No head has more pages for each page of the first run, whatever the model says.
 const K_MAX: u32 = 64;
@@ -30,8 +31,8 @@ pub(super) fn levels(records: u64, head: u32, k: u32) -> u64 {
     (log2(ratio) << 16) / log2(k.into()).max(1)
 }
 
-/// The k that costs least for so many records, a head and a page of so many, updates in percent of operations, and the cost of a page
-/// write in page reads.
+/// The k that costs least for so many records, a head and a page of so many, updates in percent of
+/// operations, and the cost of a page write in page reads.
 pub fn best_ratio(
     records: u64,
     (head, page_entries): (u32, u32),

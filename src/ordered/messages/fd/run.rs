@@ -1,4 +1,5 @@
-//! Pages of the sorted runs: readers, cursors that go both ways, and the writer that announces each page to the level above.
+//! Pages of the sorted runs: readers, cursors that go both ways, and the writer that announces each page to
+//! the level above.
 //!
 //! A page is a unit:
 //!
@@ -11,8 +12,8 @@
 //!       20..    entries: kind (1) | key | value, at least 4 bytes |
 //! ```
 //!
-//! Kinds are 1 a value, 2 a filter (tombstone), 3 an external fence, 4 an internal fence. The value of a fence is a unit of the
-//! next level. Entries ascend by key, a fence before the record of its key.
+//! Kinds are 1 a value, 2 a filter (tombstone), 3 an external fence, 4 an internal fence. The value of a
+//! fence is a unit of the next level. Entries ascend by key, a fence before the record of its key.
 
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};

@@ -84,7 +84,7 @@ fn shape_of(record: RecordFormat) -> Shape {
     Shape { value: shape.value.max(4), ..shape }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) shape: Shape,

@@ -79,7 +79,8 @@ fn a_search_reads_one_page_of_each_run_and_a_merge_costs_what_the_model_says() {
         let (reads, writes) = accesses(&index);
         let levels = u64::from(index.stats().height) - 1;
         assert!(levels >= 2, "{levels}");
-        // At most 2k / (f - k) pages read or written for a record in each level, of which it is behind all but the last whole.
+        // At most 2k / (f - k) pages read or written for a record in each level, of which it is behind all
+        // but the last whole.
         let modelled = u64::from(records) * 2 * u64::from(k) * (model::levels(records.into(), 500, k) >> 8)
             / ((54 - u64::from(k)) << 8);
         let measured = reads + writes;

@@ -1,10 +1,11 @@
 //! The ground of the trees whose updates wait on flash: operation records, pages that are never overwritten
 //! while a commit needs them, nodes, and the index around the tree.
 //!
-//! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the [LA-tree](crate::ordered::la) all let updates wait on the
-//! medium, on their way to the leaves: in the inner nodes, in sorted runs, in buffers of subtrees. An update is an
-//! *operation record* (a value, or a tombstone) and the newest of a key wins, wherever they meet. What tells the trees apart
-//! is where records wait and when they move on; that is a [`MessageScheme`].
+//! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the
+//! [LA-tree](crate::ordered::la) all let updates wait on the medium, on their way to the leaves: in the inner
+//! nodes, in sorted runs, in buffers of subtrees. An update is an *operation record* (a value, or a
+//! tombstone) and the newest of a key wins, wherever they meet. What tells the trees apart is where records
+//! wait and when they move on; that is a [`MessageScheme`].
 //!
 //! | | records wait | they move on |
 //! |---|---|---|
@@ -15,9 +16,10 @@
 //! # Durability
 //!
 //! None of the three writes over anything that the last commit needs, and a commit is one page write
-//! ([`Shadow`]). A sync commits, with all that RAM holds, so a power cut leaves the state at the last sync, or at a later commit that
-//! the tree made by itself to get pages back: *every sync*, on every store. The published designs leave RAM to a log; for
-//! *every operation*, or for syncs that cost a page, there is the update [`journal`](crate::ordered::journal).
+//! ([`Shadow`]). A sync commits, with all that RAM holds, so a power cut leaves the state at the last sync,
+//! or at a later commit that the tree made by itself to get pages back: *every sync*, on every store. The
+//! published designs leave RAM to a log; for *every operation*, or for syncs that cost a page, there is the
+//! update [`journal`](crate::ordered::journal).
 //!
 //! # Invariants of all
 //!

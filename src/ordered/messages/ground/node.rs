@@ -1,7 +1,7 @@
 //! Nodes of one or several pages, and how they are split and written.
 //!
-//! A node is a unit of pages, of which only those in use are written. An inner node has children and may have records that
-//! wait for them; a leaf has records only. The bytes of its first page:
+//! A node is a unit of pages, of which only those in use are written. An inner node has children and may have
+//! records that wait for them; a leaf has records only. The bytes of its first page:
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -46,7 +46,8 @@ impl Node {
         Node { level: 1, children: Children::new(shape.key), records: Run::new(shape) }
     }
 
-    /// Takes what was written in the place of a child. A child of which nothing is left goes, unless it is the only one.
+    /// Takes what was written in the place of a child. A child of which nothing is left goes, unless it is
+    /// the only one.
     pub(in crate::ordered) fn replace<S: PageStore>(
         &mut self,
         slot: usize,
@@ -63,8 +64,8 @@ impl Node {
             self.children.replace(slot, &written.children);
             return;
         }
-        // A vacant child is a leaf, or inner nodes each with one child down to a leaf; those below the first were counted
-        // and are released by who knows them.
+        // A vacant child is a leaf, or inner nodes each with one child down to a leaf; those below the first
+        // were counted and are released by who knows them.
         for unit in &written.vacant_units {
             shadow.release(*unit);
         }
@@ -192,8 +193,8 @@ impl Layout {
         height
     }
 
-    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the leaves: each makes one
-    /// more of them at most. Once it may not, it may not while these arrive.
+    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the
+    /// leaves: each makes one more of them at most. Once it may not, it may not while these arrive.
     pub(in crate::ordered) fn may_rise(&self, puts: i64, root: &Node) -> bool {
         root.level == 1 || root.children.len() as i64 + puts > self.fanout as i64
     }
@@ -449,7 +450,8 @@ impl Layout {
         Ok(written)
     }
 
-    /// Puts what was written in the place of a child of the root, which may split, or give way to its only child.
+    /// Puts what was written in the place of a child of the root, which may split, or give way to its only
+    /// child.
     pub(in crate::ordered) fn settle<S: PageStore>(
         &self,
         (shadow, tally): (&mut Shadow<S>, &mut Tally),

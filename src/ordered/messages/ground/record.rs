@@ -127,8 +127,8 @@ impl<'a> Records<'a> {
         (0..self.len()).all(|i| kinds.contains(&self.kind(i)) && (i == 0 || self.key(i - 1) < self.key(i)))
     }
 
-    /// Shows both sorted sequences as one, in this direction; of two records for a key the newer one, from `self`.
-    /// Ends where `show` says false.
+    /// Shows both sorted sequences as one, in this direction; of two records for a key the newer one, from
+    /// `self`. Ends where `show` says false.
     pub(in crate::ordered) fn merge(
         &self,
         older: Records<'_>,

@@ -1,10 +1,11 @@
 //! Pages that are never overwritten while anything committed needs them, and the one page write that commits.
 //!
-//! The store is divided in *units* of as many pages as the tree wants for a node. A unit is *live* when the tree uses it, and
-//! *kept* when the committed tree does; only one that is neither is written. So whatever a power cut leaves of the units
-//! written since, the committed tree is whole on every store. A commit writes what the tree holds in RAM (its *state*) to
-//! fresh units, syncs the store, writes the manifest, page 0, and syncs again: a page is old or new after a cut, never torn,
-//! so there is one root switch and no second copy to fall back to silently. Units that the tree gave up are trimmed then.
+//! The store is divided in *units* of as many pages as the tree wants for a node. A unit is *live* when the
+//! tree uses it, and *kept* when the committed tree does; only one that is neither is written. So whatever a
+//! power cut leaves of the units written since, the committed tree is whole on every store. A commit writes
+//! what the tree holds in RAM (its *state*) to fresh units, syncs the store, writes the manifest, page 0, and
+//! syncs again: a page is old or new after a cut, never torn, so there is one root switch and no second copy
+//! to fall back to silently. Units that the tree gave up are trimmed then.
 //!
 //! # Bytes
 //!
@@ -364,8 +365,8 @@ impl<S: PageStore> Shadow<S> {
         self.free_units = self.units - used;
     }
 
-    /// Does something that writes fresh units; if it fails, the units that it took and gave up are as before. The caller
-    /// changes nothing in RAM before it is done.
+    /// Does something that writes fresh units; if it fails, the units that it took and gave up are as before.
+    /// The caller changes nothing in RAM before it is done.
     pub(in crate::ordered) fn attempt<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, IndexError>,

@@ -1,4 +1,5 @@
-//! Leaf by leaf through a tree: what waits in the nodes above a leaf goes there, and leaves far from full are joined.
+//! Leaf by leaf through a tree: what waits in the nodes above a leaf goes there, and leaves far from full are
+//! joined.
 
 use super::node::{Layout, Node, Tally};
 use super::record::Run;
@@ -8,8 +9,8 @@ use crate::nand::Cause;
 use crate::store::PageStore;
 use alloc::vec::Vec;
 
-/// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and the keys between
-/// which the parent lies.
+/// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and
+/// the keys between which the parent lies.
 struct Path {
     steps: Vec<(Node, u32, usize)>,
     low: Option<Vec<u8>>,
@@ -57,8 +58,8 @@ impl Path {
 }
 
 impl Layout {
-    /// Sends all messages for the leaf of a key to it, and joins it with those after it in the same parent as long as they fill
-    /// seven eighths of a leaf at most; returns where the next leaf begins.
+    /// Sends all messages for the leaf of a key to it, and joins it with those after it in the same parent as
+    /// long as they fill seven eighths of a leaf at most; returns where the next leaf begins.
     pub(in crate::ordered) fn sweep<S: PageStore>(
         &self,
         (shadow, tally): (&mut Shadow<S>, &mut Tally),

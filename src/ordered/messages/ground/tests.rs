@@ -69,7 +69,8 @@ fn states_until_the_cut(index: &mut impl OrderedIndex, seed: u64, each: bool) ->
     }
 }
 
-/// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic groups.
+/// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic
+/// groups.
 pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
     config: &T::Config,
     writes: impl Iterator<Item = u64>,

@@ -1,4 +1,5 @@
-//! Buffers: chains of pages on the medium, each page sorted, and a fragment of a page in RAM; and when to empty one (ADAPT).
+//! Buffers: chains of pages on the medium, each page sorted, and a fragment of a page in RAM; and when to
+//! empty one (ADAPT).
 //!
 //! A page of a chain is a unit:
 //!
@@ -160,8 +161,8 @@ impl Buffer {
         Ok((all, units))
     }
 
-    /// Notes a look-up that scanned the chain, with what it would cost to empty the buffer now; returns whether emptying it at an
-    /// earlier look-up would have paid off by now, all of ski rental.
+    /// Notes a look-up that scanned the chain, with what it would cost to empty the buffer now; returns
+    /// whether emptying it at an earlier look-up would have paid off by now, all of ski rental.
     pub(super) fn adapt(&mut self, empty_cost: u64) -> bool {
         self.lookups = self.lookups.saturating_add(1);
         if self.history.last().is_none_or(|(_, pages, _)| *pages != self.pages) {

@@ -1,4 +1,5 @@
-//! Emptying: records from buffer to buffer, and to the leaves; what buffers there are; walks down through both.
+//! Emptying: records from buffer to buffer, and to the leaves; what buffers there are; walks down through
+//! both.
 
 use super::buffer::{Buffer, touched};
 use super::{Floor, La, LaConfig, LaCounts};
@@ -33,7 +34,8 @@ fn apply<S: PageStore>(
     layout.write_above((shadow, tally), &node, vacant)
 }
 
-/// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that is vacant.
+/// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that is
+/// vacant.
 fn apply_below<S: PageStore>(
     layout: &Layout,
     (shadow, tally): (&mut Shadow<S>, &mut Tally),
@@ -395,7 +397,8 @@ impl La {
 }
 
 impl La {
-    /// Makes a full fragment of the root's buffer a page of its chain, and empties a chain that is long enough.
+    /// Makes a full fragment of the root's buffer a page of its chain, and empties a chain that is long
+    /// enough.
     pub(super) fn make_way<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         if self.floors[0].buffers[0].pages >= self.config.buffer_pages {
             self.counts.full_empties += 1;

@@ -1,45 +1,56 @@
-//! LA-tree: subtrees of K levels share a buffer on flash, which is emptied when it is full or when look-ups have paid for it.
+//! LA-tree: subtrees of K levels share a buffer on flash, which is emptied when it is full or when look-ups
+//! have paid for it.
 //!
-//! D. Agrawal, D. Ganesan, R. Sitaraman, Y. Diao, S. Singh, "Lazy-Adaptive Tree: An Optimized Index Structure for Flash Devices",
-//! VLDB 2009. The levels of a B+-tree are cut, from the leaves up, into subtrees of K levels. Each subtree has a *buffer*: a
-//! chain of pages on flash of the records that are on their way into it. Emptying a buffer sends all its records to the buffers of the next
-//! subtrees, or to the leaves, at once.
+//! D. Agrawal, D. Ganesan, R. Sitaraman, Y. Diao, S. Singh, "Lazy-Adaptive Tree: An Optimized Index Structure
+//! for Flash Devices", VLDB 2009. The levels of a B+-tree are cut, from the leaves up, into subtrees of K
+//! levels. Each subtree has a *buffer*: a chain of pages on flash of the records that are on their way into
+//! it. Emptying a buffer sends all its records to the buffers of the next subtrees, or to the leaves, at
+//! once.
 //!
 //! # State
 //!
-//! In RAM: the root node; for each buffer its least key, where its chain ends and its size, a *fragment* of records that do not fill a
-//! page yet, and what look-ups saw of it. On flash: nodes of a page (`messages/node.rs`), chains (`buffer.rs`).
+//! In RAM: the root node; for each buffer its least key, where its chain ends and its size, a *fragment* of
+//! records that do not fill a page yet, and what look-ups saw of it. On flash: nodes of a page
+//! (`messages/node.rs`), chains (`buffer.rs`).
 //!
 //! # Operations
 //!
 //! - *insert, remove*: into the fragment of the root's buffer. A full fragment becomes a page of the chain.
-//! - *Empty*: the chain is read and sorted, the newest record of a key stays. Above the last subtrees the records join the fragments of
-//!   the next buffers, of which the largest are written as they are when all take more RAM than they have. Else one pass through the nodes applies them to the leaves: a leaf is written once for all its records, one
-//!   that gets too full becomes several, 0.4 to 0.6 full. Nodes are copied on write. If fresh pages are scarce, it is done in
-//!   portions with commits between them: the buffer keeps all records until the end, and applying one again changes nothing.
-//! - *get*: the root's buffer, the newest page first, then those below, then the nodes: the first record found is the newest.
-//!   Each buffer that was scanned is asked whether it should be emptied.
-//! - *ADAPT*: for each size that a buffer had: how many pages later look-ups would have been spared, had it been emptied then? Once that
-//!   is what emptying would have cost, it is emptied (ski rental, in page reads). It is also emptied at `buffer_pages`.
+//! - *Empty*: the chain is read and sorted, the newest record of a key stays. Above the last subtrees the
+//!   records join the fragments of the next buffers, of which the largest are written as they are when all
+//!   take more RAM than they have. Else one pass through the nodes applies them to the leaves: a leaf is
+//!   written once for all its records, one that gets too full becomes several, 0.4 to 0.6 full. Nodes are
+//!   copied on write. If fresh pages are scarce, it is done in portions with commits between them: the buffer
+//!   keeps all records until the end, and applying one again changes nothing.
+//! - *get*: the root's buffer, the newest page first, then those below, then the nodes: the first record
+//!   found is the newest. Each buffer that was scanned is asked whether it should be emptied.
+//! - *ADAPT*: for each size that a buffer had: how many pages later look-ups would have been spared, had it
+//!   been emptied then? Once that is what emptying would have cost, it is emptied (ski rental, in page
+//!   reads). It is also emptied at `buffer_pages`.
 //! - *range*: buffers and nodes, merged from the top down.
 //! - *sync*: root and fragments go to fresh pages, then the manifest.
 //!
 //! # Invariants
 //!
-//! Those of [`messages`](crate::ordered::messages), T1 and T2 of the [B-epsilon-tree](crate::ordered::bepsilon), and
+//! Those of [`messages`](crate::ordered::messages), T1 and T2 of the
+//! [B-epsilon-tree](crate::ordered::bepsilon), and
 //!
 //! - L1 The buffers of a level divide the keys between them; a buffer's records are keys that it takes.
-//! - L2 A chain has as many pages and records as its buffer says. A record of an upper buffer is newer than one of its key below.
+//! - L2 A chain has as many pages and records as its buffer says. A record of an upper buffer is newer than
+//!   one of its key below.
 //! - L3 A buffer is divided, when its subtree splits, only while it is empty.
-//! - L4 There are free pages for all the splits to which waiting records can lead. An insertion for which there are not has all buffers
-//!   emptied first, from the bottom up, and is refused if that is not enough. So removals always find room.
+//! - L4 There are free pages for all the splits to which waiting records can lead. An insertion for which
+//!   there are not has all buffers emptied first, from the bottom up, and is refused if that is not enough.
+//!   So removals always find room.
 //!
 //! # Deviations and confidence
 //!
-//! High for the concept, medium for the rest: mechanics and ADAPT's inequality are our reading, K, node size and memory are parameters. Ours: nodes are
-//! logical pages, copied on write up to the root, so an operation needs no table of node addresses; the keys that divide buffers are in
-//! RAM, so emptying one into the next reads no node; a buffer that is not empty stays whole when its subtree splits and serves both; ADAPT
-//! remembers eight sizes; the root node is in RAM and nothing else is but what the page cache below has, so no memory is divided here.
+//! High for the concept, medium for the rest: mechanics and ADAPT's inequality are our reading, K, node size
+//! and memory are parameters. Ours: nodes are logical pages, copied on write up to the root, so an operation
+//! needs no table of node addresses; the keys that divide buffers are in RAM, so emptying one into the next
+//! reads no node; a buffer that is not empty stays whole when its subtree splits and serves both; ADAPT
+//! remembers eight sizes; the root node is in RAM and nothing else is but what the page cache below has, so
+//! no memory is divided here.
 
 mod buffer;
 mod empty;
@@ -101,7 +112,8 @@ pub struct La {
     tally: Tally,
     /// Whether an insertion was refused and nothing came since: to empty all buffers once more gains nothing.
     is_drained: bool,
-    /// After a mount some of the records that wait may have reached the leaves before: what they led to is there already.
+    /// After a mount some of the records that wait may have reached the leaves before: what they led to is
+    /// there already.
     may_repeat: bool,
     counts: LaCounts,
 }
@@ -449,7 +461,8 @@ impl MessageScheme for La {
         config.fragment_records.into()
     }
 
-    /// Root and its copy, a node of each level and one; fragments and their copy, buffers and theirs, a chain sorted.
+    /// Root and its copy, a node of each level and one; fragments and their copy, buffers and theirs, a chain
+    /// sorted.
     fn ram_bytes(config: &LaConfig, pages: (usize, u32)) -> Result<usize, IndexError> {
         let layout = config.layout(pages.0)?;
         let height = layout.height_max(pages.1) as usize;

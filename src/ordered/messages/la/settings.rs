@@ -18,7 +18,7 @@ pub struct LaConfig {
     pub fragment_records: u32,
     /// Buffers at most; others are not divided.
     pub buffers_max: u32,
-    /// What a page write costs in page reads.
+    /// Cost of a page write, in page reads.
     pub write_cost: u32,
 }
 
@@ -35,8 +35,8 @@ impl LaConfig {
         }
     }
 
-    /// The same with buffers that take at most so many bytes of RAM, on pages of this size: half to sort a chain, a quarter each for
-    /// fragments and for what is known of buffers.
+    /// This configuration with buffers that take at most so many bytes of RAM, on pages of this size: half to
+    /// sort a chain, a quarter each for fragments and for what is known of buffers.
     #[must_use]
     pub fn with_buffers_in(mut self, bytes: usize, page_bytes: usize) -> LaConfig {
         let shape = Shape::of(self.common.record);

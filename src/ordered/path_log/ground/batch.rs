@@ -1,8 +1,8 @@
 //! Several changes as one operation, for a scheme that maps moves: a mount finds all of them or none.
 //!
-//! They are entered in key order. Those that fall into one leaf are applied to one copy of it, which is written once; after a
-//! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
-//! room for all of them is made beforehand.
+//! They are entered in key order. Those that fall into one leaf are applied to one copy of it, which is
+//! written once; after a split the path is copied anew. Nothing is collected meanwhile, so what the changes
+//! replace stays as it was, and the room for all of them is made beforehand.
 
 use super::room::EMPTYINGS_MAX;
 use super::{RawScheme, RawTree};
@@ -37,7 +37,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.require_room_for_batch_to_grow(changes)
     }
 
-    /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may live before.
+    /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may
+    /// live before.
     fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
         let pages = self.log.kept_pages() + batch_pages(changes, height);
         let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
@@ -88,8 +89,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.end_update()
     }
 
-    /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how many, and whether
-    /// anything was written.
+    /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how
+    /// many, and whether anything was written.
     fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexError> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let end = self.leaf_end();

@@ -8,18 +8,21 @@ use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
 use alloc::format;
 
-/// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored on the chip.
+/// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
+/// on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawConfig<C = ()> {
     /// Sizes of the records.
     pub record: RecordFormat,
-    /// The durability class wanted. Where *every sync* suffices, pages may wait in the write part of the cache.
+    /// The durability class wanted. Where *every sync* suffices, pages may wait in the write part of the
+    /// cache.
     pub durability: Durability,
     /// Bytes of RAM in all; `None` means no cache and whatever the tables need.
     pub ram_bytes: Option<usize>,
     /// Pages of the read part of the cache; `None` means what the RAM leaves.
     pub read_pages: Option<usize>,
-    /// Pages of the write part of the cache; `None` means half of what the RAM leaves where syncs suffice, else none.
+    /// Pages of the write part of the cache; `None` means half of what the RAM leaves where syncs suffice,
+    /// else none.
     pub write_pages: Option<usize>,
     /// When the write part is programmed.
     pub write_part: WritePartLimit,
@@ -33,7 +36,8 @@ pub struct RawConfig<C = ()> {
     pub placement: Placement,
     /// The cost of a child that lies in its parent's page.
     pub same_page: SamePage,
-    /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the pages at most.
+    /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
+    /// pages at most.
     pub journal: usize,
     /// The settings that this kind of tree takes besides.
     pub scheme: C,
@@ -86,8 +90,8 @@ impl<C> RawConfig<C> {
 const FRAME_BYTES: usize = 96;
 
 impl RawConfig {
-    /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the cache: to its read part
-    /// when every operation is to be durable, else half to each part.
+    /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the
+    /// cache: to its read part when every operation is to be durable, else half to each part.
     pub(crate) fn log(
         &self,
         geometry: Geometry,

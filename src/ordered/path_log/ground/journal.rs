@@ -1,12 +1,13 @@
 //! The journal tree of JFFS3 for the wandering B+-tree: leaves move at once, the nodes above them in bulk.
 //!
-//! An update programs the new leaf alone, marked as a journal leaf, and notes in RAM that the address which the parent still
-//! names now means the new page. When so many leaves have moved as the journal holds, or a node must be split or
-//! dropped, or a checkpoint is due, the journal is *committed*: the nodes above the moved leaves are written in key order, each
-//! once, the root last. A mount finds the journal leaves written after the newest root and enters them again, so
-//! every operation is durable.
+//! An update programs the new leaf alone, marked as a journal leaf, and notes in RAM that the address which
+//! the parent still names now means the new page. When so many leaves have moved as the journal holds, or a
+//! node must be split or dropped, or a checkpoint is due, the journal is *committed*: the nodes above the
+//! moved leaves are written in key order, each once, the root last. A mount finds the journal leaves written
+//! after the newest root and enters them again, so every operation is durable.
 //!
-//! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against it.
+//! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against
+//! it.
 
 use super::{RawScheme, RawTree, address};
 use crate::check::IndexError;
@@ -77,8 +78,8 @@ impl Journal {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted, the next update
-    /// commits them.
+    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
+    /// the next update commits them.
     pub fn set_journal(&mut self, leaves: usize) {
         self.journal.capacity = leaves;
         let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
@@ -212,7 +213,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// Copies nodes from `top` down to level 2 along `key`; `bounds[l - 2]` is where the node at level l ends.
+    /// Copies nodes from `top` down to level 2 along `key`; `bounds[l - 2]` is where the node at level l
+    /// ends.
     fn descend_bounded(
         &mut self,
         top: u8,
@@ -245,7 +247,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.descend_bounded(level, key, bounds)
     }
 
-    /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest first.
+    /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest
+    /// first.
     pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexError> {
         let pages = self.log.geometry().pages();
         for entry in note.chunks(8) {

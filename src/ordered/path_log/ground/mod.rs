@@ -1,25 +1,33 @@
 //! Trees on raw NAND: what the mu-Tree and the wandering B+-tree have in common.
 //!
 //! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
-//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`RawScheme`].
+//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the
+//! [`RawScheme`].
 //!
-//! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless [`SamePage::Read`] asks for one.
-//! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root last.
-//! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs (mu-Tree paper,
-//!   section 3.4). A root with one child gives way to it.
+//! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless
+//!   [`SamePage::Read`] asks for one.
+//! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root
+//!   last.
+//! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs
+//!   (mu-Tree paper, section 3.4). A root with one child gives way to it.
 //! * A page moves by rewriting the path to its lowest node, found by that node's first key.
 //!
 //! Invariants (`check`):
 //!
 //! * R1: keys rise within a node, and no node holds more entries than its capacity.
 //! * R2: the keys below an entry are not below its key, nor do they reach the next entry's.
-//! * R3: only the root of an empty tree is empty; a root above level 1 has two entries or more; a mu-Tree's root is never full.
+//! * R3: only the root of an empty tree is empty; a root above level 1 has two entries or more; a mu-Tree's
+//!   root is never full.
 //! * R4: in one page, the node at the next lower level, if any, is a child of the node above it.
 //! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
-//! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see [`crate::log`]).
-//! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them and do not overlap.
-//! * R9: the places that map to others (`moves`) are those that nodes name and no page has, and lead to valid pages in one step.
-//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows (`path`).
+//! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see
+//!   [`crate::log`]).
+//! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them
+//!   and do not overlap.
+//! * R9: the places that map to others (`moves`) are those that nodes name and no page has, and lead to valid
+//!   pages in one step.
+//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows
+//!   (`path`).
 
 pub(crate) mod batch;
 mod check;
@@ -38,7 +46,7 @@ use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
@@ -94,6 +102,12 @@ struct Setup<S> {
     scheme: S,
     log: LogConfig,
     moves: Moves,
+}
+
+/// Spare bytes of a page that a tree with a log of its own needs on this chip. One with fewer lends some of
+/// its data area ([`LentSpare`](crate::nand::LentSpare)).
+pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
+    crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {

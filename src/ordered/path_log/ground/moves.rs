@@ -1,10 +1,10 @@
 //! Where nodes are that have moved since their parents were written: the mapping table of the VMTree.
 //!
-//! An entry leads from the address that a parent names to the page that holds the node now. It is 4 bytes on a chip of fewer
-//! than 65,535 pages, else 8. Open addressing: an address has at most five places in the table, the first by its
-//! remainder, the next ones by a step of 1 to 7; when all five are taken, the move cannot be entered and the parent must be
-//! written. Addresses in the table are held back from allocation ([`Log::hold`]): a page there would be taken for the
-//! one that moved.
+//! An entry leads from the address that a parent names to the page that holds the node now. It is 4 bytes on
+//! a chip of fewer than 65,535 pages, else 8. Open addressing: an address has at most five places in the
+//! table, the first by its remainder, the next ones by a step of 1 to 7; when all five are taken, the move
+//! cannot be entered and the parent must be written. Addresses in the table are held back from allocation
+//! ([`Log::hold`]): a page there would be taken for the one that moved.
 //!
 //! [`Log::hold`]: crate::log::Log::hold
 
@@ -90,9 +90,10 @@ pub enum Duplicates {
     /// There is none: an address that is in the table keeps its place.
     #[default]
     Never,
-    /// The authors' program enters a move at the first free place without looking further, so that an older entry of the same
-    /// address may be left behind it. Nothing leads there any more, but it is never freed: the table fills up with such
-    /// entries, and most of what the published figures of small tables cost is their doing.
+    /// The authors' program enters a move at the first free place without looking further, so that an older
+    /// entry of the same address may be left behind it. Nothing leads there any more, but it is never freed:
+    /// the table fills up with such entries, and most of what the published figures of small tables cost is
+    /// their doing.
     AsPublished,
 }
 
@@ -367,8 +368,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
-    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are free: where the
-    /// log is short of pages, that is what a collection needs. False when nothing came of it.
+    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are
+    /// free: where the log is short of pages, that is what a collection needs. False when nothing came of it.
     pub(super) fn empty_table(&mut self) -> Result<bool, IndexError> {
         let before = self.moves.len();
         if self.moves.emptyings_left == 0 || before == 0 {

@@ -32,7 +32,8 @@ pub(crate) struct Step {
     pub layout: u8,
     /// Whether the copy is kept aside, being too large for the path's layout.
     pub aside: bool,
-    /// The greatest width below the nodes of the path up to this one, the path's own leaf aside; reckoned for insertions.
+    /// The greatest width below the nodes of the path up to this one, the path's own leaf aside; reckoned for
+    /// insertions.
     pub width_beside: u8,
 }
 
@@ -109,7 +110,8 @@ impl Path {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a page.
+    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a
+    /// page.
     pub(in crate::ordered) fn write_alone(
         &mut self,
         level: u8,
@@ -179,11 +181,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
     }
 
-    /// The width of a node: of a leaf, the first layout whose leaves hold as many entries; of an inner node, the greatest
-    /// of the nodes below.
+    /// The width of a node: of a leaf, the first layout whose leaves hold as many entries; of an inner node,
+    /// the greatest of the nodes below.
     ///
-    /// An inner node never holds more entries than an inner node of the layout of its width. So every path fits into one page,
-    /// that of the layout of its leaf's width if of no other, and moving a page or removing a record never splits a node.
+    /// An inner node never holds more entries than an inner node of the layout of its width. So every path
+    /// fits into one page, that of the layout of its leaf's width if of no other, and moving a page or
+    /// removing a record never splits a node.
     pub(crate) fn width(&self, (level, shape): (u8, &NodeShape), node: &[u8], count: usize) -> u8 {
         width_of(&self.scheme, (level, shape), node, count)
     }
@@ -239,8 +242,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// Gives the copied child of the path's node at `level` the first bound that its parent names, which may have become lower
-    /// since the child was written, when another child went.
+    /// Gives the copied child of the path's node at `level` the first bound that its parent names, which may
+    /// have become lower since the child was written, when another child went.
     fn take_over_bound(&mut self, level: u8) {
         let bound = self.shape(level).key(self.node(level), self.slot(level));
         let child = self.shape(level - 1);

@@ -31,8 +31,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.log.needs_checkpoint() && !self.log.is_in_doubt() { self.log.end_mount() } else { Ok(()) }
     }
 
-    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a commit of the journal
-    /// may be programmed: the next mount would take the pages that a cut left for damaged ones.
+    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
+    /// commit of the journal may be programmed: the next mount would take the pages that a cut left for
+    /// damaged ones.
     pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexError> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
@@ -48,8 +49,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(!self.log.needs_checkpoint())
     }
 
-    /// After an operation that the chip refused half-way: what it began is undone, so that all else can still be read. Where
-    /// pages wait in RAM that is only possible by another mount.
+    /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
+    /// be read. Where pages wait in RAM that is only possible by another mount.
     pub(super) fn undo(&mut self) -> Result<(), IndexError> {
         if self.log.config().write_pages > 0 {
             return Ok(());

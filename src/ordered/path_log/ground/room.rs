@@ -1,5 +1,5 @@
-//! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows only where a higher
-//! one may take another record.
+//! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows
+//! only where a higher one may take another record.
 
 use super::{RawScheme, RawTree};
 use crate::check::IndexError;
@@ -14,7 +14,8 @@ pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 pub(crate) const EMPTYINGS_MAX: u8 = 3;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// An insertion leaves what a removal needs: then removals find their room for ever (see [`crate::log::room`]).
+    /// An insertion leaves what a removal needs: then removals find their room for ever (see
+    /// [`crate::log::room`]).
     pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
         if self.log.is_placed() {
             return self.require_free_places(is_insertion);
@@ -54,7 +55,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         most.saturating_sub(u32::from(height) + 1)
     }
 
-    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over one that dies.
+    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
+    /// one that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexError> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
@@ -77,7 +79,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let pages = if is_insertion { wanted } else { self.pages_to_remove() };
         let need = Need { pages, wanted, live_max };
         make_room(self, need)?;
-        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
+        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
+        // are pages to do so.
         if self.log.wants_collection()
             && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
             && self.empty_table()?
@@ -92,8 +95,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
     }
 
-    /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of the parents that
-    /// are written to empty the table for it, or at worst the path.
+    /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of
+    /// the parents that are written to empty the table for it, or at worst the path.
     pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
         let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
@@ -119,8 +122,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         ).into()))
     }
 
-    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that
-    /// empties a leaf gives one back: so another insertion must find room once the tree has grown.
+    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages,
+    /// and only a removal that empties a leaf gives one back: so another insertion must find room once the
+    /// tree has grown.
     pub(super) fn require_room_to_grow(&self) -> Result<(), IndexError> {
         let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
         let grows = self.count(height) >= self.root_limit()
@@ -138,7 +142,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
     }
 
-    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are let go before they might.
+    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are
+    /// let go before they might.
     pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexError> {
         if self.bits_in_doubt && !self.fits_when_higher(live_max) {
             self.settle_valid_bits()?;
@@ -146,7 +151,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// Whether the tree may become higher where it may have so many pages then: half of each node on the path, and the root.
+    /// Whether the tree may become higher where it may have so many pages then: half of each node on the
+    /// path, and the root.
     fn fits_when_higher(&self, live_max: u32) -> bool {
         self.log.live_pages() as u32 + u32::from(self.height) < live_max
     }
@@ -160,7 +166,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Err(self.log.refusal(self.log.live_pages() as u32, free_pages, programs))
     }
 
-    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
+    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor
+    /// grow.
     pub(crate) fn root_would_overflow(&self) -> bool {
         self.height >= self.scheme.height_max(self.limit_at(self.height))
             && self.count(self.height) >= self.root_limit()

@@ -1,9 +1,9 @@
 //! The traits that make one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path
 //! reaches the chip.
 //!
-//! A tree implements [`Shapes`] and [`RawScheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
-//! may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move without its parent (the VMTree). A tree that does
-//! neither says so with an empty `impl`.
+//! A tree implements [`Shapes`] and [`RawScheme`]. The two others say what only some trees do: [`Layouts`]
+//! where the pages of one tree may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move
+//! without its parent (the VMTree). A tree that does neither says so with an empty `impl`.
 
 use super::RawTree;
 use super::moves::Moves;
@@ -22,8 +22,8 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     /// The part that the tree takes of a [`RawConfig`](super::RawConfig) besides what all take.
     type Config: Copy + Default + crate::shared::MaybeSend;
 
-    /// The number of layouts that the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
-    /// largest inner nodes.
+    /// The number of layouts that the pages of one tree may have. Each page names its own, a number below
+    /// this; layout 0 has the largest inner nodes.
     fn layouts(&self) -> u8 {
         1
     }
@@ -56,7 +56,8 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     /// Entries with which the root stays as it is; one more, and the tree grows by a level.
     fn root_entries_max(&self, layout: u8, height: u8) -> usize;
 
-    /// Whether a node of so many entries can lie at `level` of a page of this layout in a tree of this height.
+    /// Whether a node of so many entries can lie at `level` of a page of this layout in a tree of this
+    /// height.
     fn fits(&self, layout: u8, (level, height): (u8, u8), count: usize) -> bool {
         let most = match level == height {
             true => self.root_entries_max(layout, height),
@@ -146,7 +147,8 @@ pub trait RawScheme: Layouts + MovedNodes {
     /// ([`Placement::InPlace`](crate::log::Placement::InPlace)).
     const KEEPS_PLACES: bool = false;
 
-    /// Whether leaves may be written alone and noted in a [journal](super::journal): for trees with one node in a page.
+    /// Whether leaves may be written alone and noted in a [journal](super::journal): for trees with one node
+    /// in a page.
     const TAKES_JOURNAL: bool = false;
 
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
@@ -157,8 +159,8 @@ pub trait RawScheme: Layouts + MovedNodes {
         Ok(self)
     }
 
-    /// Writes the copied path from level `lowest` up, the root last, with the half that a split at `lowest` left over.
-    /// The pages that the new ones replace are invalidated on the way.
+    /// Writes the copied path from level `lowest` up, the root last, with the half that a split at `lowest`
+    /// left over. The pages that the new ones replace are invalidated on the way.
     fn write_path<N: Nand>(
         tree: &mut RawTree<N, Self>,
         lowest: u8,

@@ -1,4 +1,5 @@
-//! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
+//! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied
+//! path.
 
 use super::path::Key;
 use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value, node_in};
@@ -73,7 +74,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.scheme.note_leaf(LeafUse::Update, leaf);
     }
 
-    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
+    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that
+    /// node.
     pub(crate) fn retire(&mut self, level: u8) {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let step = self.path.step(level);
@@ -102,7 +104,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if level == self.height { self.shape(level).capacity } else { self.limit(level) }
     }
 
-    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path written.
+    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path
+    /// written.
     pub(super) fn add_entry(
         &mut self,
         level: u8,
@@ -118,14 +121,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.split_node(level, i, entry).map(Some)
     }
 
-    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A leaf's right
-    /// half stays on the path, and of an inner node the half with the path's child.
+    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A
+    /// leaf's right half stays on the path, and of an inner node the half with the path's child.
     fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
         debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
         let left_count = (count + 1).div_ceil(2);
         let entry_is_left = i < left_count;
-        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is in.
+        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is
+        // in.
         let kept_left = if entry_is_left { left_count - 1 } else { left_count };
         let path_is_left = level > 1 && entry_is_left;
         self.detach_half(level, kept_left, !path_is_left);
@@ -204,8 +208,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(page)
     }
 
-    /// Enters the half that a split below left over into the path's node at `level`, which may be split in turn. The path's own
-    /// entry is left to name its child by [`RawTree::set_child`].
+    /// Enters the half that a split below left over into the path's node at `level`, which may be split in
+    /// turn. The path's own entry is left to name its child by [`RawTree::set_child`].
     pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(level > 1, "R2: a leaf has no child to enter");
@@ -244,7 +248,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.split_apart(level, i, entry)
     }
 
-    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right half).
+    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right
+    /// half).
     fn split_apart(
         &mut self,
         level: u8,
@@ -286,7 +291,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.end_update()
     }
 
-    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
+    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the
+    /// path.
     pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexError> {
         let mut lowest = 1;
         loop {
@@ -314,8 +320,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         S::write_path(self, lowest, None, Cause::Host)
     }
 
-    /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns the lowest level
-    /// of the path that is left.
+    /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns
+    /// the lowest level of the path that is left.
     fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexError> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
@@ -472,20 +478,21 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if !(1..self.height).contains(&level) {
             return Ok(None);
         }
-        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads back here.
+        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads
+        // back here.
         let page = self.log.again(ppn, Cause::GarbageCollection)?;
         let shape = self.scheme.shape(page.tag.layout, level, self.height);
         if page.tag.layout >= self.scheme.layouts() || shape.capacity == 0 {
             return Ok(None);
         }
         let key =
-            shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0).to_vec();
+            Key::of(shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0));
         self.copy_path(&key, level, Cause::GarbageCollection)?;
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
 
-    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages that count as
-    /// valid, for no mount can tell, and cannot be read: no key in them says where to look.
+    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
+    /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexError> {
         let height = self.height;
         let mut todo = Vec::from([(self.root, height)]);

@@ -1,22 +1,23 @@
 //! Which leaf share suits what the tree is used for: a cost model, thought over once in a while.
 //!
-//! Every [`PERIOD`] operations their cost is estimated for each layout from what the period showed: updates u, pages p
-//! that the paths of all operations lay in, how full leaves were and how many records they held, and the live pages. With H
-//! the tree's height, d the leaf's capacity in a layout, h the least height that holds the records when every node is as full as the
-//! leaves are, and v the share of the chip's pages that would live:
+//! Every [`PERIOD`] operations their cost is estimated for each layout from what the period showed: updates
+//! u, pages p that the paths of all operations lay in, how full leaves were and how many records they held,
+//! and the live pages. With H the tree's height, d the leaf's capacity in a layout, h the least height that
+//! holds the records when every node is as full as the leaves are, and v the share of the chip's pages that
+//! would live:
 //!
 //! ```text
 //! J  = p h/H Cr + u (1 + 1/(d/2)) Cw + u GC
 //! GC = (1 + 1/(d/2)) v/(1-v) (Cr + Cw) + Ce/B / (1-v)
 //! ```
 //!
-//! Cr, Cw and Ce are the times of a page read, a page program and a block erase, B the pages of a block. The layout moves by one step of
-//! the menu towards the cheapest one, when that gains more than one part in [`GAIN_PARTS`]. All of it is in whole
-//! numbers.
+//! Cr, Cw and Ce are the times of a page read, a page program and a block erase, B the pages of a block. The
+//! layout moves by one step of the menu towards the cheapest one, when that gains more than one part in
+//! [`GAIN_PARTS`]. All of it is in whole numbers.
 //!
-//! Records are estimated, for no tree on raw NAND counts them: live pages times the mean entries of the leaves used. Keys that
-//! ascend use one leaf only, so their estimate is too high by up to a half; it serves the
-//! height and the live pages of all layouts alike.
+//! Records are estimated, for no tree on raw NAND counts them: live pages times the mean entries of the
+//! leaves used. Keys that ascend use one leaf only, so their estimate is too high by up to a half; it serves
+//! the height and the live pages of all layouts alike.
 
 use super::layout::Layout;
 use crate::ordered::path_log::ground::{Leaf, LeafUse};
@@ -107,7 +108,8 @@ impl Period {
         facts.live_pages * self.entries / self.operations().max(1)
     }
 
-    /// The cost J of the period's operations in a layout; none when the tree would not fit the chip or the layout.
+    /// The cost J of the period's operations in a layout; none when the tree would not fit the chip or the
+    /// layout.
     pub fn cost_ns(&self, layout: &Layout, facts: &Facts, costs: &Costs) -> Option<u128> {
         let capacity = layout.shape(1, 2).capacity as u64;
         let (records, fill) = (self.records(facts), self.fill_per_mille());
@@ -133,8 +135,8 @@ fn height_for(layout: &Layout, records: u64, fill: u64) -> Option<u8> {
         .find(|&height| (1..=height).map(|level| used(level, height)).fold(1, u64::saturating_mul) >= records)
 }
 
-/// The number of the layout to take from here on: the current one or a neighbour. `costs` are those of the layouts of the
-/// menu in order.
+/// The number of the layout to take from here on: the current one or a neighbour. `costs` are those of the
+/// layouts of the menu in order.
 pub fn step_towards_the_cheapest(costs: &[Option<u128>], current: usize) -> usize {
     let cheapest = (0..costs.len()).filter_map(|i| costs[i].map(|cost| (cost, i))).min();
     let Some((least, best)) = cheapest else { return current };

@@ -1,7 +1,8 @@
 //! Where the nodes of a mu-Tree and of a mu*-Tree lie in a page, and the analysis that follows from it.
 //!
-//! The leaf takes a share of the page, the *leaf share* lambda; what is left is halved from level to level, and the root takes
-//! what is over. The mu-Tree (paper, section 3.1 and Algorithm 1) has lambda = 1/2, Q = page bytes:
+//! The leaf takes a share of the page, the *leaf share* lambda; what is left is halved from level to level,
+//! and the root takes what is over. The mu-Tree (paper, section 3.1 and Algorithm 1) has lambda = 1/2, Q =
+//! page bytes:
 //!
 //! ```text
 //! height 1 | leaf                                            |
@@ -10,9 +11,9 @@
 //! height 4 | root | l 3 | level 2   | leaf                   |
 //! ```
 //!
-//! With U = (1 - lambda) Q, the leaf lies in U..Q, the node at level L > 1 takes U/2^(L-1) bytes from offset U/2^(L-1), and the root
-//! at level H > 1 takes U/2^(H-2) bytes from 0. A leaf that is the root has the page to itself in every layout. So no area but the
-//! root's depends on the height.
+//! With U = (1 - lambda) Q, the leaf lies in U..Q, the node at level L > 1 takes U/2^(L-1) bytes from offset
+//! U/2^(L-1), and the root at level H > 1 takes U/2^(H-2) bytes from 0. A leaf that is the root has the page
+//! to itself in every layout. So no area but the root's depends on the height.
 
 use crate::log::tag::LEVELS_MAX;
 use crate::ordered::RecordFormat;
@@ -100,8 +101,8 @@ impl Layout {
         NodeShape::fitting(area_bytes, self.record.key_bytes as usize, self.value_bytes(level))
     }
 
-    /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an inner node, so
-    /// that it splits into two that fit; a root that is a leaf, twice what half a page holds.
+    /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an
+    /// inner node, so that it splits into two that fit; a root that is a leaf, twice what half a page holds.
     pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
         debug_assert!(1 <= level && level <= height, "R2: no such level");
         if level != height {
@@ -135,7 +136,8 @@ impl Layout {
         (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
     }
 
-    /// The greatest height at which paths are brought into this layout: with a level to grow by left, except for the first.
+    /// The greatest height at which paths are brought into this layout: with a level to grow by left, except
+    /// for the first.
     pub fn height_wanted_max(&self) -> u8 {
         self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)
     }

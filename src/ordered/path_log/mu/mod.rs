@@ -1,23 +1,26 @@
-//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND whose every update
-//! programs one page.
+//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND whose
+//! every update programs one page.
 //!
-//! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An update copies the
-//! path into a new page, the *spine*, changes it there and programs it; what the old pages held besides stays valid
-//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in `path_log::ground`. The mu*-Tree
-//! ([`star`]) is the same tree with a menu of layouts; the mu-Tree is the one with a menu of one.
+//! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An
+//! update copies the path into a new page, the *spine*, changes it there and programs it; what the old pages
+//! held besides stays valid where it is. What the mu-Tree shares with the wandering B+-tree, invariants
+//! included, is in `path_log::ground`. The mu*-Tree ([`star`]) is the same tree with a menu of layouts; the
+//! mu-Tree is the one with a menu of one.
 //!
 //! * **Retrieval** (Algorithm 2): from the root down; a child in the page at hand costs no read.
-//! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split: the half on the path stays in the
-//!   spine, the other half goes alone into a page of its own, programmed before. A root that becomes full is split
-//!   likewise, and the new root shares the page of the half that is not on the path (`grow`).
-//! * **Removal** (Algorithm 5): a node that becomes empty disappears, and the spine starts at the level above.
+//! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split: the half on the
+//!   path stays in the spine, the other half goes alone into a page of its own, programmed before. A root
+//!   that becomes full is split likewise, and the new root shares the page of the half that is not on the
+//!   path (`grow`).
+//! * **Removal** (Algorithm 5): a node that becomes empty disappears, and the spine starts at the level
+//!   above.
 //! * **Collection** (section 5.1): a page is valid exactly if its lowest node can be reached.
 //! * **Recovery** (section 5.2): the page with the root is programmed last, see [`crate::log`].
 //!
-//! Deviations: an entry count per node and a checksum stand in the spare area; the key of an entry is kept as a lower bound when a
-//! smaller key is inserted (the paper's pseudocode leaves the leftmost key open); a root that has one child gives way
-//! as often as that holds, not once per removal; the paper's `N <- P'` and swap rule come out as "the half on the path stays
-//! in the spine".
+//! Deviations: an entry count per node and a checksum stand in the spare area; the key of an entry is kept as
+//! a lower bound when a smaller key is inserted (the paper's pseudocode leaves the leftmost key open); a root
+//! that has one child gives way as often as that holds, not once per removal; the paper's `N <- P'` and swap
+//! rule come out as "the half on the path stays in the spine".
 
 pub mod controller;
 pub mod layout;
@@ -156,7 +159,8 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
         self.numbered(layout).area(level, height)
     }
 
-    /// Behind the page of the path, first the inner nodes of the layout that has the largest, then the largest leaf.
+    /// Behind the page of the path, first the inner nodes of the layout that has the largest, then the
+    /// largest leaf.
     fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
         let page_bytes = self.layout.page_bytes();
         let inner_end = page_bytes + page_bytes / 2;
@@ -311,8 +315,8 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
     }
 }
 
-/// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a page with the new
-/// root (Algorithm 3, lines 4 to 12).
+/// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a
+/// page with the new root (Algorithm 3, lines 4 to 12).
 fn grow<N: Nand, C: LayoutChoice>(
     tree: &mut RawTree<N, PathPages<C>>,
     lowest: u8,

@@ -1,17 +1,21 @@
-//! The mu*-Tree (Ahn, Kang, Jung, Kim and Maeng, IEEE Transactions on Computers 62(4), 2013): a mu-Tree whose pages may give
-//! their leaf more than half, chosen by what the tree is used for.
+//! The mu*-Tree (Ahn, Kang, Jung, Kim and Maeng, IEEE Transactions on Computers 62(4), 2013): a mu-Tree whose
+//! pages may give their leaf more than half, chosen by what the tree is used for.
 //!
-//! Known of the paper is its abstract: the whole path in one page as in the mu-Tree, a *generalised page layout* so that pages can be
-//! used better, an *adaptive* choice of the layout from the pattern of accesses, and pages of *different layouts side by side* in
-//! one tree. The layouts ([`LeafShare`]: 1/2, 5/8, 3/4 and 7/8 of the page), the rules by which a path changes its layout
-//! (`settle`) and the controller ([`super::controller`]) are our reading.
+//! Known of the paper is its abstract: the whole path in one page as in the mu-Tree, a *generalised page
+//! layout* so that pages can be used better, an *adaptive* choice of the layout from the pattern of accesses,
+//! and pages of *different layouts side by side* in one tree. The layouts ([`LeafShare`]: 1/2, 5/8, 3/4 and
+//! 7/8 of the page), the rules by which a path changes its layout (`settle`) and the controller
+//! ([`super::controller`]) are our reading.
 //!
 //! * Each page names its layout in its tag, and a node has the room that the layout of *its* page gives it.
-//! * Search, insertion, removal, collection and recovery are those of the mu-Tree. A changed path goes into a page of the
-//!   layout wanted at that moment, so a tree changes its layout along the paths it is changed on, and nowhere else.
-//! * A layout whose inner nodes would get too small for the tree's height gives way to the next smaller leaf share.
+//! * Search, insertion, removal, collection and recovery are those of the mu-Tree. A changed path goes into a
+//!   page of the layout wanted at that moment, so a tree changes its layout along the paths it is changed on,
+//!   and nowhere else.
+//! * A layout whose inner nodes would get too small for the tree's height gives way to the next smaller leaf
+//!   share.
 //!
-//! Invariants: those of `path_log::ground`; with one layout, or without a change of it, every update without a split programs one page.
+//! Invariants: those of `path_log::ground`; with one layout, or without a change of it, every update without
+//! a split programs one page.
 //!
 //! Confidence: the goals high; layouts, conversion and controller are reconstructed.
 
@@ -71,8 +75,8 @@ impl Menu {
     }
 }
 
-/// Whether trees of pages like these can use this layout: two levels and a third to grow by, and a root that can take over
-/// from any leaf below it.
+/// Whether trees of pages like these can use this layout: two levels and a third to grow by, and a root that
+/// can take over from any leaf below it.
 fn is_usable(layout: &Layout) -> bool {
     layout.height_max() > 2 && layout.shape(1, 2).capacity <= layout.root_entries_max(1)
 }

@@ -1,10 +1,11 @@
 //! The log buffer, which both trees may have: records wait in RAM and are then entered together.
 //!
-//! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal is noted in
-//! RAM; when the buffer is full, or at a sync, all of them are entered in key order as one operation, so a mount finds the
-//! state of the last sync or a later one that once was. (The published
-//! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
-//! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
+//! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal
+//! is noted in RAM; when the buffer is full, or at a sync, all of them are entered in key order as one
+//! operation, so a mount finds the state of the last sync or a later one that once was. (The published
+//! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept
+//! free: an insertion that it would no longer hold is refused as `Full`, and none that was accepted fails
+//! later.
 
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::{Answers, Merge, Pending};
@@ -23,7 +24,8 @@ pub trait TakesBatches: OrderedIndex {
     /// Makes room for so many changes at once; `Full` when there is none.
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError>;
 
-    /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The room was made.
+    /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The
+    /// room was made.
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError>;
 
     /// Whether the tree holds a key, at the cost of an update's descent.
@@ -49,7 +51,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// A buffer of as many records as `log_pages` pages of this size hold; none where every operation is to be durable.
+    /// A buffer of as many records as `log_pages` pages of this size hold; none where every operation is to
+    /// be durable.
     pub(super) fn new(
         record: RecordFormat,
         log_pages: u32,

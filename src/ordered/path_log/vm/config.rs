@@ -8,8 +8,8 @@ use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 /// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableConfig {
-    /// Bytes of the table, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means 1024 as published, or an eighth of
-    /// the RAM, and no more than half a byte for each page.
+    /// Bytes of the table, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means
+    /// 1024 as published, or an eighth of the RAM, and no more than half a byte for each page.
     pub bytes: Option<usize>,
     /// Which nodes are kept from one operation to the next.
     pub keep: Keep,
@@ -25,10 +25,11 @@ impl TableConfig {
 /// How a VMTree is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmConfig {
-    /// The tree and its table. Garbage is collected at more free blocks than it says where an update may take more.
+    /// The tree and its table. Garbage is collected at more free blocks than it says where an update may take
+    /// more.
     pub tree: RawConfig<TableConfig>,
-    /// Pages of the log buffer, in which updates wait to be entered together; [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most. With
-    /// any, the class is *every sync*.
+    /// Pages of the log buffer, in which updates wait to be entered together;
+    /// [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most. With any, the class is *every sync*.
     pub log_pages: u32,
     /// The answer of an update, where there is a log buffer.
     pub answers: Answers,

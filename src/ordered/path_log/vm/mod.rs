@@ -1,25 +1,26 @@
-//! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are told late.
+//! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are told
+//! late.
 //!
-//! A node is rewritten out of place, as in the wandering tree. But a table in RAM leads from the place that its parent names
-//! to where it is now (`path_log::ground::moves`), so the parent is not written, nor what is above it. When the table has no place
-//! for a move, the parent is written, and names where all its children are; that frees their entries. A parent that is
-//! written for a split does the same.
+//! A node is rewritten out of place, as in the wandering tree. But a table in RAM leads from the place that
+//! its parent names to where it is now (`path_log::ground::moves`), so the parent is not written, nor what is
+//! above it. When the table has no place for a move, the parent is written, and names where all its children
+//! are; that frees their entries. A parent that is written for a split does the same.
 //!
-//! * **Insertion**: leaf, entry; without a place for the entry the parent, its entry, and so on to the root, whose place is
-//!   known. A full node is split, its first ceil((d+1)/2) entries going left.
-//! * **Removal** (not published): the leaf is rewritten as by an insertion; a node that becomes empty disappears, its parent is
-//!   written.
+//! * **Insertion**: leaf, entry; without a place for the entry the parent, its entry, and so on to the root,
+//!   whose place is known. A full node is split, its first ceil((d+1)/2) entries going left.
+//! * **Removal** (not published): the leaf is rewritten as by an insertion; a node that becomes empty
+//!   disappears, its parent is written.
 //! * **Log buffer** (`buffer`): records may wait in RAM and are then entered in key order.
-//! * **Space**: the published program erases single dead pages of a DataFlash, or copies a whole block through RAM and back to
-//!   the same addresses. Raw NAND allows neither safely: here it is the log of [`crate::log`], which erases blocks and has live
-//!   pages moved, and a move is an entry in the table like any other.
-//!   Where pages run short, parents are written to empty the table.
+//! * **Space**: the published program erases single dead pages of a DataFlash, or copies a whole block
+//!   through RAM and back to the same addresses. Raw NAND allows neither safely: here it is the log of
+//!   [`crate::log`], which erases blocks and has live pages moved, and a move is an entry in the table like
+//!   any other. Where pages run short, parents are written to empty the table.
 //! * **Durability**: every operation, without a log buffer. A page says whether it is the last of its
 //!   operation, and which place it is to be found by.
-//! * **Mounting**: the newest checkpoint keeps the table. The pages written since are gone through in order, up to the last one that
-//!   ends an operation. Each says of which place it is the successor, and that its own place leads nowhere. Then a walk over
-//!   the inner nodes drops entries that nothing names. What is found must match the digest of the last page, so a page in between
-//!   that cannot be read is noticed.
+//! * **Mounting**: the newest checkpoint keeps the table. The pages written since are gone through in order,
+//!   up to the last one that ends an operation. Each says of which place it is the successor, and that its
+//!   own place leads nowhere. Then a walk over the inner nodes drops entries that nothing names. What is
+//!   found must match the digest of the last page, so a page in between that cannot be read is noticed.
 //!
 //! Page: a header of 10 bytes as published, then [`crate::ordered::node::NodeShape`].
 //!
@@ -31,13 +32,14 @@
 //!  6    4    digest of the table of moves and the root, as they are after this page
 //! ```
 //!
-//! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so no key ever lowers
-//! a bound that a parent names. A child that becomes the first has a higher one of its own: what its parent names counts, and a
-//! copy that is to be changed is given that.
+//! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so
+//! no key ever lowers a bound that a parent names. A child that becomes the first has a higher one of its
+//! own: what its parent names counts, and a copy that is to be changed is given that.
 //!
-//! Deviations: a header of other fields; 62 children in an inner node of 512 bytes where the published one has 63, as the node
-//! stores the first bound; removal, recovery, log and wear levelling are ours.
-//! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our own.
+//! Deviations: a header of other fields; 62 children in an inner node of 512 bytes where the published one
+//! has 63, as the node stores the first bound; removal, recovery, log and wear levelling are ours.
+//! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our
+//! own.
 
 mod buffer;
 mod config;
@@ -142,7 +144,8 @@ impl Shapes for MappedPages {
         2 * (2 * u32::from(height) + 1)
     }
 
-    /// Seldom is a parent written. A move that would take more than is left is refused, which undoes none before it.
+    /// Seldom is a parent written. A move that would take more than is left is refused, which undoes none
+    /// before it.
     fn programs_per_move(&self, _height: u8) -> u32 {
         2
     }

@@ -1,16 +1,22 @@
-//! The wandering B+-tree of JFFS3 (Bityutskiy 2005), as the mu-Tree paper compares itself with it: one node a page.
+//! The wandering B+-tree of JFFS3 (Bityutskiy 2005), as the mu-Tree paper compares itself with it: one node a
+//! page.
 //!
-//! A changed leaf moves, so its parent must name the new place and moves too, and so on to the root: an update programs as
-//! many pages as the tree is high. What it shares with the mu-Tree, invariants included, is in `path_log::ground`.
+//! A changed leaf moves, so its parent must name the new place and moves too, and so on to the root: an
+//! update programs as many pages as the tree is high. What it shares with the mu-Tree, invariants included,
+//! is in `path_log::ground`.
 //!
-//! * **Insertion**: a full node is split, its first ceil((d+1)/2) entries going left; a root that overflows gets a new root above.
+//! * **Insertion**: a full node is split, its first ceil((d+1)/2) entries going left; a root that overflows
+//!   gets a new root above.
 //! * **Removal**: an empty node disappears (JFFS3 does not rebalance either, for want of cheap programs).
-//! * **Journal** (option, `path_log::ground::journal`): updates program the leaf alone, and the nodes above follow in bulk.
+//! * **Journal** (option, `path_log::ground::journal`): updates program the leaf alone, and the nodes above
+//!   follow in bulk.
 //!
-//! Node: [`crate::ordered::node::NodeShape`] over the whole data area; the level and the entry count stand in the spare area.
+//! Node: [`crate::ordered::node::NodeShape`] over the whole data area; the level and the entry count stand in
+//! the spare area.
 //!
-//! Deviations from JFFS3: the leaves hold records of fixed size as the mu-Tree paper's do, where JFFS3's leaves are file system
-//! objects of any size; the superblock chain is the checkpoint area of [`crate::blocks::checkpoint`].
+//! Deviations from JFFS3: the leaves hold records of fixed size as the mu-Tree paper's do, where JFFS3's
+//! leaves are file system objects of any size; the superblock chain is the checkpoint area of
+//! [`crate::blocks::checkpoint`].
 
 use crate::check::IndexError;
 use crate::check::message;
@@ -35,7 +41,8 @@ pub struct OneNodePages {
 }
 
 impl OneNodePages {
-    /// The geometry of a tree with pages of so many bytes. Refuses pages that hold fewer than 4 records or separators.
+    /// The geometry of a tree with pages of so many bytes. Refuses pages that hold fewer than 4 records or
+    /// separators.
     pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {

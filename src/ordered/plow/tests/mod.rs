@@ -4,7 +4,7 @@ mod bound;
 mod cuts;
 mod edge;
 
-use super::{Plow, PlowConfig};
+use super::{Plow, PlowConfig, level};
 use crate::inputs;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::SimChip;
@@ -156,16 +156,44 @@ proptest! {
 }
 
 #[test]
-fn levels_are_added_as_it_grows() {
-    let set = PlowConfig { ram_bytes: Some(5200), ..settings(4, 4, Durability::EverySync) };
-    let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
-    let mut rng = Rng::new(1);
-    let mut heights = vec![plow.stats().height];
-    for _ in 0..4 {
-        plow = live(plow, &set, 1 << 30, 12_000, &mut rng);
-        heights.push(plow.stats().height);
+fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
+    for class in [Durability::EverySync, Durability::EveryOperation] {
+        let set = PlowConfig { ram_bytes: Some(5200), answers: Answers::Pool, ..settings(4, 4, class) };
+        let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
+        let (mut model, mut rng, mut heights) = (Model::new(), Rng::new(1), vec![]);
+        for round in 0..3 {
+            for i in 0..20_000u32 {
+                let key = key(rng.below(1 << 16) << 16, 4);
+                plow.insert(&key, &i.to_be_bytes()).unwrap();
+                model.insert(key, i.to_be_bytes().to_vec());
+                if i % 3000 == round {
+                    plow.sync().unwrap();
+                    assert_eq!(everything(&mut plow), model);
+                }
+            }
+            heights.push(plow.stats().height);
+            // Nothing but look-ups, of keys that are there and of others.
+            let mut value = [0; 4];
+            for i in 0..120_000 {
+                let key = key((rng.below(1 << 16) << 16) + i % 2, 4);
+                let found = plow.get(&key, &mut value).unwrap();
+                assert_eq!(found.then_some(&value[..]), model.get(&key).map(|value| &value[..]));
+            }
+            assert_holds(&mut plow, &model);
+            let reads = plow.nand.counters().page_reads_total();
+            (0..1000).for_each(|i| drop(plow.get(&key((i * 40_503 % 65_536) << 16, 4), &mut value)));
+            let reads = plow.nand.counters().page_reads_total() - reads;
+            assert!((800..1100).contains(&reads), "{reads} reads of 1000 look-ups");
+            // A cut: what was drained and not committed lies above again.
+            plow = Plow::mount(plow.into_nand(), &set).unwrap();
+            if class == Durability::EveryOperation {
+                assert_holds(&mut plow, &model);
+            } else {
+                model = everything(&mut plow);
+            }
+        }
+        assert_eq!(heights, [3, 3, 3], "{class:?}");
     }
-    assert!(heights[0] == 1 && heights[4] == 3 && heights.is_sorted(), "{heights:?}");
 }
 
 #[test]
@@ -253,4 +281,42 @@ fn pool_answers_read_nothing() {
         plow.insert(&key(i, 4), &[0; 4]).unwrap();
     }
     assert_eq!(plow.nand.counters().page_reads[crate::Cause::Host as usize], before);
+}
+
+/// Keys that ascend, some of them changed and removed again: pages go to the last level at once.
+#[test]
+fn keys_that_ascend_go_to_the_last_level() {
+    for (memtable, class) in [
+        (40, Durability::EveryOperation),
+        (300, Durability::EveryOperation),
+        (40, Durability::EverySync),
+        (300, Durability::EverySync),
+    ] {
+        let set = PlowConfig { levels: Some(3), memtable: Some(memtable), ..settings(8, 8, class) };
+        let mut plow = Plow::format(chip(512, 16, 96), &set).unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(memtable as u64));
+        for i in 0..6000u64 {
+            let old = key(rng.below(3 * i + 1), 8);
+            if i > 3000 && rng.chance(1, 8) {
+                plow.remove(&old).unwrap();
+                model.remove(&old);
+            }
+            let key = key(3 * i, 8);
+            plow.insert(&key, &i.to_be_bytes()).unwrap();
+            model.insert(key, i.to_be_bytes().to_vec());
+            if i % 100 == 99 {
+                plow.sync().unwrap();
+            }
+            if i % 1500 == 1499 {
+                assert_holds(&mut plow, &model);
+                plow = Plow::mount(plow.into_nand(), &set).unwrap();
+                assert_holds(&mut plow, &model);
+            }
+            if i == 2900 {
+                let upper: usize = plow.levels[..2].iter().map(level::Level::pages).sum();
+                assert!(upper < 4 && plow.counters.sunk > 0, "{upper} pages above the last level");
+            }
+        }
+        drop(live(plow, &set, 20_000, 1500, &mut rng));
+    }
 }

@@ -1,4 +1,5 @@
-//! A table that grows by whole chunks of a fixed number of slots, so that it never moves and its RAM is known beforehand.
+//! A table that grows by whole chunks of a fixed number of slots, so that it never moves and its RAM is known
+//! beforehand.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};

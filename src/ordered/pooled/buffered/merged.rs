@@ -1,7 +1,7 @@
 //! A walk over records of a tree and the changes that wait for them, in key order.
 //!
-//! The tree walks; before each of its records the changes that come first are shown, and a change of the record's own key
-//! speaks for it. Changes beyond the last record follow at the end. A removal shows nothing.
+//! The tree walks; before each of its records the changes that come first are shown, and a change of the
+//! record's own key speaks for it. Changes beyond the last record follow at the end. A removal shows nothing.
 
 use crate::ordered::change::Change;
 use crate::ordered::{Direction, Visit};

@@ -17,8 +17,8 @@ pub enum Answers {
     /// Whether the key existed. Where the RAM does not know, its leaf is read.
     #[default]
     Exact,
-    /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms, which answer
-    /// nothing: no leaf is read for an update, only what is above it.
+    /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms,
+    /// which answer nothing: no leaf is read for an update, only what is above it.
     Pool,
 }
 

@@ -1,8 +1,10 @@
-//! An order over slots of a table: a treap whose links lie in a table of their own, 8 bytes per slot, never moved.
+//! An order over slots of a table: a treap whose links lie in a table of their own, 8 bytes per slot, never
+//! moved.
 //!
-//! What the slots hold and how they compare is the owner's affair: each operation takes a function that tells where a slot
-//! stands against the one sought (`Less`: before it). A slot's rank in the heap is a hash of its number, so the shape is
-//! that of a random tree, the same in every run, and every operation takes O(log n) steps in the mean.
+//! What the slots hold and how they compare is the owner's affair: each operation takes a function that tells
+//! where a slot stands against the one sought (`Less`: before it). A slot's rank in the heap is a hash of its
+//! number, so the shape is that of a random tree, the same in every run, and every operation takes O(log n)
+//! steps in the mean.
 
 use super::Chunked;
 use crate::rng::split_mix;

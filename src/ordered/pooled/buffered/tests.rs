@@ -204,7 +204,8 @@ pub(in crate::ordered) fn work_until_the_cut(index: &mut impl OrderedIndex) -> (
         if let Err(error) = done {
             assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
             if index.sync() == Err(IndexError::Interrupted) {
-                // Where only the layer below gave up, what is read is told by its pages; nothing is ever written again.
+                // Where only the layer below gave up, what is read is told by its pages; nothing is ever
+                // written again.
                 assert!(matches!(index.get(&n, &mut [0; 2]), Ok(_) | Err(IndexError::Interrupted)));
                 assert_eq!(index.sync(), Err(IndexError::Interrupted));
             }
@@ -228,8 +229,9 @@ pub(in crate::ordered) enum Gone {
     Scattered,
 }
 
-/// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds room for half as
-/// many records as went before it. Every removal finds room, and what is refused changes nothing.
+/// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds
+/// room for half as many records as went before it. Every removal finds room, and what is refused changes
+/// nothing.
 pub(in crate::ordered) fn assert_takes_again(index: &mut impl OrderedIndex, gone: Gone, seed: u64) {
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     let mut removed = 0;
@@ -294,7 +296,8 @@ pub(in crate::ordered) fn use_forged(index: &mut impl OrderedIndex, seed: u64) {
     let _ = index.check();
 }
 
-/// Fills an index three times and removes half of its records each time; `changes`: what is there can be changed while it is full.
+/// Fills an index three times and removes half of its records each time; `changes`: what is there can be
+/// changed while it is full.
 pub(in crate::ordered) fn fill_and_drain(index: &mut impl OrderedIndex, changes: bool) {
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..3u16 {
@@ -339,8 +342,8 @@ pub(in crate::ordered) fn put_some(index: &mut impl OrderedIndex, rng: &mut Rng)
     model
 }
 
-/// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or changes nothing.
-/// How often was what?
+/// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or
+/// changes nothing. How often was what?
 pub(in crate::ordered) fn flip_bits(
     (store, pages): (&RamStore, u64),
     (model, rng): (&Model, &mut Rng),

@@ -14,8 +14,8 @@ impl<T: GroupTree> Pooled<T> {
         }
     }
 
-    /// The group that leaves next: the first in rank. For *cost-based* a leaf that nobody counted makes the price of its group
-    /// the least possible; it is read when the group comes first, once.
+    /// The group that leaves next: the first in rank. For *cost-based* a leaf that nobody counted makes the
+    /// price of its group the least possible; it is read when the group comes first, once.
     pub(super) fn victim(&mut self) -> Result<Option<u32>, IndexError> {
         while let Some(first) = self.pool.first_group() {
             if self.pool.is_priced(first) {
@@ -29,8 +29,8 @@ impl<T: GroupTree> Pooled<T> {
         Ok(None)
     }
 
-    /// Commits a group, in several portions if the tree does not take it in one. Requests that were not committed when
-    /// an error ends it stay in the pool.
+    /// Commits a group, in several portions if the tree does not take it in one. Requests that were not
+    /// committed when an error ends it stay in the pool.
     pub(super) fn commit(&mut self, group: u32) -> Result<(), IndexError> {
         let committed = self.commit_portions(group);
         self.tree.store_below().updates_shown(None);
@@ -73,8 +73,8 @@ impl<T: GroupTree> Pooled<T> {
         Ok(())
     }
 
-    /// Takes in an update for which the store may have no room: it waits in the pool only if that is certain, once
-    /// everything else is in the tree; else it goes there at once, or is refused.
+    /// Takes in an update for which the store may have no room: it waits in the pool only if that is certain,
+    /// once everything else is in the tree; else it goes there at once, or is refused.
     pub(super) fn add_to_full(&mut self, change: Change<'_>, below: Below) -> Result<(), IndexError> {
         self.commit_all()?;
         if self.has_room() {
@@ -89,7 +89,8 @@ impl<T: GroupTree> Pooled<T> {
     }
 }
 
-/// A group that lost requests to another, or took some over: the tree gave two leaves the same keys, which only bad bytes can make it do.
+/// A group that lost requests to another, or took some over: the tree gave two leaves the same keys, which
+/// only bad bytes can make it do.
 fn overlapping(group: u32) -> IndexError {
     IndexError::Corrupted { what: "P2: two leaves have the same keys", at: u64::from(group) }
 }

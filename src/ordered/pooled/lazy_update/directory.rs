@@ -17,8 +17,8 @@ macro_rules! pooled_over_directory {
                 $index::open(store, config, false)
             }
 
-            /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the
-            /// store cannot keep the tree whole over a cut, the same as `mount`.
+            /// Opens the index that a power cut left: each key has its value at the last sync or a later one.
+            /// Where the store cannot keep the tree whole over a cut, the same as `mount`.
             pub fn mount_after_cut(store: S, config: $config) -> Result<$index<S>, IndexError> {
                 $index::open(store, config, true)
             }

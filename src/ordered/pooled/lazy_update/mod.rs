@@ -164,8 +164,8 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Ok(LazyUpdateTree::above(BPlusTree::mount_as(store, config.tree)?, config))
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
-    /// cannot keep the tree whole over a cut, the same as [`LazyUpdateTree::mount`].
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LazyUpdateTree::mount`].
     pub fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
         let tree = BPlusTree::open(store, true)?.require_config(config.tree)?;
@@ -265,7 +265,8 @@ impl<T: GroupTree> Pooled<T> {
         self.tree.has_room(self.pool.demand())
     }
 
-    /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds and takes away.
+    /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds
+    /// and takes away.
     fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let mut next = self.pool.first();
         while let Some(slot) = next {
@@ -294,7 +295,8 @@ impl<T: GroupTree> Pooled<T> {
     }
 }
 
-/// Above a store with a journal: the pool's updates wait, the tree is never torn where the store writes groups atomically.
+/// Above a store with a journal: the pool's updates wait, the tree is never torn where the store writes
+/// groups atomically.
 impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     type Config = LazyUpdateConfig;
 

@@ -2,8 +2,8 @@
 
 use core::cmp::Ordering;
 
-/// The rank of a group: its price, where that counts, then its stamp. No two groups have the same stamp but the two
-/// halves of one that was divided.
+/// The rank of a group: its price, where that counts, then its stamp. No two groups have the same stamp but
+/// the two halves of one that was divided.
 pub(super) type Rank = (Price, u64);
 
 /// How a full pool chooses the group that is committed.
@@ -35,8 +35,8 @@ impl CommitPolicy {
         }
     }
 
-    /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The largest group
-    /// is the cheapest by *biggest size*, and all cost the same where only the stamp counts.
+    /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The
+    /// largest group is the cheapest by *biggest size*, and all cost the same where only the stamp counts.
     pub(super) const fn price(self, size: u32, leaves: u32) -> Price {
         debug_assert!(size > 0, "P4: an empty group has no price");
         match self {

@@ -1,9 +1,11 @@
-//! The pool: requests by key, groups of them by the leaf they are for, and the groups by rank of the commit policy.
+//! The pool: requests by key, groups of them by the leaf they are for, and the groups by rank of the commit
+//! policy.
 //!
-//! Everything lies in tables of a fixed number of slots, made once: a request takes its key, its value, a word of state
-//! and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8 bytes of order, and for
-//! *cost-based* what is known of its leaf. A group has no list of members: they are the requests between its bounds. Nor is there a directory of groups: if a key's leaf
-//! has a group, the request before or after the key is of it.
+//! Everything lies in tables of a fixed number of slots, made once: a request takes its key, its value, a
+//! word of state and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8
+//! bytes of order, and for *cost-based* what is known of its leaf. A group has no list of members: they are
+//! the requests between its bounds. Nor is there a directory of groups: if a key's leaf has a group, the
+//! request before or after the key is of it.
 
 mod check;
 
@@ -75,9 +77,10 @@ impl Demand {
         Demand { additions: self.additions + 2, groups: self.groups + 2, ..self }
     }
 
-    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every split takes an
-    /// addition. It ends the commit of a group, or comes after as many additions as a leaf holds and leaves two groups
-    /// at most; and evening out two leaves, which takes a removal, may make one group more.
+    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every
+    /// split takes an addition. It ends the commit of a group, or comes after as many additions as a leaf
+    /// holds and leaves two groups at most; and evening out two leaves, which takes a removal, may make one
+    /// group more.
     pub(in crate::ordered) fn leaf_splits_max(self, capacity: usize) -> u64 {
         let Demand { additions, others, groups } = self;
         additions.min(groups + others + 2 * additions / capacity as u64)
@@ -420,7 +423,8 @@ impl Pool {
         }
     }
 
-    /// A new group for the leaf with these keys and, if they were counted, so many entries; it must get a request at once.
+    /// A new group for the leaf with these keys and, if they were counted, so many entries; it must get a
+    /// request at once.
     fn open_group(
         &mut self,
         (low, high): (Option<&[u8]>, Option<&[u8]>),
@@ -444,8 +448,8 @@ impl Pool {
         Some(group)
     }
 
-    /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the leaf with the
-    /// keys of `span` and, if they were counted, so many entries. The pool must not be full.
+    /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the
+    /// leaf with the keys of `span` and, if they were counted, so many entries. The pool must not be full.
     pub(super) fn add(&mut self, change: Change<'_>, below: Below, leaf: Option<(&LeafSpan, Option<usize>)>) {
         debug_assert!(self.find(change.key).is_none(), "P1: two requests for one key");
         let group = self.group_of_key(change.key);
@@ -545,8 +549,8 @@ impl Pool {
         }
     }
 
-    /// Puts the requests whose keys changed leaves into groups for the leaves they belong to now. A group that takes
-    /// over requests of two has the stamp of the one that stays longer.
+    /// Puts the requests whose keys changed leaves into groups for the leaves they belong to now. A group
+    /// that takes over requests of two has the stamp of the one that stays longer.
     pub(super) fn regroup(&mut self, reshaped: &Reshaped) {
         let LeafSpan { low, high } = &reshaped.span;
         let boundary = reshaped.boundary();

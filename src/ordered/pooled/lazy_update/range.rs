@@ -9,7 +9,8 @@ use crate::ordered::{Direction, Visit, within};
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-/// Visits the records between two bounds, those of the pool and those of the tree that the pool does not deny.
+/// Visits the records between two bounds, those of the pool and those of the tree that the pool does not
+/// deny.
 pub(super) fn merged<T: GroupTree>(
     index: &mut Pooled<T>,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),

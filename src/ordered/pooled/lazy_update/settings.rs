@@ -1,4 +1,5 @@
-//! How a lazy-update B+-tree is set up, and how one RAM budget is divided between its pool and the page cache below.
+//! How a lazy-update B+-tree is set up, and how one RAM budget is divided between its pool and the page cache
+//! below.
 
 use super::policy::CommitPolicy;
 use super::pool::Pool;
@@ -22,11 +23,12 @@ pub enum PoolCount {
 /// Which requests for one key cancel when they meet in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairs {
-    /// An insertion and the removal that follows, if the tree is known to be without the key: right whatever the caller does.
+    /// An insertion and the removal that follows, if the tree is known to be without the key: right whatever
+    /// the caller does.
     #[default]
     Known,
-    /// An insertion and a removal, either first (Section III). Right for callers who insert only keys that are absent, remove only
-    /// keys that are there, and put back the value that was removed.
+    /// An insertion and a removal, either first (Section III). Right for callers who insert only keys that
+    /// are absent, remove only keys that are there, and put back the value that was removed.
     Published,
 }
 
@@ -39,10 +41,10 @@ pub struct LazyUpdateConfig {
     pub pool_requests: u32,
     /// Which group leaves a full pool.
     pub policy: CommitPolicy,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
-    /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut, an insertion may
-    /// meet its own key in the tree.
+    /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut,
+    /// an insertion may meet its own key in the tree.
     pub pairs: Pairs,
 }
 
@@ -77,7 +79,7 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> LazyUpdateConfig {
         LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }

@@ -1,4 +1,5 @@
-//! The index against `BTreeMap`, the paper's example, the choice of groups against a plain model, RAM, full stores, cuts.
+//! The index against `BTreeMap`, the paper's example, the choice of groups against a plain model, RAM, full
+//! stores, cuts.
 
 use super::*;
 use crate::check::IndexError;
@@ -61,8 +62,8 @@ fn host_writes(index: &LazyUpdateTree<RamStore>) -> u64 {
     index.tree().store().counters().page_writes[0]
 }
 
-/// The tree of the paper's Figure 1: leaf D is full and has key 5, E has room and key 40, H has room, 90 and 95. With six
-/// leaves the parent of D is full too.
+/// The tree of the paper's Figure 1: leaf D is full and has key 5, E has room and key 40, H has room, 90 and
+/// 95. With six leaves the parent of D is full too.
 fn figure_1(policy: CommitPolicy, leaves: usize) -> LazyUpdateTree<RamStore> {
     let mut index = small_index(4, 4, policy);
     let first = [[2u16, 3, 5, 7], [20, 25, 40, 45], [50, 55, 60, 62], [65, 70, 75, 77], [88, 90, 95, 97]];
@@ -98,8 +99,8 @@ const NEXT_FOUR: [Request; 4] = [Del(40), Del(95), Put(99), Put(100)];
 
 #[test]
 fn figure_1_without_a_pool_writes_a_page_per_update_and_the_split() {
-    // The paper counts 7: 4 for the split of D, 1 for each of the others. A split here writes two halves and the parent,
-    // 3, or with a full parent two halves of it as well and the root, 5.
+    // The paper counts 7: 4 for the split of D, 1 for each of the others. A split here writes two halves and
+    // the parent, 3, or with a full parent two halves of it as well and the root, 5.
     for (leaves, expected) in [(5, 6), (6, 8)] {
         let mut index = figure_1(CommitPolicy::BiggestSize, leaves);
         let before = host_writes(&index);
@@ -279,8 +280,8 @@ fn every_policy_chooses_as_a_look_at_every_group_would() {
     }
 }
 
-/// The paper's rule: the price of every group by a look at its leaf and its requests, the cheapest, of equals the one hit
-/// least recently (of the two halves of a divided one the first in the table).
+/// The paper's rule: the price of every group by a look at its leaf and its requests, the cheapest, of equals
+/// the one hit least recently (of the two halves of a divided one the first in the table).
 fn cheapest_of_all(index: &mut LazyUpdateTree<RamStore>) -> u32 {
     let mut groups: Vec<(u32, u64, u64, u64)> = Vec::new();
     let mut next = index.pool.first();

@@ -1,11 +1,13 @@
 //! The B+-buffer as the tree below sees it: a page store that keeps copies of nodes in frames.
 //!
-//! Writes go through, and a copy is kept up to date. Reads on behalf of an operation are references to buffer units: they
-//! make a unit used, and a miss brings the page in. Reads of a commit, of a mount or of a check leave the buffer as it is.
+//! Writes go through, and a copy is kept up to date. Reads on behalf of an operation are references to buffer
+//! units: they make a unit used, and a miss brings the page in. Reads of a commit, of a mount or of a check
+//! leave the buffer as it is.
 //!
-//! The RAM is a fixed number of slabs of a page each. A slab is a frame, holds cells of dirty parts, or was given up for
-//! a chunk of unit slots. A frame can be had back at any time, for it equals the page in the store; so nothing here ever
-//! needs the tree. Room for dirty parts is made by commits, which the owner does between operations.
+//! The RAM is a fixed number of slabs of a page each. A slab is a frame, holds cells of dirty parts, or was
+//! given up for a chunk of unit slots. A frame can be had back at any time, for it equals the page in the
+//! store; so nothing here ever needs the tree. Room for dirty parts is made by commits, which the owner does
+//! between operations.
 
 use super::settings::UnitRam;
 use super::units::{self, Place, Sizes, State, Units};
@@ -53,8 +55,8 @@ pub(super) struct Buffer<S> {
     /// Copies of nodes that the budget has room for, if that is not said by the slabs.
     counts_records: bool,
     frames_max: usize,
-    /// Slabs that dirty parts and unit slots leave alone as a rule: so many can be had for the cells and units that moving
-    /// entries between leaves may take.
+    /// Slabs that dirty parts and unit slots leave alone as a rule: so many can be had for the cells and
+    /// units that moving entries between leaves may take.
     kept: usize,
     /// Slabs given up for unit slots.
     chunks: usize,
@@ -221,8 +223,8 @@ impl<S: PageStore> Buffer<S> {
         self.pop()
     }
 
-    /// The least recently used unit where nothing is cold, if it can leave without a commit. Inner nodes that age as
-    /// leaves do are missed in the middle of an operation, and come in as under plain LRU.
+    /// The least recently used unit where nothing is cold, if it can leave without a commit. Inner nodes that
+    /// age as leaves do are missed in the middle of an operation, and come in as under plain LRU.
     fn last_hot_clean(&self) -> Option<u32> {
         if !self.units.inner_are_units() || self.units.dirty_len() > 0 {
             return None;

@@ -1,12 +1,12 @@
 //! The dirty parts: the changes that wait for a leaf, sorted by key, in chains of cells.
 //!
-//! A cell holds a few entries, in a page-sized slab with as many cells as fit. All cells of a chain are full but the last,
-//! and the cells in use are the first ones of the slabs: a cell that becomes free is filled with the last one in use. So a
-//! dirty part takes its entries, 12 bytes per cell and less than one cell of air, and slabs that are no longer needed can
-//! go back at once.
+//! A cell holds a few entries, in a page-sized slab with as many cells as fit. All cells of a chain are full
+//! but the last, and the cells in use are the first ones of the slabs: a cell that becomes free is filled
+//! with the last one in use. So a dirty part takes its entries, 12 bytes per cell and less than one cell of
+//! air, and slabs that are no longer needed can go back at once.
 //!
-//! A cell that holds entries of 4 + 4 bytes has four; larger cells waste more on units with few changes, smaller ones more
-//! on their headers.
+//! A cell that holds entries of 4 + 4 bytes has four; larger cells waste more on units with few changes,
+//! smaller ones more on their headers.
 //!
 //! ```text
 //! bytes  0..4   next cell of the chain
@@ -238,7 +238,8 @@ impl Cells {
         Spot { cell: self.before(spot.cell), entry: self.cell_entries - 1 }
     }
 
-    /// How many entries of a part are below a key, and the place of the first that is not, with its order to the key.
+    /// How many entries of a part are below a key, and the place of the first that is not, with its order to
+    /// the key.
     pub(super) fn search(&self, part: Part, key: &[u8]) -> (usize, Spot, Ordering) {
         let (mut spot, mut below) = (self.first(part), 0);
         let len = part.len as usize;

@@ -45,7 +45,8 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// U2, U3, U4 and U6: what the buffer says of the tree, against the tree; and the records that it adds and takes away.
+    /// U2, U3, U4 and U6: what the buffer says of the tree, against the tree; and the records that it adds
+    /// and takes away.
     pub(super) fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let units: Vec<u32> = self.buffer().units.all().collect();
         for unit in units {

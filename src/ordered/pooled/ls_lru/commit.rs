@@ -21,15 +21,15 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.store_mut()
     }
 
-    /// Sees to it that a slab can be had without a commit. A store that is full may not allow it: then the operation in
-    /// hand does without.
+    /// Sees to it that a slab can be had without a commit. A store that is full may not allow it: then the
+    /// operation in hand does without.
     pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
         while self.buffer().slabs_at_hand() == 0 && self.commit_some()? {}
         if self.buffer().units.inner_are_units() { self.clean_hot_tail() } else { Ok(()) }
     }
 
-    /// Where nothing is cold, commits what the least recently used units hold, as many as a path has nodes, so that the
-    /// copies can go in the middle of the operation, when inner nodes are missed.
+    /// Where nothing is cold, commits what the least recently used units hold, as many as a path has nodes,
+    /// so that the copies can go in the middle of the operation, when inner nodes are missed.
     fn clean_hot_tail(&mut self) -> Result<(), IndexError> {
         if self.buffer().units.dirty_len() > 0 || self.buffer().slabs_at_hand() > self.tree.height() {
             return Ok(());
@@ -77,8 +77,8 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// The write-minimized commit: the units of the cold region that free L entries with the fewest writes; or those that
-    /// another policy takes. False when nothing was freed.
+    /// The write-minimized commit: the units of the cold region that free L entries with the fewest writes;
+    /// or those that another policy takes. False when nothing was freed.
     pub(super) fn commit_write_minimized(&mut self) -> Result<bool, IndexError> {
         let least = self.commit_entries;
         let victims = match self.commit_policy {
@@ -126,8 +126,9 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(true)
     }
 
-    /// Commits the dirty part of a page's unit. Where the tree does not take it in one the rest waits on, in the units of
-    /// the leaves it belongs to then; on error all of it. A page without a dirty part is left alone.
+    /// Commits the dirty part of a page's unit. Where the tree does not take it in one the rest waits on, in
+    /// the units of the leaves it belongs to then; on error all of it. A page without a dirty part is left
+    /// alone.
     pub(super) fn commit(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let mut rest = self.commit_once(lpn)?;
         while let Some(lpn) = rest.pop() {
@@ -219,8 +220,8 @@ impl<S: PageStore> LsLruTree<S> {
         self.cells.insert(&mut self.tree.store_mut().units, target, &moved);
     }
 
-    /// The full merge commit: one pass over all dirty parts and their leaves, in key order. Every unit is clean after it.
-    /// Another pass follows only for what the first could not take whole.
+    /// The full merge commit: one pass over all dirty parts and their leaves, in key order. Every unit is
+    /// clean after it. Another pass follows only for what the first could not take whole.
     pub(super) fn full_merge(&mut self) -> Result<(), IndexError> {
         self.updates_since_merge = 0;
         self.counts.full_merges += u64::from(self.cells.used_cells() > 0);

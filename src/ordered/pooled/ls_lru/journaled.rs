@@ -1,5 +1,5 @@
-//! Above a store with an update journal: the dirty parts wait, the tree is never torn where the store writes groups
-//! atomically.
+//! Above a store with an update journal: the dirty parts wait, the tree is never torn where the store writes
+//! groups atomically.
 
 use super::{LsLruConfig, LsLruTree};
 use crate::check::IndexError;

@@ -1,4 +1,5 @@
-//! The LS-LRU B+-tree: a B+-buffer of units in three states, and commits that cause few writes and few splits.
+//! The LS-LRU B+-tree: a B+-buffer of units in three states, and commits that cause few writes and few
+//! splits.
 //!
 //! The "lazy-split LRU" scheme (LS-LRU) for B+-trees on flash memory, taken from its paper alone. The tree
 //! below is the [`BPlusTree`] of this crate over any [`PageStore`].
@@ -191,8 +192,8 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(LsLruTree::above(BPlusTree::mount_as(buffer, config.tree)?, config))
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
-    /// cannot keep the tree whole over a cut, the same as [`LsLruTree::mount`].
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LsLruTree::mount`].
     pub fn mount_after_cut(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
         let buffer = buffer(store, &config)?;
@@ -243,7 +244,8 @@ impl<S: PageStore> LsLruTree<S> {
         self.buffer().units.waiting().entries
     }
 
-    /// Visits what waits in the dirty parts, leaf by leaf in no order: each key with its new value, or none if it is to go.
+    /// Visits what waits in the dirty parts, leaf by leaf in no order: each key with its new value, or none
+    /// if it is to go.
     pub fn for_each_waiting(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
         let units = &self.buffer().units;
         for change in units.all().flat_map(|unit| self.cells.changes(units.part(unit))) {
@@ -311,9 +313,9 @@ impl<S: PageStore> LsLruTree<S> {
         self.bypass(change)
     }
 
-    /// Whether one more entry surely finds room in the tree, with all those that wait (U7). Each split takes an addition. It
-    /// ends the commit of a unit, or comes after as many additions as a leaf holds and leaves two units at most; and
-    /// evening out two leaves, which takes a removal, may make one unit more.
+    /// Whether one more entry surely finds room in the tree, with all those that wait (U7). Each split takes
+    /// an addition. It ends the commit of a unit, or comes after as many additions as a leaf holds and leaves
+    /// two units at most; and evening out two leaves, which takes a removal, may make one unit more.
     fn has_room(&self) -> bool {
         let Waiting { units, entries, adds } = self.buffer().units.waiting();
         let (additions, (_, capacity)) = (adds + 1, self.tree.leaf_fill());
@@ -321,8 +323,9 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.has_room_for(additions.min(splits))
     }
 
-    /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both leave when the
-    /// leaf is without the key as the newer wants it. Returns whether the key existed; none if there is no entry.
+    /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both
+    /// leave when the leaf is without the key as the newer wants it. Returns whether the key existed; none if
+    /// there is no entry.
     fn amend(&mut self, lpn: Lpn, change: Change<'_>) -> Option<bool> {
         let unit = self.buffer().units.find(lpn)?;
         let spot = self.cells.find(self.buffer().units.part(unit), change.key)?;
@@ -381,7 +384,8 @@ impl<S: PageStore> LsLruTree<S> {
         true
     }
 
-    /// The multi-split commit of a dirty part that has k times the entries of a node, or its commit two nodes at a time.
+    /// The multi-split commit of a dirty part that has k times the entries of a node, or its commit two nodes
+    /// at a time.
     fn commit_if_long(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let unit = self.buffer().units.find(lpn);
         if unit.is_none_or(|unit| self.buffer().units.part(unit).len < self.part_max) {
@@ -391,11 +395,12 @@ impl<S: PageStore> LsLruTree<S> {
         unless_full(self.commit(lpn))
     }
 
-    /// Changes the tree past a buffer that cannot be emptied: the store has no room for what waits in it, but may have for
-    /// this change, for whose key nothing waits.
+    /// Changes the tree past a buffer that cannot be emptied: the store has no room for what waits in it, but
+    /// may have for this change, for whose key nothing waits.
     fn bypass(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.counts.bypasses += 1;
-        // Of what waits some may move to other units, and nothing leaves for it: after that, too, U8 is to hold.
+        // Of what waits some may move to other units, and nothing leaves for it: after that, too, U8 is to
+        // hold.
         let most = 2 * REGROUPED_LEAVES;
         if self.waiting_entries() > 0 && !self.can_have(most, most) {
             self.full_merge()?;
@@ -412,8 +417,8 @@ impl<S: PageStore> LsLruTree<S> {
     }
 }
 
-/// How often an operation makes room before it does without. Once is enough, unless the nodes read on the way take the
-/// room again.
+/// How often an operation makes room before it does without. Once is enough, unless the nodes read on the way
+/// take the room again.
 const ATTEMPTS: usize = 4;
 
 /// The result of an operation, but *done* where the store had no room: what waits in the buffer may wait

@@ -10,27 +10,28 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
 
-/// What a unit of the buffer counts in its budget.
+/// Bytes that a unit of the buffer counts in its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// What it takes: its copy, its cells with their headers and air, its slot in the tables.
+    /// All that the unit takes: its copy, its cells with their headers and air, its slot in the tables.
     #[default]
     Held,
-    /// The records of the paper's definitions: the copy; for each change the type of operation, key and pointer
-    /// (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is counted.
+    /// The records of the paper's definitions: the copy; for each change the type of operation, key and
+    /// pointer (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is
+    /// counted.
     Record,
 }
 
 /// Bytes of a unit's record: the pointer that finds it, #B and #N.
 const UNIT_RECORD_BYTES: usize = 8;
 
-/// What becomes of the copies of inner nodes.
+/// Treatment of the copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// They stand outside of the regions and leave when nothing else can, up to half of the buffer.
+    /// Inner nodes stand outside of the regions and leave when nothing else can, up to half of the buffer.
     #[default]
     Kept,
-    /// They are units of the paper's lists like those of leaves: they age and leave by the same rules.
+    /// Inner nodes are units of the paper's lists like those of leaves: they age and leave by the same rules.
     Units,
 }
 
@@ -42,24 +43,27 @@ pub enum CommitPolicy {
     WriteMinimized,
     /// The unit of the entry that waits longest, with all its entries (reference 15 of the paper).
     FirstAssociated,
-    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count (reference 14).
+    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count
+    /// (reference 14).
     ExactFit,
 }
 
 /// How many leaves become of one and of more changes than it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// As many as it takes, in one atomic group (Section 3.2.2).
+    /// The split makes as many nodes as it takes, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
-    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the paper).
+    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the
+    /// paper).
     TwoNodes,
 }
 
 /// How an LS-LRU tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsLruConfig {
-    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing, `ExpelLeaves`.
+    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing,
+    /// `ExpelLeaves`.
     pub tree: BPlusConfig,
     /// RAM of the B+-buffer: clean parts, dirty parts, units and their tables.
     pub buffer_bytes: usize,
@@ -71,15 +75,15 @@ pub struct LsLruConfig {
     pub commit_entries: u32,
     /// Updates between two full merge commits; 0: never but by sync.
     pub full_merge_every: u64,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
-    /// What becomes of the copies of inner nodes.
+    /// Treatment of the copies of inner nodes.
     pub inner: Inner,
     /// Which dirty units leave a full buffer.
     pub commit: CommitPolicy,
     /// How many leaves become of one at once.
     pub split: LeafSplit,
-    /// What a unit counts in the budget.
+    /// Bytes that a unit counts in the budget.
     pub ram: UnitRam,
 }
 
@@ -120,7 +124,8 @@ impl LsLruConfig {
         Ok(self.buffer_bytes + beyond + self.tree.ram_bytes_max(store)? + parts)
     }
 
-    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells, or records.
+    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells,
+    /// or records.
     pub(super) const fn counted(&self) -> Counted {
         let record = self.tree.record;
         match self.ram {
@@ -135,7 +140,8 @@ impl LsLruConfig {
         }
     }
 
-    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of one change each.
+    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of
+    /// one change each.
     pub(super) fn slabs_held_max(&self, slabs: usize, page_bytes: usize) -> usize {
         if self.ram == UnitRam::Held {
             return slabs;
@@ -172,7 +178,7 @@ impl LsLruConfig {
         ))
     }
 
-    /// The same as published, without a promise of its own.
+    /// This configuration as published, without a promise of its own.
     #[must_use]
     pub(super) const fn published(mut self) -> LsLruConfig {
         self.tree.durability = Durability::None;
@@ -208,12 +214,12 @@ impl LsLruConfig {
     }
 }
 
-/// What the budget counts for a unit and its changes.
+/// Bytes that the budget counts for a unit and its changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// A unit, without its parts.
     pub(super) unit: usize,
-    /// So many changes, or fewer.
+    /// Changes that one count covers, at most.
     pub(super) group: usize,
     /// Changes that are counted together.
     pub(super) entries: usize,

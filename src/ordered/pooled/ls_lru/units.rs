@@ -1,10 +1,11 @@
 //! The buffer units: which page each is for, its state, and where it stands in the regions of the buffer.
 //!
-//! Four places. *Hot*: units of leaves in order of use, most recent first, as many as the hot region takes in bytes; the
-//! last of them moves on to the cold region, there to the *clean list* if it has a clean part, else to the *dirty list*.
-//! The clean list keeps the order of use. The dirty list is the paper's statistical table, kept in the order in which the
-//! write-minimized commit asks for it: by writes, then most entries first, then least recently used. *Inner*: units of inner
-//! nodes in order of use. A unit that is used goes to the front of hot or inner.
+//! Four places. *Hot*: units of leaves in order of use, most recent first, as many as the hot region takes in
+//! bytes; the last of them moves on to the cold region, there to the *clean list* if it has a clean part,
+//! else to the *dirty list*. The clean list keeps the order of use. The dirty list is the paper's statistical
+//! table, kept in the order in which the write-minimized commit asks for it: by writes, then most entries
+//! first, then least recently used. *Inner*: units of inner nodes in order of use. A unit that is used goes
+//! to the front of hot or inner.
 
 use super::settings::{CommitPolicy, Counted, Inner, LeafSplit};
 use super::unit::FREE;
@@ -16,8 +17,8 @@ use core::cmp::Reverse;
 
 pub(super) use super::unit::{NONE, Part, Place, State, UNCOUNTED, Unit, Waiting};
 
-/// The order of the dirty list. By the write-minimized commit: writes, most entries first, least recently used first. By
-/// the others: the oldest first, or the smallest.
+/// The order of the dirty list. By the write-minimized commit: writes, most entries first, least recently
+/// used first. By the others: the oldest first, or the smallest.
 type Rank = (u32, Reverse<u32>, u32, u32);
 
 /// Units in order of use.
@@ -183,7 +184,8 @@ impl Units {
         bytes + frame + (unit.part.len as usize).div_ceil(entries) * group
     }
 
-    /// How many nodes are written when a unit of the dirty list is committed, as the statistical table has it.
+    /// How many nodes are written when a unit of the dirty list is committed, as the statistical table has
+    /// it.
     pub(super) fn writes(&self, unit: u32) -> u32 {
         self.table[unit].writes.into()
     }
@@ -276,8 +278,8 @@ impl Units {
         self.list(place).len -= 1;
     }
 
-    /// Changes what a unit takes or how it ranks, and its place with it: a cold unit without a clean part is of the
-    /// dirty list.
+    /// Changes what a unit takes or how it ranks, and its place with it: a cold unit without a clean part is
+    /// of the dirty list.
     fn change(&mut self, unit: u32, change: impl FnOnce(&mut Unit)) {
         match self.table[unit].place {
             Place::Hot => {
@@ -340,8 +342,8 @@ impl Units {
         waiting.adds = waiting.adds.wrapping_add_signed(adds.into());
     }
 
-    /// Bytes of the budget that are free where it counts records and so many units have copies; for one more unit with a
-    /// change it takes [`Units::change_bytes`].
+    /// Bytes of the budget that are free where it counts records and so many units have copies; for one more
+    /// unit with a change it takes [`Units::change_bytes`].
     pub(super) fn free_bytes(&self, copies: usize) -> usize {
         let Sizes { page_bytes, buffer_bytes, counted, .. } = self.sizes;
         let changes = self.waiting.entries as usize * counted.group;
@@ -474,8 +476,8 @@ impl Units {
         self.by_rank.next(|at| self.rank(at).cmp(&least))
     }
 
-    /// Units of the dirty list for the exact-fit commit, which keeps it by size: the smallest that frees so many entries;
-    /// while none does, the largest, and what fits the rest.
+    /// Units of the dirty list for the exact-fit commit, which keeps it by size: the smallest that frees so
+    /// many entries; while none does, the largest, and what fits the rest.
     pub(super) fn fitting_dirty(&self, mut least: u64) -> Vec<u32> {
         let mut chosen: Vec<u32> = Vec::new();
         loop {

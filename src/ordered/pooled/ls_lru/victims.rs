@@ -1,22 +1,25 @@
-//! Which dirty units a write-minimized commit takes: those that free the entries wanted with the fewest writes.
+//! Which dirty units a write-minimized commit takes: those that free the entries wanted with the fewest
+//! writes.
 //!
-//! The statistical table lists the dirty units of the cold region with #B, the entries a unit gives free, and #W, the nodes
-//! that committing it writes. Wanted is a set with at least L entries and the least sum of writes: a 0/1 covering knapsack,
-//! which the paper solves by dynamic programming over units and entries, O(units * L).
+//! The statistical table lists the dirty units of the cold region with #B, the entries a unit gives free, and
+//! #W, the nodes that committing it writes. Wanted is a set with at least L entries and the least sum of
+//! writes: a 0/1 covering knapsack, which the paper solves by dynamic programming over units and entries,
+//! O(units * L).
 //!
 //! #W takes few values: 1 where the entries fit the node, 3 and more where they do not. Of units with the same #W a set of
-//! least writes has the largest ones, for a larger one could take the place of a smaller. So the choice is only *how many* of
-//! each class, largest first, and of a class no more can be needed than come to L entries. The table is kept in that order
-//! all the time. The program runs over classes and writes, with f(W) the most entries that W writes free: O(classes * W^2)
-//! steps with W writes at most, whatever the buffer holds. A choice of a page's worth of entries has W of a few tens.
+//! least writes has the largest ones, for a larger one could take the place of a smaller. So the choice is
+//! only *how many* of each class, largest first, and of a class no more can be needed than come to L entries.
+//! The table is kept in that order all the time. The program runs over classes and writes, with f(W) the most
+//! entries that W writes free: O(classes * W^2) steps with W writes at most, whatever the buffer holds. A
+//! choice of a page's worth of entries has W of a few tens.
 
 use super::units::Units;
 use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Nodes that are written when #B entries go to a node of #N entries, of `capacity` at most: formula 3.11 where the node
-/// overflows, and 1 where it does not.
+/// Nodes that are written when #B entries go to a node of #N entries, of `capacity` at most: formula 3.11
+/// where the node overflows, and 1 where it does not.
 pub(super) const fn writes(b: u32, n: u32, capacity: u32) -> u32 {
     if b + n <= capacity { 1 } else { (b + n) / capacity + 2 }
 }
@@ -53,12 +56,13 @@ pub(super) fn classes(units: &Units, least: u64) -> Vec<Class> {
     classes
 }
 
-/// How many units of each class, largest first, free at least so many entries with the fewest writes; of choices with as
-/// many writes, one that frees the most. All of them, if they free less.
+/// How many units of each class, largest first, free at least so many entries with the fewest writes; of
+/// choices with as many writes, one that frees the most. All of them, if they free less.
 pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
     let all: Vec<usize> = classes.iter().map(|class| class.freed.len()).collect();
     let Some(writes_max) = writes_enough(classes, least) else { return all };
-    // The most entries that so many writes free with the classes seen so far, and how many of the last are among them.
+    // The most entries that so many writes free with the classes seen so far, and how many of the last are
+    // among them.
     let mut freed = vec![0u64; writes_max + 1];
     let mut counts: Vec<Vec<u32>> = Vec::with_capacity(classes.len());
     for class in classes {
@@ -85,7 +89,8 @@ pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
     chosen
 }
 
-/// The choice among units given as (entries that it frees, nodes that it writes): their places. All, if they free less.
+/// The choice among units given as (entries that it frees, nodes that it writes): their places. All, if they
+/// free less.
 pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..units.len()).collect();
     sort::by_key(&mut places, |&place| (units[place].1, core::cmp::Reverse(units[place].0)));

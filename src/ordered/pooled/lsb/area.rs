@@ -1,7 +1,8 @@
 //! The log area: pages at the end of the store, and which of them has the log of which leaf.
 //!
-//! A page that is given up is trimmed at once where writes are durable at once, else at the next sync: before that the leaf
-//! that took its entries over may not be on the medium. It may be written again in the meantime.
+//! A page that is given up is trimmed at once where writes are durable at once, else at the next sync: before
+//! that the leaf that took its entries over may not be on the medium. It may be written again in the
+//! meantime.
 
 use super::page::LogShape;
 use crate::check::IndexError;
@@ -120,7 +121,8 @@ impl<S: PageStore> LogArea<S> {
         self.shape.verify(page, at).map(drop)
     }
 
-    /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the newest are left.
+    /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the
+    /// newest are left.
     pub(super) fn bury(&mut self, found: &[(u64, Lpn, Lpn)]) {
         self.dead.clear();
         self.dead.extend(found.iter().rev().map(|(_, _, at)| *at));
@@ -144,8 +146,8 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Gives up the log page of a leaf, if it has one. What the store refuses to drop now waits for the next sync: its entries are
-    /// in the tree, and were so after the last sync.
+    /// Gives up the log page of a leaf, if it has one. What the store refuses to drop now waits for the next
+    /// sync: its entries are in the tree, and were so after the last sync.
     pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
         let (_, at) = self.directory.remove(place);

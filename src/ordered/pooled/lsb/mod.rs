@@ -1,36 +1,40 @@
 //! The LSB-tree: each leaf has a log node, which takes its updates and may become a leaf itself.
 //!
-//! B.-K. Kim, D.-H. Lee, "LSB-Tree: a log-structured B-Tree index structure for NAND flash SSDs", Design Automation for
-//! Embedded Systems 2014/15. Updates of a leaf gather in its *log node*, a page that is written once, so that parents change
-//! later and less often. Where keys come in ascending order, a full log node is *switched* to be the next leaf, without a split.
+//! B.-K. Kim, D.-H. Lee, "LSB-Tree: a log-structured B-Tree index structure for NAND flash SSDs", Design
+//! Automation for Embedded Systems 2014/15. Updates of a leaf gather in its *log node*, a page that is
+//! written once, so that parents change later and less often. Where keys come in ascending order, a full log
+//! node is *switched* to be the next leaf, without a split.
 //!
 //! # State
 //!
-//! The store is divided in two slices. The first has a [`BPlusTree`] whose nodes are expelled when they are empty; the second
-//! is the *log area* (`area.rs`), pages with the log of one leaf each (`page.rs` has every byte). In RAM: up to Lb *open* log nodes, each
-//! the newest state of its page, and a directory from leaf to log page.
+//! The store is divided in two slices. The first has a [`BPlusTree`] whose nodes are expelled when they are
+//! empty; the second is the *log area* (`area.rs`), pages with the log of one leaf each (`page.rs` has every
+//! byte). In RAM: up to Lb *open* log nodes, each the newest state of its page, and a directory from leaf to
+//! log page.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: (1) The open log node of the key's leaf, if there is one. (2) Else the path is read, and the leaf's log page
-//!   if it has one; they become an open log node, for which the least recently used one is *closed*: written to its page. (3) The
-//!   log node takes the update; a removal is an entry. (4) A full log node that is to take one more first leaves:
-//!   - *switch*: its keys came in ascending order, lie beyond the last of the leaf, and the leaf is not empty: it is written as
-//!     the next leaf, full, and the parent is told.
+//! - *insert, remove*: (1) The open log node of the key's leaf, if there is one. (2) Else the path is read,
+//!   and the leaf's log page if it has one; they become an open log node, for which the least recently used
+//!   one is *closed*: written to its page. (3) The log node takes the update; a removal is an entry. (4) A
+//!   full log node that is to take one more first leaves:
+//!   - *switch*: its keys came in ascending order, lie beyond the last of the leaf, and the leaf is not
+//!     empty: it is written as the next leaf, full, and the parent is told.
 //!   - *merge*: else leaf and log are merged, which makes one leaf or two, or none.
-//! - *get*: the open log node, else the log page of the leaf, if any, and the leaf: one read more at most. *range*: leaf by leaf,
-//!   each with its log.
+//! - *get*: the open log node, else the log page of the leaf, if any, and the leaf: one read more at most.
+//!   *range*: leaf by leaf, each with its log.
 //! - *sync*: writes the open log nodes that changed. Log pages stay.
-//! - Where the log area is full, or the tree may have too little room for the splits that all logs can lead to, logs are
-//!   merged at once.
+//! - Where the log area is full, or the tree may have too little room for the splits that all logs can lead
+//!   to, logs are merged at once.
 //!
 //! # Durability
 //!
-//! As published updates in open log nodes are lost: the class is *none*, with the clean mark of the tree, which speaks for the log
-//! pages too and goes before any of them is written or given up. After a cut
-//! log pages given up may be back. But all that a log page says was so at the last sync or later, since those given up before
-//! stay away. So [`LsbTree::mount_after_cut`] merges all log pages it finds, whatever leaf they were for, of each key what the newest
-//! page says: each key then has its value at the last sync or a later one, and a [`journal`](crate::ordered::journal) does the rest.
+//! As published updates in open log nodes are lost: the class is *none*, with the clean mark of the tree,
+//! which speaks for the log pages too and goes before any of them is written or given up. After a cut log
+//! pages given up may be back. But all that a log page says was so at the last sync or later, since those
+//! given up before stay away. So [`LsbTree::mount_after_cut`] merges all log pages it finds, whatever leaf
+//! they were for, of each key what the newest page says: each key then has its value at the last sync or a
+//! later one, and a [`journal`](crate::ordered::journal) does the rest.
 //!
 //! # Invariants
 //!
@@ -41,9 +45,10 @@
 //!
 //! # Deviations and confidence
 //!
-//! Concept: high, from the abstract; all else is our reading. A log node is cached while it is filled, so *a single write*
-//! stores it unless it is closed before it is full. Lb = 1 is the reading of others, one log area. A leaf has no more entries than a log
-//! page, which marks removals by a bit each, so that a switched leaf is full.
+//! Concept: high, from the abstract; all else is our reading. A log node is cached while it is filled, so *a
+//! single write* stores it unless it is closed before it is full. Lb = 1 is the reading of others, one log
+//! area. A leaf has no more entries than a log page, which marks removals by a bit each, so that a switched
+//! leaf is full.
 
 mod area;
 mod page;
@@ -137,8 +142,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(index)
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
-    /// cannot keep the tree whole over a cut, the same as [`LsbTree::mount`].
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LsbTree::mount`].
     pub fn mount_after_cut(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let (below, area) = parts(store, &plan)?;
@@ -340,8 +345,8 @@ impl Pending for Entries<'_> {
     }
 }
 
-/// Above a store with a journal: what open log nodes hold waits, the tree is never torn where the store writes groups
-/// atomically.
+/// Above a store with a journal: what open log nodes hold waits, the tree is never torn where the store
+/// writes groups atomically.
 impl<S: PageStore> Buffered<S> for LsbTree<S> {
     type Config = LsbConfig;
 

@@ -36,7 +36,7 @@ impl LsbConfig {
         LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> LsbConfig {
         LsbConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -47,7 +47,7 @@ impl LsbConfig {
         u64::from(self.log_nodes) * ENTRIES_TYPICAL
     }
 
-    /// What it comes to on a store: the tree, its pages and those of the log.
+    /// Sizes that follow on a store: the tree, its pages and those of the log.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -95,7 +95,7 @@ impl LsbConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     pub(super) tree: BPlusConfig,
     pub(super) shape: LogShape,

@@ -133,7 +133,8 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
 struct Forgetful {
     cut: Cut,
     trimmed: BTreeMap<Lpn, Vec<u8>>,
-    /// If it is worn out, it refuses checkpoints, and the writes that a cut would prevent, and takes so many trims.
+    /// If it is worn out, it refuses checkpoints, and the writes that a cut would prevent, and takes so many
+    /// trims.
     worn: Option<u64>,
 }
 
@@ -327,7 +328,8 @@ fn ascending_keys_fill_leaves_that_are_switched_and_never_split() {
     for n in 0..20 * full {
         assert!(!index.insert(&n.to_be_bytes(), &[1; 4]).unwrap());
     }
-    // The first log makes the first leaf; each other is a leaf, of which the parent is told. The last is open.
+    // The first log makes the first leaf; each other is a leaf, of which the parent is told. The last is
+    // open.
     assert_eq!((index.counts.merges, index.counts.switches), (1, 18));
     let writes = accesses(&index).1 - before;
     assert!(writes <= 1 + 1 + 2 * 18 + 2, "{writes} writes");
@@ -362,7 +364,8 @@ fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_re
             keys.push(key);
         }
     }
-    // Some twenty leaves, eight logs at a time: a log is written at most once for each insertion, and merged rarely.
+    // Some twenty leaves, eight logs at a time: a log is written at most once for each insertion, and merged
+    // rarely.
     let writes = accesses(&index).1;
     assert!(writes < 2_500 && index.counts.merges < 60, "{writes} writes, {:?}", index.counts);
     let (height, before) = (u64::from(index.stats().height), accesses(&index).0);

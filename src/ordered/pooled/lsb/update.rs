@@ -83,13 +83,15 @@ impl<S: PageStore> LsbTree<S> {
         existed
     }
 
-    /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among them.
+    /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among
+    /// them.
     fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
         self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
     }
 
-    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page goes to the leaves
-    /// that its own leaf became since: what it adds fills one more, and one of these may have to be divided for it.
+    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page
+    /// goes to the leaves that its own leaf became since: what it adds fills one more, and one of these may
+    /// have to be divided for it.
     fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
@@ -102,7 +104,8 @@ impl<S: PageStore> LsbTree<S> {
         self.area.sync_store()
     }
 
-    /// An update for which the tree may have no room: all logs are merged first, and the update itself is if it must be.
+    /// An update for which the tree may have no room: all logs are merged first, and the update itself is if
+    /// it must be.
     fn update_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.merge_all()?;
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
@@ -111,7 +114,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(is_present)
     }
 
-    /// Makes place for one more open log: the one that was used least recently is closed. False if it was merged.
+    /// Makes place for one more open log: the one that was used least recently is closed. False if it was
+    /// merged.
     fn make_place(&mut self) -> Result<bool, IndexError> {
         if self.open.len() < self.log_nodes {
             return Ok(true);
@@ -188,7 +192,8 @@ impl<S: PageStore> LsbTree<S> {
         self.given_up(leaf)
     }
 
-    /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all that the log says.
+    /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all
+    /// that the log says.
     fn page_goes(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         if self.area.page_of(leaf).is_some() { self.tree.change_follows() } else { Ok(()) }
     }
@@ -205,7 +210,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that one's.
+    /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that
+    /// one's.
     fn given_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let mut freed = self.area.give_up(leaf);
         if freed.is_ok() && !self.tree.has_room_for(self.splits_max()) {
@@ -244,10 +250,11 @@ impl<S: PageStore> LsbTree<S> {
         if self.stranded.is_empty() { Ok(()) } else { self.merge_what_was_found() }
     }
 
-    /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves. It goes to the
-    /// leaves of today, of each key what the newest page says: more records than ever were at once may not fit. The older one
-    /// of two pages alone would undo what the newer one says: that they
-    /// are gone must last before a change comes. If the store refuses any of that, it is only read until a change comes.
+    /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves.
+    /// It goes to the leaves of today, of each key what the newest page says: more records than ever were at
+    /// once may not fit. The older one of two pages alone would undo what the newer one says: that they are
+    /// gone must last before a change comes. If the store refuses any of that, it is only read until a change
+    /// comes.
     pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
         let mut page = take(&mut self.page);
         let merged = self.merge_found(&mut page);
@@ -277,7 +284,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// Applies changes to the leaves that they belong to, leaf by leaf; what makes room goes first where there is none.
+    /// Applies changes to the leaves that they belong to, leaf by leaf; what makes room goes first where
+    /// there is none.
     fn merge_anywhere(&mut self, changes: &Owed) -> Result<(), IndexError> {
         let all = || changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest();
         let merged = self.apply_by_leaf(&all().collect::<Vec<_>>());

@@ -1,11 +1,11 @@
 //! A batch: the changes that wait for a leaf go there at once.
 //!
 //! 1. The header is read, and the pages that a change belongs to; all if these are more than half.
-//! 2. Where every page has room for its changes, these pages and the header are written. Else the whole leaf is read and its
-//!    entries are laid out anew, an eighth of the room left free: on as many pages as that takes up to the limit of the
-//!    leaf, else in two leaves.
-//! 3. A leaf with less than half a page of entries is merged with its right neighbour below the same parent, or as the last with the
-//!    left one; what is too much for one leaf makes two even ones.
+//! 2. Where every page has room for its changes, these pages and the header are written. Else the whole leaf
+//!    is read and its entries are laid out anew, an eighth of the room left free: on as many pages as that
+//!    takes up to the limit of the leaf, else in two leaves.
+//! 3. A leaf with less than half a page of entries is merged with its right neighbour below the same parent,
+//!    or as the last with the left one; what is too much for one leaf makes two even ones.
 //!
 //! All pages that change, and the nodes of the directory that do, are one atomic group.
 
@@ -52,7 +52,8 @@ impl<S: PageStore> WideTree<S> {
         Ok(existed)
     }
 
-    /// The leaf of a batch, its header in frame 0; an empty tree gets a leaf of one page that does not exist yet.
+    /// The leaf of a batch, its header in frame 0; an empty tree gets a leaf of one page that does not exist
+    /// yet.
     fn leaf_for(&mut self, key: &[u8]) -> Result<(Name, bool), IndexError> {
         if let Some(name) = self.directory.name_of(key, Cause::Host)? {
             self.load_header(0, name.page, Cause::Host)?;
@@ -114,8 +115,8 @@ impl<S: PageStore> WideTree<S> {
         plan
     }
 
-    /// Merges changes into the page at a place of the leaf whose header is in frame `base`, and puts its entries behind those
-    /// in hand; returns how many there are then.
+    /// Merges changes into the page at a place of the leaf whose header is in frame `base`, and puts its
+    /// entries behind those in hand; returns how many there are then.
     fn gather<'a>(
         &mut self,
         (base, place): (usize, usize),
@@ -206,8 +207,8 @@ impl<S: PageStore> WideTree<S> {
         if pages <= limit { [entries, 0] } else { [entries.div_ceil(2), entries / 2] }
     }
 
-    /// Lays the entries in hand out in one leaf or two, on pages that are there and new ones, and writes all. `firsts` are where
-    /// leaves began, `others` their other pages.
+    /// Lays the entries in hand out in one leaf or two, on pages that are there and new ones, and writes all.
+    /// `firsts` are where leaves began, `others` their other pages.
     fn lay_out(
         &mut self,
         shares: [usize; 2],
@@ -309,8 +310,8 @@ impl<S: PageStore> WideTree<S> {
         Reshaped { span, before, after }
     }
 
-    /// Step 3: the leaf with its changes and a neighbour become one, or two even ones. None where the neighbour's pages and
-    /// its own would not do.
+    /// Step 3: the leaf with its changes and a neighbour become one, or two even ones. None where the
+    /// neighbour's pages and its own would not do.
     fn merge_with<'a>(
         &mut self,
         (name, neighbour): (&Name, &Name),

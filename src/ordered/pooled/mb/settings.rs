@@ -25,7 +25,7 @@ pub struct MbConfig {
     pub write_cost: Option<u32>,
     /// Requests that the batch process buffer holds, 1 or more.
     pub pool_requests: u32,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
 }
 
@@ -51,7 +51,7 @@ impl MbConfig {
         requests_in(record, CommitPolicy::BiggestSize, bytes, (count, true))
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> MbConfig {
         MbConfig { durability: Durability::None, ..self }
@@ -109,7 +109,7 @@ impl MbConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     record: RecordFormat,
     pub(super) directory: BPlusConfig,

@@ -1,23 +1,24 @@
 //! How many pages a leaf should have: the cost of a change and of the reads that go with it, in integers.
 //!
-//! A leaf of n pages writes its header with every batch of b changes and, of the other n - 1 pages, those that a change meets,
-//! (n - 1) (1 - (1 - 1/n)^b) in the mean; it reads what it writes. A search reads one page, or two where n > 1. The pages
-//! whose cost per change is least are the limit:
+//! A leaf of n pages writes its header with every batch of b changes and, of the other n - 1 pages, those
+//! that a change meets, (n - 1) (1 - (1 - 1/n)^b) in the mean; it reads what it writes. A search reads one
+//! page, or two where n > 1. The pages whose cost per change is least are the limit:
 //!
 //! ```text
 //! cost(n) = (Cw + Cr) (1 + (n - 1) (1 - (1 - 1/n)^b(n))) / b(n)  +  (r / b) Cr (1 if n = 1, else 2)
 //! ```
 //!
-//! where b(n) = b n / m for a leaf of m pages now: twice the pages gather twice the changes before they are the largest group.
-//! With the same b for all n, as our specification writes it, one page would always be best: then n only adds pages
-//! to write. The header's page is counted once: it is a page of entries too.
+//! where b(n) = b n / m for a leaf of m pages now: twice the pages gather twice the changes before they are
+//! the largest group. With the same b for all n, as our specification writes it, one page would always be
+//! best: then n only adds pages to write. The header's page is counted once: it is a page of entries too.
 
 use super::page::Rates;
 
 /// The number one in fixed point.
 const ONE: u64 = 1 << 16;
 
-/// The pages, 1 to `pages_max`, of least cost for a leaf of `pages` pages now; `write_cost` is a write in reads.
+/// The pages, 1 to `pages_max`, of least cost for a leaf of `pages` pages now; `write_cost` is a write in
+/// reads.
 pub(super) fn pages_limit(rates: Rates, pages: usize, pages_max: usize, write_cost: u32) -> usize {
     debug_assert!(pages > 0 && pages_max > 0, "M2: a leaf of {pages} pages, {pages_max} at most");
     if rates.changes == 0 {
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_cost_is_the_formula() {
-        // n = 2, b = 2: 1 + (1 - 1/4) pages of 3 + 1 reads for 2 changes, and 3 reads of 2 pages for 2 changes.
+        // n = 2, b = 2: 1 + (1 - 1/4) pages of 3 + 1 reads for 2 changes, and 3 reads of 2 pages for 2
+        // changes.
         let rates = Rates { changes: 32, reads: 48 };
         assert_eq!(cost(rates, (2, 2), 3), (4 * (ONE + ONE * 3 / 4) / 2) + 3 * ONE);
         assert_eq!(cost(rates, (1, 1), 3), 4 * ONE / 2 + 3 * ONE / 2);

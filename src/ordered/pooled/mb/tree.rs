@@ -1,4 +1,5 @@
-//! The tree below the pool: a directory of leaves with a header, searches and walks in it, bulk load, the checker.
+//! The tree below the pool: a directory of leaves with a header, searches and walks in it, bulk load, the
+//! checker.
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
@@ -120,7 +121,8 @@ impl<S: PageStore> WideTree<S> {
         self.layout.verify_header(&frame.bytes, lpn)
     }
 
-    /// Reads the page at a place of the leaf whose header is in frame `base`, to a frame; the first page is there.
+    /// Reads the page at a place of the leaf whose header is in frame `base`, to a frame; the first page is
+    /// there.
     pub(super) fn load_page(
         &mut self,
         base: usize,
@@ -139,7 +141,8 @@ impl<S: PageStore> WideTree<S> {
         self.layout.verify_page(&frame.bytes, place, &headers[base].bytes)
     }
 
-    /// Reads every page of the leaf whose header is in frame `base` to the frames after it; returns how many there are.
+    /// Reads every page of the leaf whose header is in frame `base` to the frames after it; returns how many
+    /// there are.
     pub(super) fn load_rest(&mut self, base: usize, cause: Cause) -> Result<usize, IndexError> {
         let pages = self.layout.pages(&self.frames[base].bytes);
         (1..pages).try_for_each(|place| self.load_page(base, place, base + place, cause))?;

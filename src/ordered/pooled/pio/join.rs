@@ -1,13 +1,14 @@
 //! Room in a full store: removals are appended, so leaves get sparse without a page getting free.
 //!
-//! Before a change is refused, all leaves are read once, in key order, each with the next one below the same parent. An
-//! empty leaf leaves the directory; two that fill seven eighths of one at most are written to the pages of the first, and the
-//! second goes. Each such step is one group and changes no record, so a cut between two of them, or a change that is
-//! refused all the same, leaves the contents as they were. When nothing was found, leaves are not read for this again before a record was
-//! removed or a leaf consolidated.
+//! Before a change is refused, all leaves are read once, in key order, each with the next one below the same
+//! parent. An empty leaf leaves the directory; two that fill seven eighths of one at most are written to the
+//! pages of the first, and the second goes. Each such step is one group and changes no record, so a cut
+//! between two of them, or a change that is refused all the same, leaves the contents as they were. When
+//! nothing was found, leaves are not read for this again before a record was removed or a leaf consolidated.
 //!
-//! Then the full leaf and a neighbour below the same parent *share* their records evenly, if that leaves a quarter of both free. Else a
-//! leaf that was emptied would be of no use to the full one beside it on a store of a few leaves.
+//! Then the full leaf and a neighbour below the same parent *share* their records evenly, if that leaves a
+//! quarter of both free. Else a leaf that was emptied would be of no use to the full one beside it on a store
+//! of a few leaves.
 
 use super::page::LeafLayout;
 use super::tree::SegmentTree;
@@ -34,7 +35,8 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(!self.is_tight)
     }
 
-    /// Joins the leaf of a key and the next one below the same parent if it can; returns the key to go on with.
+    /// Joins the leaf of a key and the next one below the same parent if it can; returns the key to go on
+    /// with.
     fn join_at(&mut self, key: &[u8]) -> Result<Option<Box<[u8]>>, IndexError> {
         let Some(left) = self.directory.name_of(key, Cause::Merge)? else { return Ok(None) };
         let Some(right) = self.directory.name_at(left.slot + 1)? else { return Ok(left.span.high) };

@@ -25,7 +25,7 @@ pub struct PioConfig {
     pub requests: usize,
     /// Operations that the queue holds, 1 or more.
     pub pool_requests: u32,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
 }
 
@@ -48,7 +48,7 @@ impl PioConfig {
         requests_in(record, CommitPolicy::BiggestSize, bytes, (count, false))
     }
 
-    /// The same in the class *none*, as published without its log; a journal gives more above it.
+    /// This configuration in the class *none*, as published without its log; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> PioConfig {
         PioConfig { durability: Durability::None, ..self }
@@ -115,7 +115,7 @@ impl PioConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     pub(super) directory: BPlusConfig,
     layout: LeafLayout,

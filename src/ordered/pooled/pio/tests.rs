@@ -1,4 +1,5 @@
-//! The index against `BTreeMap`, searches for many keys against single ones, what batches cost, channels, cuts, damage.
+//! The index against `BTreeMap`, searches for many keys against single ones, what batches cost, channels,
+//! cuts, damage.
 
 use super::*;
 use crate::ftl::lazy::{LazyFtl, LazySettings};
@@ -429,8 +430,9 @@ fn a_full_chip_takes_records_again_below_a_journal() {
     }
 }
 
-/// A full store of two leaves refuses a record of a full leaf only where the other leaf is more than half full, so it holds more than
-/// 3/2 of a leaf (356 records here), and 2 leaves at most (476): of half of these it takes back the difference, 118 at least.
+/// A full store of two leaves refuses a record of a full leaf only where the other leaf is more than half
+/// full, so it holds more than 3/2 of a leaf (356 records here), and 2 leaves at most (476): of half of these
+/// it takes back the difference, 118 at least.
 #[test]
 fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
     for blocks in [16, 20] {

@@ -1,4 +1,5 @@
-//! The tree below the queue: a directory of leaves of L pages, searches that read a leaf at once, ranges, the checker.
+//! The tree below the queue: a directory of leaves of L pages, searches that read a leaf at once, ranges, the
+//! checker.
 
 use super::corrupted;
 use super::page::LeafLayout;
@@ -148,7 +149,8 @@ impl<S: PageStore> SegmentTree<S> {
         self.segments[slot] = UNKNOWN;
     }
 
-    /// Submits the reads of some leaves together, each to frames of its own, `segments` apart; returns the used segments.
+    /// Submits the reads of some leaves together, each to frames of its own, `segments` apart; returns the
+    /// used segments.
     pub(super) fn read_leaves(&mut self, leaves: &[Lpn], cause: Cause) -> Result<Vec<usize>, IndexError> {
         let apart = self.layout.segments;
         assert!(leaves.len() * apart <= self.frames.len(), "more leaves than frames");
@@ -234,7 +236,8 @@ impl<S: PageStore> SegmentTree<S> {
     pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
         let pages = &frames[base..base + used];
-        // Beside the records of another leaf there is room for what this one comes to, not for what it held meanwhile.
+        // Beside the records of another leaf there is room for what this one comes to, not for what it held
+        // meanwhile.
         let is_beside = held > 0;
         for (place, page) in pages.iter().enumerate() {
             for at in 0..LeafLayout::head(page).records {

@@ -1,14 +1,16 @@
 //! bupdate: what waits in the queue goes to the leaves, many at a time.
 //!
-//! 1. *MPSearch*: the leaves of the changes, which are sorted, are found level by level; the nodes of a level are read together.
+//! 1. *MPSearch*: the leaves of the changes, which are sorted, are found level by level; the nodes of a level
+//!    are read together.
 //! 2. The last segment of each leaf is read, all together.
-//! 3. The changes of a leaf are appended there, and go on in the next segment where it gets full; what changed is
-//!    written together.
+//! 3. The changes of a leaf are appended there, and go on in the next segment where it gets full; what
+//!    changed is written together.
 //!
-//! A leaf that has no room for its changes ends the round before it. Then it is alone: it is read, its records and the changes
-//! are sorted together (*shrink*), and it is written anew in place, or in two leaves if more than three quarters of it stay
-//! full. A leaf that is empty then leaves the directory. Where a change finds no room, sparse leaves are joined or the full one shares its
-//! records with a neighbour (`join.rs`), and it is tried once more.
+//! A leaf that has no room for its changes ends the round before it. Then it is alone: it is read, its
+//! records and the changes are sorted together (*shrink*), and it is written anew in place, or in two leaves
+//! if more than three quarters of it stay full. A leaf that is empty then leaves the directory. Where a
+//! change finds no room, sparse leaves are joined or the full one shares its records with a neighbour
+//! (`join.rs`), and it is tried once more.
 
 use super::corrupted;
 use super::page::{Head, LeafLayout};
@@ -177,8 +179,8 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(taken)
     }
 
-    /// Writes the records in hand to the leaf of a key, or to two. A leaf that could be split may stay as full as it can be where
-    /// there is no room for another, so removals always find room.
+    /// Writes the records in hand to the leaf of a key, or to two. A leaf that could be split may stay as
+    /// full as it can be where there is no room for another, so removals always find room.
     fn rewrite_or_split(
         &mut self,
         (key, name): (&[u8], Option<Name>),

@@ -1,15 +1,18 @@
-//! The policies of eFIND: which nodes are old enough, which of them suit what was written last, which unit is worth most.
+//! The policies of eFIND: which nodes are old enough, which of them suit what was written last, which unit is
+//! worth most.
 //!
-//! 1. The nodes that were touched last the longest ago: so many percent of all, as many as a unit has at least. The policy M
-//!    takes all.
-//! 2. Of these, those *in sequence* with a node written recently (no more than a distance away), or else a *stride* away from
-//!    one (at least so far); the larger set, or both together, if there are as many as a unit has; else all.
-//! 3. In the order of their pages they are cut into units; the unit that is worth most is flushed, of equal ones the first.
+//! 1. The nodes that were touched last the longest ago: so many percent of all, as many as a unit has at
+//!    least. The policy M takes all.
+//! 2. Of these, those *in sequence* with a node written recently (no more than a distance away), or else a
+//!    *stride* away from one (at least so far); the larger set, or both together, if there are as many as a
+//!    unit has; else all.
+//! 3. In the order of their pages they are cut into units; the unit that is worth most is flushed, of equal
+//!    ones the first.
 //!
-//! The worth of a unit is a sum over its nodes: of their modifications (M, MT), times the height with leaves at 1 (MTH),
-//! times the share that the area around the buffered entries has of the largest in the buffer (MTHA), times the same share of
-//! the overlap among them (MTHAO). Shares are in parts of 65,536, rounded down. A node of which nothing can be measured has
-//! the whole.
+//! The worth of a unit is a sum over its nodes: of their modifications (M, MT), times the height with leaves
+//! at 1 (MTH), times the share that the area around the buffered entries has of the largest in the buffer
+//! (MTHA), times the same share of the overlap among them (MTHAO). Shares are in parts of 65,536, rounded
+//! down. A node of which nothing can be measured has the whole.
 
 use crate::sort;
 use crate::spatial::buffered::buffer::{NodeBuffer, Spread};

@@ -1,5 +1,5 @@
-//! The policies of the FAST framework: a unit by chance, the most modified one, and FAST*. The units are looked through from
-//! the oldest on, and of equal ones the oldest is taken.
+//! The policies of the FAST framework: a unit by chance, the most modified one, and FAST*. The units are
+//! looked through from the oldest on, and of equal ones the oldest is taken.
 
 use crate::rng::Rng;
 use crate::spatial::buffered::buffer::Unit;

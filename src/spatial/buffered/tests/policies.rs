@@ -98,7 +98,8 @@ fn mtha_and_mthao_weigh_by_the_entries_that_wait() {
     // By modifications: 5 against 4. By area: 2 * 100 + 3 * 200 against 3 * 80 + 0.
     assert_eq!(chosen(policy(Worth::Mt), &mut buffer(&rows), &[]), [2, 3]);
     assert_eq!(chosen(policy(Worth::Mtha), &mut buffer(&rows), &[]), [2, 3]);
-    // By area and overlap, the greatest of which is 240: 2 * (100/200) * (25/240) + 0 against 3 * (80/200) * 1.
+    // By area and overlap, the greatest of which is 240: 2 * (100/200) * (25/240) + 0 against 3 * (80/200) *
+    // 1.
     assert_eq!(chosen(policy(Worth::Mthao), &mut buffer(&rows), &[]), [5, 6]);
 }
 

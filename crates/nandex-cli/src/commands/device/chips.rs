@@ -102,7 +102,7 @@ mod linux {
     }
 
     pub(in super::super) fn restore(args: &Restore) -> Result<Status> {
-        let mut dump = RawDump::open(&args.image, args.geometry, args.spare.clone(), 0)?;
+        let mut dump = RawDump::open(&args.image, args.geometry, args.spare.clone())?;
         let mut device = Device::open(&args.device, true)?;
         let name = args.device.display().to_string();
         if !args.overwrite && is_used(&mut device, &args.device)? {

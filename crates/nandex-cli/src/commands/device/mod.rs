@@ -1,4 +1,5 @@
-//! `nandex device`: an index on an MTD device, a block device, a file or a dump, opened, changed and carried away.
+//! `nandex device`: an index on an MTD device, a block device, a file or a dump, opened, changed and carried
+//! away.
 
 mod chips;
 mod place;

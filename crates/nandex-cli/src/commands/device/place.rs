@@ -108,9 +108,8 @@ fn open_dump(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
         return Err(anyhow!("a dump needs --geometry and --spare"));
     };
     let name = path.display().to_string();
-    let lend = place.part.lend;
     let dump = match access {
-        Access::Look => RawDump::open(path, raw, layout, lend)?,
+        Access::Look => RawDump::open(path, raw, layout)?,
         Access::Change { copy: None } => {
             let why =
                 "a dump is not changed: name a new file with --copy, which becomes a copy and is changed";
@@ -118,9 +117,9 @@ fn open_dump(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
         }
         Access::Change { copy: Some(copy) } => {
             // What cannot be opened should leave no copy behind.
-            drop(RawDump::open(path, raw, layout.clone(), lend)?);
+            drop(RawDump::open(path, raw, layout.clone())?);
             copy_new(path, copy)?;
-            RawDump::edit(copy, raw, layout, lend)?
+            RawDump::edit(copy, raw, layout)?
         }
     };
     let events = dump.events();
@@ -138,12 +137,7 @@ fn copy_new(from: &Path, to: &Path) -> Result<(), LabError> {
 
 fn open_device(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
     if is_character_device(path) {
-        return open_mtd(place, path, access);
-    }
-    if place.part.lend > 0 {
-        let why =
-            "only pages of MTD devices and dumps lend bytes; those of a file have a spare area as it is";
-        return Err(LabError::bad_option("--lend", &place.part.lend.to_string(), why).into());
+        return open_mtd(path, access);
     }
     open_file(place.page, path)
 }
@@ -160,16 +154,16 @@ fn is_character_device(_: &Path) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn open_mtd(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
+fn open_mtd(path: &Path, access: Access<'_>) -> Result<Found> {
     use nandex_mtd::{Mtd, MtdOptions};
     let writable = matches!(access, Access::Change { .. });
-    let chip = Mtd::open(path, MtdOptions { lend: place.part.lend, writable })?;
+    let chip = Mtd::open(path, MtdOptions { writable })?;
     let (name, events) = (chip.name().to_string(), chip.events());
     Ok((Box::new(chip), name, Some(events)))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_mtd(_: &Place, path: &Path, _: Access<'_>) -> Result<Found> {
+fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
     Err(anyhow!("{}: MTD devices are supported on Linux only", path.display()))
 }
 
@@ -177,7 +171,8 @@ fn open_mtd(_: &Place, path: &Path, _: Access<'_>) -> Result<Found> {
 #[cfg(unix)]
 const BLOCK_PAGES: u32 = 64;
 
-/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a multiple of 64.
+/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a
+/// multiple of 64.
 #[cfg(unix)]
 const SPARE_BYTES: u32 = 63;
 

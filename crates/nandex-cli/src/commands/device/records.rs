@@ -16,7 +16,8 @@ pub(super) struct Record {
     pub(super) value: Vec<u8>,
 }
 
-/// The bytes that a text stands for: a number, big-endian in so many bytes, or `0x` and all of them in hexadecimal.
+/// The bytes that a text stands for: a number, big-endian in so many bytes, or `0x` and all of them in
+/// hexadecimal.
 pub(super) fn encode(what: &str, text: &str, bytes: u8) -> Result<Vec<u8>, LabError> {
     let bytes = usize::from(bytes);
     let refused = |why: String| LabError::bad_option(what, text, why);

@@ -1,7 +1,9 @@
-//! The field: `field/CLASS/RAM/INDEX`, what an index costs in so much RAM, its tables included, or why it does not start.
+//! The field: `field/CLASS/RAM/INDEX`, what an index costs in so much RAM, its tables included, or why it
+//! does not start.
 //!
-//! Classes are `always`, `by-100` and `pool` (a sync after 100 changes; with `pool` a change need not say whether the key was
-//! there). An index with `+dftl` stands on that FTL, which needs the least RAM for its table.
+//! Classes are `always`, `by-100` and `pool` (a sync after 100 changes; with `pool` a change need not say
+//! whether the key was there). An index with `+dftl` stands on that FTL, which needs the least RAM for its
+//! table.
 
 use crate::LabError;
 use crate::experiment::RunPlan;

@@ -1,7 +1,9 @@
-//! Computed cells of our own index: the claims of its design, `plow/SET-UP`, and the field, `field/CLASS/RAM/INDEX` (`field`).
+//! Computed cells of our own index: the claims of its design, `plow/SET-UP`, and the field,
+//! `field/CLASS/RAM/INDEX` (`field`).
 //!
-//! A cell puts 1,000,000 records of 4 + 4 bytes one by one into an empty index on `mlc-64m`, then does operations of several mixes on
-//! them, every answer compared, and mounts. Figures are counts of the chip over the operations that caused them.
+//! A cell puts 1,000,000 records of 4 + 4 bytes one by one into an empty index on `mlc-64m`, then does
+//! operations of several mixes on them, every answer compared, and mounts. Figures are counts of the chip
+//! over the operations that caused them.
 
 mod drive;
 mod field;

@@ -2,7 +2,7 @@
 
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
-use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Point, Series, Stated};
+use crate::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
 use crate::repro::{self, ScoreRow};
 use crate::summary::scale::{Quantity, Scale};
 use askama::Template;
@@ -63,11 +63,11 @@ impl<'a> Page<'a> {
 }
 
 impl Section {
-    /// The section of some results; its plots are added to the figures of the page, their names beginning with `prefix`.
+    /// The section of some results; its plots are added to the figures of the page, their names beginning
+    /// with `prefix`.
     pub(super) fn of(results: &ExperimentResults, prefix: &str, figures: &mut Vec<Figure>) -> Section {
         let definition = &results.definition;
-        let found = experiment::find(&definition.name).ok();
-        let claims = found.map_or(&[][..], |found| &found.claims);
+        let claims = results.claims();
         let mut plots = Vec::new();
         for (number, plot) in definition.plots.iter().enumerate() {
             let series = plot.series_of(&results.cells);
@@ -76,7 +76,7 @@ impl Section {
             }
             let id = format!("{prefix}-{number}");
             figures.push(draw(&id, plot, &series, &plot.stated(claims, &results.cells)));
-            plots.push(view(id, plot, &series));
+            plots.push(PlotView { title: plot.title_over(&results.cells), ..view(id, plot, &series) });
         }
         Section {
             name: definition.name.clone(),
@@ -85,15 +85,15 @@ impl Section {
             facts: format!("chip {}; {}", definition.chip, crate::report::table::seeds(&results.seeds)),
             claims: claims.iter().map(|claim| repro::row(claim, results)).collect(),
             plots,
-            notes: found.map_or_else(String::new, |found| html_of(found.notes)),
+            notes: html_of(results.notes()),
             table: crate::report::experiment::render(results, TABLE_COLUMNS),
             command: results.command.clone(),
         }
     }
 }
 
-/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads nothing, so their words alone
-/// are kept.
+/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads
+/// nothing, so their words alone are kept.
 fn html_of(notes: &str) -> String {
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
     let body =

@@ -1,4 +1,5 @@
-//! A spatial index on a map, as a drawing in the page itself: boxes of leaves, queries, and the leaves they read.
+//! A spatial index on a map, as a drawing in the page itself: boxes of leaves, queries, and the leaves they
+//! read.
 
 use crate::spatial::map::{MapNode, MapQuery, Shape, TreeMap};
 use crate::summary::scale::show_count;

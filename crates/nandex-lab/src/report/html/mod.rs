@@ -1,9 +1,9 @@
 //! The report: one HTML file that holds everything it shows and loads nothing.
 //!
-//! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The plots are figures
-//! of plotly, whose script comes from the crate of that name and is written into the file: the report opens
-//! without a network, and its content policy forbids one. `report.js` gives the plots their theme, sorts the table
-//! and switches series on and off; without it the tables still say everything.
+//! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The
+//! plots are figures of plotly, whose script comes from the crate of that name and is written into the file:
+//! the report opens without a network, and its content policy forbids one. `report.js` gives the plots their
+//! theme, sorts the table and switches series on and off; without it the tables still say everything.
 
 mod experiment;
 mod map;
@@ -85,7 +85,8 @@ impl Assets {
     }
 }
 
-/// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here needs.
+/// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here
+/// needs.
 fn plotly_script() -> String {
     let sources = plotly::Plot::offline_js_sources();
     let end = sources.find("</script>").unwrap_or(sources.len());

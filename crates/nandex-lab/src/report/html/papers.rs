@@ -1,4 +1,5 @@
-//! The page of the papers: the scorecard of all claims first, then paper by paper each figure, its set-up, and what differs and why.
+//! The page of the papers: the scorecard of all claims first, then paper by paper each figure, its set-up,
+//! and what differs and why.
 
 use super::Assets;
 use super::experiment::Section;

@@ -1,7 +1,7 @@
 //! The plots of the report, as figures of the plotting library.
 //!
-//! An index has one colour, marker and dash in all of them, by its place in the order asked for. Colours are written
-//! as tokens (`s0`, `c1`, ...) that the page's script replaces by those of the light or dark theme.
+//! An index has one colour, marker and dash in all of them, by its place in the order asked for. Colours are
+//! written as tokens (`s0`, `c1`, ...) that the page's script replaces by those of the light or dark theme.
 
 use crate::results::CauseCounts;
 use crate::stats;

@@ -1,4 +1,5 @@
-//! The page of a replay: one table with a row for each device, and plots of write amplification, latency, causes, time and wear.
+//! The page of a replay: one table with a row for each device, and plots of write amplification, latency,
+//! causes, time and wear.
 
 use super::Assets;
 use super::plots::{CAUSES, DASHES, Figure, MARKERS, SYMBOLS, WEAR_BARS};

@@ -1,8 +1,9 @@
 //! The answers that an index may give on a damaged chip besides the truth, an error and a refused mount: the
 //! one list of it.
 //!
-//! Each exception says for whom, after which damages and ends, what may come, and why it cannot be told from something that may
-//! happen to a sound chip. `docs/guarantees.md` prints the list; whatever a run finds outside of it is a finding.
+//! Each exception says for whom, after which damages and ends, what may come, and why it cannot be told from
+//! something that may happen to a sound chip. `docs/guarantees.md` prints the list; whatever a run finds
+//! outside of it is a finding.
 
 use super::Finding;
 use super::image::End;
@@ -29,8 +30,8 @@ pub enum Ends {
     Any,
     /// Where the power was cut.
     Cut,
-    /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
-    /// in flight, or by at most so many before them.
+    /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that
+    /// programmed last, by the one in flight, or by at most so many before them.
     Newest(u64),
     /// Where the power was cut, and only if a page is struck that was programmed last in its block.
     CutEndOfBlock,
@@ -38,7 +39,8 @@ pub enum Ends {
     CutRecord,
     /// After any, and only if there are two damages, of which one strikes an anchor, a checkpoint or a note.
     RecordAndAnother,
-    /// After any, if two pages or blocks were damaged at once, and the youngest was programmed so; an exchange is of two.
+    /// After any, if two pages or blocks were damaged at once, and the youngest was programmed so; an
+    /// exchange is of two.
     NewestOfTwo(u64),
 }
 

@@ -1,4 +1,5 @@
-//! The table of `docs/guarantees.md`: for each index, spatial index and FTL what a damage may do besides being told.
+//! The table of `docs/guarantees.md`: for each index, spatial index and FTL what a damage may do besides
+//! being told.
 
 use super::allowed::{EXCEPTIONS, Ends, Exception, May};
 use super::kinds::Kind;

@@ -41,8 +41,8 @@ pub(super) struct Moment {
 pub(super) enum Standing {
     /// The contents are as promised. For each slot what it may hold, by all states that fit.
     Promised(Vec<Vec<u64>>),
-    /// A state before the promised ones: so many acknowledged changes are gone, and so many syncs that made some of them last, where
-    /// no more is promised than syncs.
+    /// A state before the promised ones: so many acknowledged changes are gone, and so many syncs that made
+    /// some of them last, where no more is promised than syncs.
     Older { lost: u64, syncs: Option<u64> },
     /// No state of the whole, but each slot holds something it held once; so many slots, the first of them.
     Stale(usize, usize),
@@ -138,7 +138,8 @@ impl History {
         }
     }
 
-    /// How many changes after so many operations are gone that were to stay: a cut may undo trims that no sync followed.
+    /// How many changes after so many operations are gone that were to stay: a cut may undo trims that no
+    /// sync followed.
     fn lost_since(&self, operations: usize, moment: &Moment) -> u64 {
         let synced = self.effects_until(self.synced[moment.acknowledged]);
         let gone = self.effects_until(operations)..self.effects_until(moment.acknowledged);
@@ -146,7 +147,8 @@ impl History {
         gone.filter(|&at| !may_go(at)).count() as u64
     }
 
-    /// How many syncs after so many operations had something to make last, for who promises no more than syncs.
+    /// How many syncs after so many operations had something to make last, for who promises no more than
+    /// syncs.
     fn syncs_since(&self, operations: usize, moment: &Moment) -> Option<u64> {
         if moment.clean || moment.promise == Promise::LastState {
             return None;

@@ -1,4 +1,5 @@
-//! The images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of it.
+//! The images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of
+//! it.
 
 use super::history::{History, Moment};
 use super::kinds::Version;

@@ -26,7 +26,8 @@ pub enum Kind {
     Exchange,
     /// The page gets the bytes that stood at that page before its block was erased last.
     Older,
-    /// The earlier page of the recording that is most like this one: another version of the same node or logical page.
+    /// The earlier page of the recording that is most like this one: another version of the same node or
+    /// logical page.
     Twin,
     /// A bit flipped in each page of a block.
     BlockFlip,

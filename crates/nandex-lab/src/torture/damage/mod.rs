@@ -1,12 +1,16 @@
-//! Damaged chips: on images that were closed and on images cut anywhere, pages and whole blocks are flipped, zeroed, erased,
-//! made unreadable, exchanged and replaced by older versions, and every answer after that is compared with the truth.
+//! Damaged chips: on images that were closed and on images cut anywhere, pages and whole blocks are flipped,
+//! zeroed, erased, made unreadable, exchanged and replaced by older versions, and every answer after that is
+//! compared with the truth.
 //!
 //! 1. A subject lives a short life on a small chip, recorded from its format on (`image.rs`).
-//! 2. An image is the chip at one end of it: after the first close, after the second, or cut at any physical operation.
-//! 3. Each damage strikes a copy of an image. The copy is mounted, checked, read whole, changed, read, closed, mounted and read
-//!    (`trial.rs`), and what was read is compared with the states of the history (`history.rs`).
+//! 2. An image is the chip at one end of it: after the first close, after the second, or cut at any physical
+//!    operation.
+//! 3. Each damage strikes a copy of an image. The copy is mounted, checked, read whole, changed, read,
+//!    closed, mounted and read (`trial.rs`), and what was read is compared with the states of the history
+//!    (`history.rs`).
 //!
-//! What is allowed besides the right answer, an error and a refused mount stands in `allowed.rs`, and nowhere else.
+//! What is allowed besides the right answer, an error and a refused mount stands in `allowed.rs`, and nowhere
+//! else.
 //!
 //! All of it follows from subject, seed, image and damage, so that four words repeat a finding.
 
@@ -74,7 +78,8 @@ pub struct Finding {
     pub blow: Blow,
     /// Later operations that programmed pages, since the youngest of the damaged pages was programmed.
     pub age: Option<u64>,
-    /// Damages among them that strike an anchor, a checkpoint or a note: that by which a mount knows what is on the chip.
+    /// Damages among them that strike an anchor, a checkpoint or a note: that by which a mount knows what is
+    /// on the chip.
     pub records: usize,
     /// Whether a damaged page is the one that was programmed last in its block.
     pub ends_a_block: bool,

@@ -30,7 +30,8 @@ impl Seen {
             self.first_error = Some(error);
             return;
         };
-        // An error that names no damage is the one to be told. That everything waits for a mount after the first is no news.
+        // An error that names no damage is the one to be told. That everything waits for a mount after the
+        // first is no news.
         if names_damage(first) && !names_damage(&error) && error != IndexError::Interrupted {
             self.first_error = Some(error);
         }

@@ -18,7 +18,8 @@ pub(super) const SLOTS: u32 = 320;
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const RECORDS: [(u8, u8); 3] = [(8, 8), (4, 4), (16, 8)];
 
-/// Every store, and every index and spatial index over page mapping and over another FTL, which goes round with the seed.
+/// Every store, and every index and spatial index over page mapping and over another FTL, which goes round
+/// with the seed.
 pub fn every_victim(seed: u64) -> Vec<Victim> {
     let mut victims: Vec<Victim> =
         STORES.iter().map(|entry| Victim { target: Target::Store(entry), ftl: None }).collect();
@@ -44,8 +45,8 @@ pub(super) fn on_page_mapping(victim: Victim) -> Victim {
     Victim { ftl: victim.ftl.or(needs.then_some(page_map)), ..victim }
 }
 
-/// Chip and settings: record sizes and the wanted class go round with the seed, and the class is the highest one from there
-/// that the victim takes.
+/// Chip and settings: record sizes and the wanted class go round with the seed, and the class is the highest
+/// one from there that the victim takes.
 pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
     let (key_bytes, value_bytes) = RECORDS[(seed / 2 % 3) as usize];
     let base = Settings::new(RecordFormat::new(key_bytes, value_bytes));

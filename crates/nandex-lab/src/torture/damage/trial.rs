@@ -103,7 +103,8 @@ pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: 
     Some(guarded(|| trial.run()).unwrap_or_else(Outcome::Panic))
 }
 
-/// Does the work; where it panics, the words and, where [`crate::torture::catch_panics`] was called, the place.
+/// Does the work; where it panics, the words and, where [`crate::torture::catch_panics`] was called, the
+/// place.
 pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|panic| format!("{}{}", panic_text(&*panic), last_panic().unwrap_or_default()))

@@ -1,4 +1,5 @@
-//! The three trees against `BTreeMap`, cut power on stores of any order, costs in counts, RAM, damaged pages, full stores.
+//! The three trees against `BTreeMap`, cut power on stores of any order, costs in counts, RAM, damaged pages,
+//! full stores.
 
 mod small;
 
@@ -225,7 +226,8 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
     assert!(cuts_with_progress > 100, "{cuts_with_progress}");
 }
 
-/// A refused page ends nothing: the contents read, the next operation goes on, and a cut finds what was there.
+/// A refused page ends nothing: the contents read, the next operation goes on, and a cut finds what was
+/// there.
 #[test]
 fn a_refusal_changes_nothing_wherever_it_comes() {
     for most in [4, 40] {
@@ -234,8 +236,8 @@ fn a_refusal_changes_nothing_wherever_it_comes() {
     }
 }
 
-/// Trees on stores that refuse once in so many times; how many cuts left more than the last sync, and how many updates were
-/// refused.
+/// Trees on stores that refuse once in so many times; how many cuts left more than the last sync, and how
+/// many updates were refused.
 fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
     let (mut cuts_with_progress, mut refused) = (0, 0);
     for (config, order) in members(SMALL)

@@ -1,7 +1,7 @@
 //! The power is cut at every write, and the store keeps as little as it promised to.
 //!
-//! A run is recorded once. For each place in the recording every state that the store's promise allows is built,
-//! mounted, checked, and compared with the contents before or after the operation that was under way.
+//! A run is recorded once. For each place in the recording every state that the store's promise allows is
+//! built, mounted, checked, and compared with the contents before or after the operation that was under way.
 
 use super::*;
 

@@ -77,7 +77,8 @@ fn figure_8_contiguous_keys_fill_leaves_that_are_never_split() {
     assert_sound(&mut tree, &Model::from(model));
 }
 
-/// Section 6.2: a leaf that its ascending keys fill goes to the FTL at once; its versions in the buffer are void.
+/// Section 6.2: a leaf that its ascending keys fill goes to the FTL at once; its versions in the buffer are
+/// void.
 #[test]
 fn a_full_leaf_goes_to_the_ftl_at_once_or_to_the_buffer() {
     for (full_nodes, expected) in [(FullNodes::Buffered, 0), (FullNodes::Direct, 1)] {
@@ -196,7 +197,8 @@ fn the_equations_of_section_5_hold() {
         let (n, writes) = (keys.len() as u64, metric(&tree, "node_writes") - first);
         // (1): a read for each level, for each record.
         assert_eq!(metric(&tree, "node_reads") - first_reads, reads);
-        // (2) and (3): n writes, two more for each split (the new node and the parent), one for each full leaf left whole
+        // (2) and (3): n writes, two more for each split (the new node and the parent), one for each full
+        //     leaf left whole
         // (the parent), and one when the root does, for it moves.
         let (splits, overflows) = (metric(&tree, "splits"), metric(&tree, "overflows"));
         assert_eq!(writes, n + 2 * splits + overflows + u64::from(is_ascending));

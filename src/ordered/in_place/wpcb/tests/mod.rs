@@ -135,8 +135,8 @@ fn metric(tree: &impl OrderedIndex, name: &str) -> u64 {
     stats.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
 }
 
-/// One random operation, on the model too, whether or not it succeeds on the tree. Runs of ascending keys among them, and
-/// waves of insertion and removal.
+/// One random operation, on the model too, whether or not it succeeds on the tree. Runs of ascending keys
+/// among them, and waves of insertion and removal.
 fn step(
     tree: &mut impl OrderedIndex,
     model: &mut Model,
@@ -177,7 +177,8 @@ fn is_a_sorted_map<S: Below>() {
             Geometry::new(64, 32, 4, 110),
             WpcbConfig { full_nodes: FullNodes::Direct, ..config(3, 17) },
         ),
-        // Pages of 128 bytes: two copies of the list of FAST's checkpoint blocks do not fit into two pages of 64.
+        // Pages of 128 bytes: two copies of the list of FAST's checkpoint blocks do not fit into two pages of
+        // 64.
         Bench::new(Geometry::new(128, 27, 2, 170), config(3, 22)),
         Bench::new(Geometry::new(128, 32, 8, 70), config(6, 15)),
         Bench::new(Geometry::new(512, 64, 16, 60), WpcbConfig::new(RECORD).with_tbm_blocks(11)),

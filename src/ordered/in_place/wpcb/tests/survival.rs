@@ -29,7 +29,8 @@ fn mount_at_last<S: Below>(bench: &Bench) -> WpcbTree<S, Chip> {
     }
 }
 
-/// From a copy of a chip: runs until the power is cut, mounts again, is cut again while mounting, and goes on for a while.
+/// From a copy of a chip: runs until the power is cut, mounts again, is cut again while mounting, and goes on
+/// for a while.
 fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerCut) -> bool {
     let mut tree = bench.mount::<S>().unwrap();
     bench.chip.lock().plan_power_cut(cut);
@@ -129,8 +130,8 @@ fn failing_blocks_lose_nothing() {
     assert!(replaced > 10, "{replaced} blocks replaced");
 }
 
-/// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block, and so may be one
-/// that the cut left unfinished: then an older version stands in for it.
+/// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block,
+/// and so may be one that the cut left unfinished: then an older version stands in for it.
 #[test]
 fn wrong_bits_are_put_right_or_noticed() {
     let bench = small(1);

@@ -1,12 +1,14 @@
-//! Several changes as one operation. They are written to pages of their own, then entered leaf by leaf, and then the last of these
-//! pages is marked retired. A mount that finds them whole and not retired enters them (again: what is entered already stays).
+//! Several changes as one operation. They are written to pages of their own, then entered leaf by leaf, and
+//! then the last of these pages is marked retired. A mount that finds them whole and not retired enters them
+//! (again: what is entered already stays).
 //!
-//! A page of changes has the header of a node. Its level is 0x40 plus the pages of the batch that follow, the first has the mark of a
-//! root, and the sequence rises by one from page to page, so the last one leads to all. Its slots are bare, all there at birth:
-//! key, 1 for an insertion or 0, value. A change alone is not written so: it is one operation of itself.
+//! A page of changes has the header of a node. Its level is 0x40 plus the pages of the batch that follow, the
+//! first has the mark of a root, and the sequence rises by one from page to page, so the last one leads to
+//! all. Its slots are bare, all there at birth: key, 1 for an insertion or 0, value. A change alone is not
+//! written so: it is one operation of itself.
 //!
-//! Nothing is collected while a batch is entered: the room is made beforehand. A mount may have to, and leaves the blocks of these
-//! pages alone.
+//! Nothing is collected while a batch is entered: the room is made beforehand. A mount may have to, and
+//! leaves the blocks of these pages alone.
 
 use super::page::{self, Marks, Shape};
 use super::update::Anew;
@@ -39,9 +41,9 @@ impl<N: Nand> InPlace<N> {
 
     /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
     ///
-    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when it is full; from
-    /// then on half of it is free, which two entries for each node below that was replaced do not fill soon. And it
-    /// is done no more often than nodes below it are replaced.
+    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when
+    /// it is full; from then on half of it is free, which two entries for each node below that was replaced
+    /// do not fill soon. And it is done no more often than nodes below it are replaced.
     fn batch_pages(&self, changes: usize, inner_nodes: u32, height: u8) -> u32 {
         let (changes, height) = (changes as u32 + 1, u32::from(height) + 1);
         let again = 4 * changes / (self.inner.capacity as u32 - 4);

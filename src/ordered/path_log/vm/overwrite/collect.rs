@@ -1,5 +1,5 @@
-//! Room: blocks are emptied by writing their live pages anew. The place of a page is named by its parent alone, which is
-//! overwritten, or written anew when it is full.
+//! Room: blocks are emptied by writing their live pages anew. The place of a page is named by its parent
+//! alone, which is overwritten, or written anew when it is full.
 
 use super::update::Anew;
 use super::{InPlace, NONE, page};
@@ -27,8 +27,8 @@ impl<N: Nand> InPlace<N> {
         if self.space.has_free(wanted) {
             return Ok(());
         }
-        // Each move frees the page it moves, and a parent written anew its own: what is won is lost again only where
-        // all parents are full, and then the chip is.
+        // Each move frees the page it moves, and a parent written anew its own: what is won is lost again
+        // only where all parents are full, and then the chip is.
         for _ in 0..2 * self.space.geometry.blocks {
             let Some(block) = self.space.victim() else { return Err(IndexError::Full) };
             self.counters.collections += 1;
@@ -40,7 +40,8 @@ impl<N: Nand> InPlace<N> {
         Err(IndexError::Full)
     }
 
-    /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is left for that.
+    /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is
+    /// left for that.
     pub(super) fn require_spare_pages(&self) -> Result<(), IndexError> {
         let may_take = 2 * u32::from(self.height) + 2;
         let has_room = self.space.failing.is_empty() || self.space.has_free(may_take);

@@ -12,9 +12,10 @@
 //!            bare: used marks, a bit a slot; dead marks, a bit a slot; slots of key and value
 //! ```
 //!
-//! The slots in use are those up to the highest one whose used mark is cleared: that commits all that were appended together. Four
-//! bits say it, of which one may be wrong: none or one of them cleared is no mark, three or four are, and two are half a mark,
-//! as a power cut may leave one; a mount completes it, as it could as well have been done.
+//! The slots in use are those up to the highest one whose used mark is cleared: that commits all that were
+//! appended together. Four bits say it, of which one may be wrong: none or one of them cleared is no mark,
+//! three or four are, and two are half a mark, as a power cut may leave one; a mount completes it, as it
+//! could as well have been done.
 
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
@@ -209,7 +210,8 @@ impl Shape {
         Ok(Frontier { used, soiled, is_halfway })
     }
 
-    /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use then.
+    /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use
+    /// then.
     pub(super) fn complete(&self, page: &mut [u8], frontier: Frontier) -> usize {
         debug_assert!(frontier.soiled <= self.capacity, "O1: {} slots of {}", frontier.soiled, self.capacity);
         (frontier.used..frontier.soiled).for_each(|slot| self.mark_dead(page, slot));
@@ -333,10 +335,11 @@ pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
     [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 2]
 }
 
-/// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong bits of up to 15
-/// bytes are noticed, and every odd number of them in any.
+/// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong
+/// bits of up to 15 bytes are noticed, and every odd number of them in any.
 fn check(entry: &[u8]) -> u8 {
-    // Linear: the exclusive or with the same of a blank entry makes that 0, whose check would have to be 0 as well.
+    // Linear: the exclusive or with the same of a blank entry makes that 0, whose check would have to be 0 as
+    // well.
     entry.iter().fold(0, |crc, &byte| CRC_8[usize::from(crc ^ byte ^ 0xff)])
 }
 

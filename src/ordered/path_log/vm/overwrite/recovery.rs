@@ -1,13 +1,15 @@
-//! Mounting: every page is read once for the settings and the newest root, then the tree is walked and what a power cut left
-//! undone is done.
+//! Mounting: every page is read once for the settings and the newest root, then the tree is walked and what a
+//! power cut left undone is done.
 //!
 //! * A torn slot, not committed: marked dead, then used.
 //! * A mark cleared in part: cleared.
-//! * Two live entries of one key: the earlier one is marked dead. In an inner node it is that of a child written anew.
+//! * Two live entries of one key: the earlier one is marked dead. In an inner node it is that of a child
+//!   written anew.
 //! * Two roots: the older one is marked retired.
 //! * A batch of changes that is written but not retired: it is entered (`batch`).
 //!
-//! Pages that the root does not lead to are dead. Nothing is written to the blank pages of a block before it is erased.
+//! Pages that the root does not lead to are dead. Nothing is written to the blank pages of a block before it
+//! is erased.
 
 use super::batch::CHANGES;
 use super::page::{self, SlotState};
@@ -65,8 +67,8 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was whole, as pages
-    /// followed. Otherwise every mount would take from what a full chip keeps free.
+    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was
+    /// whole, as pages followed. Otherwise every mount would take from what a full chip keeps free.
     fn resume_block(&mut self, newest: u32) -> Result<(), IndexError> {
         let geometry = self.space.geometry;
         let block = geometry.block_of(Ppn(newest)).0;
@@ -80,7 +82,8 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block is at stake.
+    /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block
+    /// is at stake.
     fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexError> {
         let is_blank = |data: &[u8], _: &[u8]| data.iter().all(|&byte| byte == 0xff);
         match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_blank) {
@@ -242,8 +245,8 @@ impl<N: Nand> InPlace<N> {
         self.adopt(root, height, &mut node)
     }
 
-    /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each time.
-    /// The copy becomes what the page holds where it was read wrongly.
+    /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each
+    /// time. The copy becomes what the page holds where it was read wrongly.
     pub(super) fn program_surely(
         &mut self,
         (ppn, shape): (u32, page::Shape),
@@ -268,7 +271,8 @@ impl<N: Nand> InPlace<N> {
         Err(IndexError::WornOut)
     }
 
-    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may have been read wrongly.
+    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may
+    /// have been read wrongly.
     fn clear_what_is_clear(
         &mut self,
         (ppn, shape): (u32, page::Shape),

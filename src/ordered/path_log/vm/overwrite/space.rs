@@ -16,7 +16,8 @@ pub(super) struct Space {
     live: Vec<u8>,
     live_of_block: Vec<u16>,
     bad: Vec<bool>,
-    /// Blocks of which a program failed: nothing new goes there, and they are retired as soon as they are empty.
+    /// Blocks of which a program failed: nothing new goes there, and they are retired as soon as they are
+    /// empty.
     pub(super) failing: Vec<u32>,
     /// Blocks that hold the changes of a batch: they are left alone until it is entered.
     pub(super) pinned: Vec<u32>,
@@ -125,7 +126,8 @@ impl Space {
         free >= pages
     }
 
-    /// The block with the fewest live pages, if that leaves anything to be won; the next one in turn among equals.
+    /// The block with the fewest live pages, if that leaves anything to be won; the next one in turn among
+    /// equals.
     pub(super) fn victim(&self) -> Option<u32> {
         let blocks = self.geometry.blocks;
         let in_turn = (1..=blocks).map(|i| (self.turn + i) % blocks);

@@ -1,4 +1,5 @@
-//! VMTree-OW against a map with remounts, the published counts, power cuts, damage, a full chip, and a chip that watches.
+//! VMTree-OW against a map with remounts, the published counts, power cuts, damage, a full chip, and a chip
+//! that watches.
 
 use super::{Marks, OverwriteConfig, OverwriteTree};
 use crate::nand::catalogue::{mlc_64m, nor_2m};
@@ -192,7 +193,8 @@ fn work_until_the_cut(nand: Watched, held: &Model, settings: &OverwriteConfig, o
     let (mut states, mut rng) = (vec![held.clone()], Rng::new(5));
     let mut promised = 0;
     for op in 0..operations {
-        // Keys spread over a few nodes and then taken away, such that nodes split, fill with dead slots and go.
+        // Keys spread over a few nodes and then taken away, such that nodes split, fill with dead slots and
+        // go.
         let grows = op % 130 < 90;
         let key = rng.below(if grows { 140 } else { 60 } + 2 * held.len() as u64) as u32;
         let (key, value) = (key.to_be_bytes(), op.to_be_bytes());
@@ -220,7 +222,8 @@ fn work_until_the_cut(nand: Watched, held: &Model, settings: &OverwriteConfig, o
     Work { nand: tree.into_nand(), states, promised }
 }
 
-/// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is gone on from.
+/// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is
+/// gone on from.
 fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
     let formatted = OverwriteTree::format(small_chip(blocks), settings).unwrap().into_nand();
     let programs = cut_everywhere_from(&formatted, &Model::new(), settings, operations);

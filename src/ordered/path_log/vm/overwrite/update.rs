@@ -38,7 +38,8 @@ impl<N: Nand> InPlace<N> {
         self.replace(1, &entries, anew, Cause::Host)
     }
 
-    /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a program failed.
+    /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a
+    /// program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexError> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
@@ -57,7 +58,8 @@ impl<N: Nand> InPlace<N> {
             shape.mark_used(&mut bytes, end);
             done = self.overwrite((ppn, shape), cause, &mut bytes);
             if done == Ok(false) {
-                // What the chip holds decides, not what it said: a mark that is there counts at the next mount.
+                // What the chip holds decides, not what it said: a mark that is there counts at the next
+                // mount.
                 done = self.reread_page(ppn, shape, cause).map(|(page, used)| {
                     bytes.copy_from_slice(&page);
                     used == end
@@ -170,7 +172,8 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Marks the entry of a child dead that others took the place of; what fails is only put off to the page's next life.
+    /// Marks the entry of a child dead that others took the place of; what fails is only put off to the
+    /// page's next life.
     fn mark_child_dead(
         &mut self,
         level: u8,
@@ -293,8 +296,8 @@ impl<N: Nand> InPlace<N> {
         if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
     }
 
-    /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and is not the last
-    /// child of its parent: the neighbour to the right takes over its keys.
+    /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and
+    /// is not the last child of its parent: the neighbour to the right takes over its keys.
     fn prune(&mut self) -> Result<(), IndexError> {
         for level in 2..=self.height {
             let node = self.node(level);

@@ -149,8 +149,8 @@ impl<N: Nand> InPlace<N> {
         Ok(true)
     }
 
-    /// Ends a change. One that found no block half-way is given up by finding the tree on the chip again, unless all of it got
-    /// there before.
+    /// Ends a change. One that found no block half-way is given up by finding the tree on the chip again,
+    /// unless all of it got there before.
     fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,

@@ -110,7 +110,8 @@ fn without_a_cold_region_inner_nodes_as_units_cost_what_lru_costs() {
     assert!(farthest > 0.05, "inner nodes that are kept cost something else: {farthest}");
 }
 
-/// Commits until nothing waits: the leaves that each commit empties, by their number in Figure 5, and its writes.
+/// Commits until nothing waits: the leaves that each commit empties, by their number in Figure 5, and its
+/// writes.
 fn commits(policy: CommitPolicy) -> Vec<(Vec<u16>, u64)> {
     let mut index = figure_5(policy);
     let mut seen = Vec::new();

@@ -1,5 +1,5 @@
-//! The paper's own words as tests: the states of Figure 3, the regions, Lemma 1 and Table 3, and the example of Section
-//! 3.2.2.
+//! The paper's own words as tests: the states of Figure 3, the regions, Lemma 1 and Table 3, and the example
+//! of Section 3.2.2.
 
 use super::super::units::{NONE, Place};
 use super::*;
@@ -156,8 +156,8 @@ fn base_nodes(index: &mut LsLruTree<RamStore>) -> Pairs {
     base
 }
 
-/// The index units of the dirty parts by Definition 2: an insertion of a pair, the deletion of one, or both for a
-/// modification. An insertion and a deletion of the same pair neutralise each other.
+/// The index units of the dirty parts by Definition 2: an insertion of a pair, the deletion of one, or both
+/// for a modification. An insertion and a deletion of the same pair neutralise each other.
 fn index_units(index: &LsLruTree<RamStore>, base: &Pairs) -> Pairs {
     let mut units = Pairs::new();
     for unit in index.buffer().units.all() {
@@ -225,7 +225,8 @@ proptest! {
 
 #[test]
 fn section_3_2_2_immediate_splits_write_18_nodes_and_a_multi_split_5() {
-    // A full leaf of ten, and 30 keys that come five at a time. Another leaf beside it, so that there is a parent.
+    // A full leaf of ten, and 30 keys that come five at a time. Another leaf beside it, so that there is a
+    // parent.
     let start = |split_factor| {
         let mut index = small_index(LsLruConfig { split_factor, ..config(10, 60) });
         index.bulk_load((0..20).map(|n| (key(1_000 * n), [0; 2])), Fill::FULL).unwrap();

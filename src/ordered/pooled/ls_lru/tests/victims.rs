@@ -64,9 +64,9 @@ fn the_writes_of_a_unit_are_the_formula_s_where_it_overflows() {
     assert_eq!((writes(10, 0, 10), writes(11, 0, 10), writes(30, 10, 10)), (1, 3, 6));
 }
 
-/// Five leaves as in Figure 5, their units dirty: (#B, #N) of (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7), where a leaf
-/// holds 10 at most. Leaves of less than five entries do not occur, so the first is as good as full of other keys:
-/// 9 entries that fit no longer with 5.
+/// Five leaves as in Figure 5, their units dirty: (#B, #N) of (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7),
+/// where a leaf holds 10 at most. Leaves of less than five entries do not occur, so the first is as good as
+/// full of other keys: 9 entries that fit no longer with 5.
 pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<RamStore> {
     let config = LsLruConfig { window_percent: 100, commit_entries: 6, commit, ..config(10, 40) };
     let mut index = small_index(config);
@@ -102,7 +102,8 @@ fn figure_5_step_by_step() {
     let table = classes(&index.buffer().units, 100);
     let expected = [(1, vec![4, 7, 9]), (3, vec![9, 14])].map(|(writes, freed)| Class { writes, freed });
     assert_eq!(table, expected);
-    // Six entries are wanted. The unit with most entries, or the oldest, would cost three writes; two of one write do.
+    // Six entries are wanted. The unit with most entries, or the oldest, would cost three writes; two of one
+    // write do.
     assert_eq!(choose(&table, 6), [2, 0]);
     let before = host_writes(&index);
     assert_eq!(index.commit_write_minimized(), Ok(true));

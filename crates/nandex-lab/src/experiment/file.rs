@@ -1,0 +1,142 @@
+//! An experiment from a file of one's own, or one that comes with the program, with values set from outside.
+//!
+//! What is named may be a file, a folder with an `experiment.toml`, or the name of an experiment that is
+//! built in; a file comes first. Beside the file may lie `expected.toml` (claims to judge) and `README.md`
+//! (notes for the report). Traces and chip files are named from the file's own folder.
+
+use super::check;
+use super::definition::{Experiment, Variant, parse_claims};
+use super::locate::{self, line_of, line_of_byte};
+use super::{find, set};
+use crate::{LabError, input};
+use nandex_experiments::FOLDERS;
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The name of the variant of an experiment that defines none.
+pub(super) const ONLY_VARIANT: &str = "default";
+
+/// The file in the folder of an experiment.
+const FILE: &str = "experiment.toml";
+
+/// The largest file that is read; the longest of the papers has 30 KB.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// The experiment of this name or file, with these values set; whatever makes no sense is refused with its
+/// file, line and key.
+pub fn load(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabError> {
+    match file_of(name)? {
+        Some(file) => load_file(&file, name, sets),
+        None if sets.is_empty() => find(name).cloned(),
+        None => built_in(name, sets),
+    }
+}
+
+/// The file that is meant; nothing where it is the name of one that is built in.
+fn file_of(name: &str) -> Result<Option<PathBuf>, LabError> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        let file = path.join(FILE);
+        return match (file.is_file(), find(name)) {
+            (true, _) => Ok(Some(file)),
+            (false, Ok(_)) => Ok(None),
+            (false, Err(_)) => Err(missing(path, "the folder has no experiment.toml")),
+        };
+    }
+    if path.is_file() {
+        return Ok(Some(path.to_path_buf()));
+    }
+    let is_path = name.contains(['/', '\\']) || path.extension().is_some_and(|end| end == "toml");
+    if is_path { Err(missing(path, "there is no such file")) } else { Ok(None) }
+}
+
+fn missing(path: &Path, reason: &str) -> LabError {
+    let (line, key) = (None, String::new());
+    LabError::Experiment { file: path.display().to_string(), line, key, reason: reason.to_string() }
+}
+
+fn built_in(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabError> {
+    let known = find(name)?;
+    let is_it = |folder: &&nandex_experiments::Folder| folder.notes.starts_with(&format!("# {name}\n"));
+    let text = FOLDERS.iter().find(is_it).map_or("", |folder| folder.definition);
+    let mut definition = set::apply(text, sets)?;
+    definition.called = Some(called(name, sets));
+    check::all(&definition).map_err(|fault| fault.error)?;
+    Ok(Experiment { definition, ..known.clone() })
+}
+
+fn load_file(file: &Path, name: &str, sets: &[(String, String)]) -> Result<Experiment, LabError> {
+    let shown = file.display().to_string();
+    let text = text_of(file)?;
+    let refused = |line: Option<usize>, key: String, reason: String| LabError::Experiment {
+        file: shown.clone(),
+        line,
+        key,
+        reason,
+    };
+    let mut definition = toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| line_of_byte(&text, span.start));
+        let on_it = line.and_then(|line| text.lines().nth(line - 1)).unwrap_or_default();
+        refused(line, on_it.trim().to_string(), error.message().trim().to_string())
+    })?;
+    if !sets.is_empty() {
+        definition = set::apply(&text, sets)?;
+    }
+    if definition.name.is_empty() {
+        definition.name = own_name(file);
+    }
+    if definition.variants.is_empty() && !definition.inputs.is_empty() {
+        definition.variants.push(Variant { name: ONLY_VARIANT.to_string(), ..Variant::default() });
+    }
+    definition.folder = Some(file.parent().map_or_else(PathBuf::new, Path::to_path_buf));
+    definition.called = Some(called(name, sets));
+    check::all(&definition)
+        .map_err(|fault| refused(line_of(&text, &fault.at), fault.at.join("."), fault.error.to_string()))?;
+    let beside = |other: &str| fs::read_to_string(file.with_file_name(other)).ok();
+    let claims = beside("expected.toml").map_or_else(|| Ok(Vec::new()), |text| parse_claims(&text));
+    let claims = claims.map_err(|reason| missing(&file.with_file_name("expected.toml"), reason.trim()))?;
+    let notes = beside("README.md").map_or(Cow::Borrowed(""), Cow::Owned);
+    Ok(Experiment { definition, claims, notes })
+}
+
+fn text_of(file: &Path) -> Result<String, LabError> {
+    let bytes = input::read(file, BYTES_MAX)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let reason = String::from("is not text");
+        LabError::Experiment {
+            file: file.display().to_string(),
+            line: Some(line),
+            key: String::new(),
+            reason,
+        }
+    })
+}
+
+/// The name of the folder of an `experiment.toml`, of any other file its own.
+fn own_name(file: &Path) -> String {
+    let named_by = if file.ends_with(FILE) { file.parent() } else { Some(file) };
+    let stem = named_by.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+    stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| String::from("experiment"))
+}
+
+/// The settings of the command line.
+fn called(name: &str, sets: &[(String, String)]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+    let quoted = |word: &str| match word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let sets = sets.iter().map(|(key, value)| format!(" --set {}", quoted(&format!("{key}={value}"))));
+    std::iter::once(quoted(name)).chain(sets).collect()
+}
+
+/// Where something is wrong, and what.
+pub(super) struct Fault {
+    /// The way to it.
+    pub(super) at: locate::Path,
+    /// The fault.
+    pub(super) error: LabError,
+}

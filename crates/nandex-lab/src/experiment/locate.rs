@@ -1,0 +1,80 @@
+//! Where a key stands in an experiment file, for errors.
+
+use toml::de::{DeTable, DeValue};
+
+/// The way to a value: keys, and places in lists counted from 0.
+pub(super) type Path = Vec<String>;
+
+/// The way of these keys.
+pub(super) fn path(keys: &[&str]) -> Path {
+    keys.iter().map(|key| (*key).to_string()).collect()
+}
+
+/// The line of a byte, counted from 1.
+pub(super) fn line_of_byte(text: &str, byte: usize) -> usize {
+    text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The line of a key, or of the last one on the way to it that is there; nothing where the way's first key is
+/// not.
+pub(super) fn line_of(text: &str, path: &[String]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut found = None;
+    let mut here = Some(Here::Table(table.get_ref()));
+    for step in path {
+        here = match here? {
+            Here::Table(table) => {
+                let entry = table.iter().find(|(key, _)| key.get_ref().as_ref() == step.as_str());
+                entry.map(|(key, value)| {
+                    found = Some(key.span().start);
+                    Here::of(value.get_ref())
+                })
+            }
+            Here::Value(DeValue::Array(list)) => {
+                let element = step.parse::<usize>().ok().and_then(|at| list.get(at));
+                element.map(|value| {
+                    found = Some(value.span().start);
+                    Here::of(value.get_ref())
+                })
+            }
+            Here::Value(_) => None,
+        };
+        if here.is_none() {
+            break;
+        }
+    }
+    found.map(|byte| line_of_byte(text, byte))
+}
+
+enum Here<'a> {
+    Table(&'a DeTable<'a>),
+    Value(&'a DeValue<'a>),
+}
+
+impl<'a> Here<'a> {
+    fn of(value: &'a DeValue<'a>) -> Here<'a> {
+        match value {
+            DeValue::Table(table) => Here::Table(table),
+            other => Here::Value(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_tables_and_lists() {
+        let text = "chip = 'x'\nindexes = [\n 'mu',\n 'ipl']\n[[input]]\nname = 'a'\n[[input]]\nname = 'b'\n\
+                    options = { records = 1 }\n";
+        let line = |keys: &[&str]| line_of(text, &path(keys));
+        assert_eq!(line(&["chip"]), Some(1));
+        assert_eq!(line(&["indexes", "1"]), Some(4));
+        assert_eq!(line(&["input", "1", "options", "records"]), Some(9));
+        assert_eq!(line(&["input", "1", "options", "theta"]), Some(9));
+        assert_eq!(line(&["input", "0", "workload"]), Some(5));
+        assert_eq!(line(&["variant"]), None);
+        assert_eq!(line_of("a = [", &path(&["a"])), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! Sizes, records and classes as people write them, in command lines and files. Every error says what is
+//! wrong.
+
+use crate::LabError;
+use crate::machine;
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::whole_number;
+
+/// A number of bytes, with KiB, MiB or GiB after it or nothing.
+pub fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "B" => 1u64,
+        "KiB" | "K" | "k" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
+        // A thousand or 1,024? Whoever writes it may mean either, so neither is taken in silence.
+        unit @ ("KB" | "kB" | "MB" | "GB") => {
+            let (digits, prefix) = (digits.trim_end(), unit[..1].to_uppercase());
+            return Err(format!("'{unit}' may mean two sizes; write {digits}{prefix}iB, or all the bytes"));
+        }
+        unit => return Err(format!("'{unit}' is no unit; give B, KiB, MiB or GiB")),
+    };
+    let number = count_to(digits.trim_end(), u64::MAX)?;
+    let (bytes, free) = (u128::from(number) * u128::from(factor), machine::memory_bytes());
+    if bytes > u128::from(free) {
+        let free = machine::shown(free.into());
+        return Err(format!("that is more than the {free} of memory that this machine has free"));
+    }
+    usize::try_from(bytes).map_err(|_| "that is more than this computer can address".to_string())
+}
+
+/// A whole number from 1 to `most`; `_` may separate its digits.
+pub fn count_to(text: &str, most: u64) -> Result<u64, String> {
+    match whole_number(text, 1..=most) {
+        Err(_) if text == "0" => Err("at least 1 is needed".to_string()),
+        Err(why) => Err(format!("'{text}' {why}")),
+        number => number,
+    }
+}
+
+/// The sizes of key and value, such as `8/4`.
+pub fn record(text: &str) -> Result<RecordFormat, String> {
+    let halves = text.split_once('/').ok_or("give bytes of key and value, such as 8/4")?;
+    let size = |half: &str| half.parse::<u8>().map_err(|_| format!("'{half}' is not between 0 and 255"));
+    match (size(halves.0)?, size(halves.1)?) {
+        (0, _) => Err("a key has at least one byte".to_string()),
+        (key, value) => Ok(RecordFormat::new(key, value)),
+    }
+}
+
+/// The durability classes, strongest first.
+pub static CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+
+/// A durability class; its words may be joined by `-`.
+pub fn durability(text: &str) -> Result<&'static Durability, LabError> {
+    let given = text.replace([' ', '_'], "-");
+    let name = |class: &Durability| class.name().replace(' ', "-");
+    CLASSES.iter().find(|class| name(class) == given).ok_or_else(|| {
+        let known = CLASSES.map(|class| name(&class));
+        LabError::unknown("durability class", text, known.iter().map(String::as_str))
+    })
+}

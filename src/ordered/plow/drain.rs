@@ -1,0 +1,83 @@
+//! Leaving a level out: where look-ups prevail, each level that holds anything costs them a read.
+//!
+//! The level above the last is drained into it, step by step, paid by what look-ups read in vain. It can go only when it is empty
+//! *and* its cursor is that of the last level, because the page of the level above that lies around the cursor of the next one is
+//! dead below it: with equal cursors that stays true. So first its own sweep goes on to where the last level's stands, and then
+//! the last level's goes round once.
+
+use super::Plow;
+use super::cost::{READ, STEP};
+use super::room::READY;
+use crate::check::IndexError;
+use crate::nand::Nand;
+
+/// How far a level is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drain {
+    /// It stays.
+    Off,
+    /// Its sweep goes on to the cursor of the last level.
+    Align,
+    /// The last level's sweep takes what it holds.
+    Sweep,
+}
+
+impl<N: Nand> Plow<N> {
+    /// Books a page of a level that a look-up read in vain.
+    pub(super) fn book_in_vain(&mut self, pages: u64) {
+        // Two steps are enough of a reserve.
+        self.credit = (self.credit + pages * READ).min(2 * STEP);
+    }
+
+    /// A step towards leaving a level out, if look-ups paid for it.
+    pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexError> {
+        if self.mix.count(1, 0) {
+            self.replan_for_mix();
+        }
+        if self.drain != Drain::Off && self.credit >= STEP && self.is_roomy() {
+            self.credit -= STEP;
+            if self.blocks.ready() < READY {
+                return self.blocks.prepare(&mut self.nand, crate::nand::Cause::GarbageCollection);
+            }
+            self.drain_step()?;
+        }
+        Ok(())
+    }
+
+    fn drain_step(&mut self) -> Result<(), IndexError> {
+        let Some(upper) = self.levels.len().checked_sub(2) else {
+            self.drain = Drain::Off;
+            return Ok(());
+        };
+        let is_aligned = |plow: &Plow<N>| plow.levels[upper].cursor == plow.levels[upper + 1].cursor;
+        if self.drain == Drain::Align && is_aligned(self) {
+            self.drain = Drain::Sweep;
+            if self.levels[upper].pages() == 0 {
+                self.leave_level_out(upper);
+                return Ok(());
+            }
+        }
+        self.step(if self.drain == Drain::Align { upper } else { upper + 1 })?;
+        if self.drain == Drain::Sweep && self.levels[upper].pages() == 0 && is_aligned(self) {
+            self.leave_level_out(upper);
+        }
+        Ok(())
+    }
+
+    /// Takes out a level that is empty and whose cursor is that of the next one.
+    fn leave_level_out(&mut self, upper: usize) {
+        let gone = self.levels.remove(upper);
+        if let Some((block, _)) = gone.open {
+            self.blocks.leave(block);
+        }
+        if upper == 0 {
+            // Sealed pages say where the first sweep stood: the one that is first now goes on from there.
+            self.levels[0].round = gone.round;
+            self.filters.clear();
+        }
+        self.dirty = true;
+        self.counters.drained += 1;
+        self.drain = Drain::Off;
+        self.choose_plan();
+    }
+}

@@ -1,0 +1,160 @@
+//! Records above all others: keys that ascend go to the end of the last level at once, and not through every level.
+//!
+//! Where at least half of the memtable lies above every key on flash, those records become a page. While it is not full it is the
+//! first level's, where each of its followers replaces it (the *tail*); once it is full it goes to the end of the last level, so that
+//! full pages lie one behind the other there. No level holds anything of that range, nor an older version.
+
+use super::Plow;
+use super::coder::{Builder, Expected};
+use super::io::Target;
+use super::level::{Part, Place};
+use super::page::{HEADER_BYTES, Header};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use alloc::vec::Vec;
+
+impl<N: Nand> Plow<N> {
+    /// Notes a key that went to a level.
+    pub(super) fn note_top(&mut self, key: &[u8]) {
+        if let Some(top) = self.top.as_mut().filter(|top| &top[..] < key) {
+            top.clear();
+            top.extend_from_slice(key);
+        }
+    }
+
+    /// The highest key of any level, empty if there is none; read once behind a mount.
+    fn find_top(&mut self) -> Result<(), IndexError> {
+        if self.top.is_some() {
+            return Ok(());
+        }
+        let mut top = Vec::with_capacity(self.record.key_bytes.into());
+        for level in 0..self.levels.len() {
+            if let Some(place) = self.levels[level].last() {
+                self.load_place(level, place)?;
+                let view = self.view()?;
+                top = view.key_owned(view.count() - 1).max(top);
+            }
+        }
+        self.top = Some(top);
+        Ok(())
+    }
+
+    /// The page of the first level that records above all others are added to.
+    fn tail_place(&self) -> Option<Place> {
+        let place = self.levels[0].last().filter(|place| place.0 == Part::Old)?;
+        (self.levels[0].page(place) == self.tail && self.tail.is_some()).then_some(place)
+    }
+
+    /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many as a page takes, if they
+    /// are many and in no sealed page, from which a mount would take them again; whether it did.
+    pub(super) fn sink(&mut self) -> Result<bool, IndexError> {
+        let last = self.levels.len() - 1;
+        if last == 0 || !self.has_place(Target::Level(0)) || !self.has_place(Target::Level(last)) {
+            return Ok(false);
+        }
+        self.find_top()?;
+        let Some(top) = &self.top else { return Ok(false) };
+        let mut from = self.memtable.lower_bound(top);
+        from += usize::from(from < self.memtable.len() && self.memtable.key(from) == &top[..]);
+        let count = self.memtable.len() - from;
+        let is_free = |i: usize| self.memtable.is_unsealed(i);
+        if count == 0 || count * 2 < self.memtable.len() || !(from..self.memtable.len()).all(is_free) {
+            return Ok(false);
+        }
+        let first = self.memtable.key(from);
+        if [0, last].iter().any(|&level| first < &self.levels[level].cursor[..]) {
+            return Ok(false);
+        }
+        let cause = core::mem::replace(&mut self.cause, Cause::Merge);
+        let done = self.sink_from(from);
+        self.cause = cause;
+        done
+    }
+
+    fn sink_from(&mut self, from: usize) -> Result<bool, IndexError> {
+        let last = self.levels.len() - 1;
+        let place = self.tail_place();
+        if let Some(place) = place {
+            self.load_place(0, place)?;
+        }
+        let mut output = core::mem::take(&mut self.output);
+        let filled = self.fill_sunk(&mut output[HEADER_BYTES..], from, place.is_some());
+        self.output = output;
+        let Some((held, count, taken)) = filled? else {
+            self.tail = None;
+            return Ok(false);
+        };
+        let is_full = from + taken < self.memtable.len();
+        let level = if is_full { last } else { 0 };
+        if count > 0 {
+            let written = self.program(Target::Level(level), Header::run(count, true))?;
+            if let Some(old) = self.tail.filter(|_| place.is_some()) {
+                self.levels[0].remove(Part::Old, old);
+                self.filters.remove(old);
+            }
+            self.adopt((level, Part::Old), written, count, true);
+            if let Some(old) = self.tail.filter(|_| place.is_some()) {
+                self.leave_if_dead(0, self.geometry.block_of(old));
+            }
+            self.tail = Some(written).filter(|_| !is_full);
+            self.summarise_full(level)?;
+        }
+        self.levels[0].records = self.levels[0].records.saturating_sub(held);
+        self.levels[level].records += count;
+        self.counters.sunk += 1;
+        self.counters.steps[level] += 1;
+        self.dirty = true;
+        let first = self.memtable.key(from).to_vec();
+        let end = is_full.then(|| self.memtable.key(from + taken).to_vec());
+        self.memtable.remove_range(&first, end.as_deref());
+        self.keep_fences_short();
+        Ok(true)
+    }
+
+    /// Fills a page with the live records of the tail, if it is in the input buffer, and with those of the memtable; how many came from
+    /// there, how many there are, and how many records of the memtable were dealt with. None if the tail's do not fit.
+    fn fill_sunk(
+        &self,
+        body: &mut [u8],
+        from: usize,
+        has_tail: bool,
+    ) -> Result<Option<(usize, usize, usize)>, IndexError> {
+        let wanted = self.memtable.len() - from;
+        let mut key = alloc::vec![0; self.record.key_bytes.into()];
+        let mut value = alloc::vec![0; self.record.value_bytes.into()];
+        let view = if has_tail { Some(self.view()?) } else { None };
+        // What lies below a cursor is dead.
+        let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
+        let (live, count) = match view {
+            Some(view) => (view.search(&cursor, &mut key).0, view.count()),
+            None => (0, 0),
+        };
+        match view.filter(|_| live < count) {
+            Some(view) => view.key(live, &mut key),
+            None => key.copy_from_slice(self.memtable.key(from)),
+        }
+        let (first, last) = (key.clone(), self.memtable.key(self.memtable.len() - 1));
+        let expected =
+            Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
+        let mut builder = Builder::begin(body, self.record, expected);
+        if let Some(view) = view {
+            for i in live..count {
+                view.key(i, &mut key);
+                view.value(i, &mut value);
+                if !builder.append(body, &key, Some(&value)) {
+                    return Ok(None);
+                }
+            }
+        }
+        let mut taken = 0;
+        while taken < wanted {
+            let value = self.memtable.value(from + taken);
+            // A tombstone hides nothing here.
+            if value.is_some() && !builder.append(body, self.memtable.key(from + taken), value) {
+                break;
+            }
+            taken += 1;
+        }
+        Ok(Some((count - live, builder.count(), taken)))
+    }
+}

@@ -1,0 +1,134 @@
+//! Summaries: where the pages of a block begin, so that a mount need not read them.
+//!
+//! The last page of a block of a level is a summary, and a close writes one behind the pages of each block that is being filled. The first
+//! level, of whose pages filters are made, has none where there are others, and neither have blocks of few pages, of which a
+//! summary would be a large part.
+//!
+//! ```text
+//! for each group of pages: its first page in the block; bytes of its begin; its begin less that of the group before, wrapping
+//! ```
+//!
+//! The header says how many groups there are, and a number before them how many pages of the block they cover. A summary tells
+//! what the fences did: of a page, a position not behind its first key. It may tell of pages that no root names, never of others'
+//! keys.
+
+use super::Plow;
+use super::io::Target;
+use super::page::{HEADER_BYTES, Header, Kind};
+use super::root::{Reader, Writer};
+use crate::check::IndexError;
+use crate::nand::{Geometry, Nand};
+use crate::units::{Pbn, Ppn};
+
+/// Pages of a block from which on there are summaries.
+const PAGES_MIN: u32 = 32;
+/// Pages that a mount reads rather than have a close write a summary of them.
+const PAGES_LEFT: u32 = 4;
+
+/// A summary in a page's body, read group by group.
+#[derive(Clone)]
+pub(super) struct Groups<'a> {
+    reader: Reader<'a>,
+    left: u16,
+    before: u64,
+    /// Pages of the block that are covered.
+    pub(super) covered: u32,
+}
+
+impl<'a> Groups<'a> {
+    /// The groups in a body; none if it makes no sense.
+    pub(super) fn new(body: &'a [u8], count: u16) -> Option<Groups<'a>> {
+        let mut reader = Reader::new(body);
+        let covered = u32::try_from(reader.number()?).ok()?;
+        Some(Groups { reader, left: count, before: 0, covered })
+    }
+}
+
+impl Iterator for Groups<'_> {
+    /// The first page of a group in its block, and where it begins.
+    type Item = (u32, u64);
+
+    fn next(&mut self) -> Option<(u32, u64)> {
+        self.left = self.left.checked_sub(1)?;
+        let page = u32::try_from(self.reader.number()?).ok()?;
+        self.before = self.before.wrapping_add(self.reader.wide()?);
+        Some((page, self.before))
+    }
+}
+
+impl<N: Nand> Plow<N> {
+    /// Whether the blocks of a level have summaries.
+    fn has_summaries(&self, level: usize) -> bool {
+        self.geometry.pages_per_block >= PAGES_MIN && (level > 0 || self.levels.len() == 1)
+    }
+
+    /// Writes the summary of the block being filled, if only its last page is left.
+    pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexError> {
+        match self.levels[level].open {
+            Some((block, next)) if next + 1 == self.geometry.pages_per_block && self.has_summaries(level) => {
+                self.summarise(level, block, next)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes summaries of all blocks being filled of which a mount would read many pages.
+    pub(super) fn summarise_open(&mut self) -> Result<(), IndexError> {
+        for level in 0..self.levels.len() {
+            if let Some((block, next)) = self.levels[level].open
+                && self.has_summaries(level)
+                && self.unsummarised(level, block, next) > PAGES_LEFT
+            {
+                self.summarise(level, block, next)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages of the block being filled that follow each other up to its next page: before them may be a summary.
+    fn unsummarised(&self, level: usize, block: Pbn, next: u32) -> u32 {
+        let end = self.geometry.page_at(block, 0).0 + next;
+        let extents = self.levels[level].new.extents().iter().chain(self.levels[level].old.extents());
+        extents
+            .filter(|extent| extent.first().0 + extent.pages() as u32 == end)
+            .map(|extent| extent.pages() as u32)
+            .sum()
+    }
+
+    fn summarise(&mut self, level: usize, block: Pbn, covered: u32) -> Result<(), IndexError> {
+        let mut output = core::mem::take(&mut self.output);
+        let body = &mut output[HEADER_BYTES..];
+        body.fill(0);
+        let room = body.len();
+        let mut writer = Writer::new(body);
+        writer.number(covered.into());
+        let (first, end) =
+            (self.geometry.page_at(block, 0), Ppn(self.geometry.page_at(block, 0).0 + covered));
+        let (mut count, mut before) = (0, 0u64);
+        let mut put = |page: Ppn, low: u64| {
+            // No group takes more than fifteen bytes.
+            if writer.at() + 15 <= room {
+                writer.number((page.0 - first.0).into());
+                writer.wide(low.wrapping_sub(before));
+                (before, count) = (low, count + 1);
+            }
+        };
+        self.levels[level].old.for_groups(first, end, &mut put);
+        self.levels[level].new.for_groups(first, end, &mut put);
+        self.output = output;
+        let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
+        self.program_in_place(Target::Level(level), header).map(|_| ())
+    }
+}
+
+/// Where the summary of a block may be of which a root names pages up to this one, the likeliest first.
+pub(super) fn places(geometry: Geometry, last: Ppn, is_open: bool) -> [Option<Ppn>; 2] {
+    let end = Ppn(geometry.page_at(geometry.block_of(last), 0).0 + geometry.pages_per_block - 1);
+    let behind = Ppn(last.0 + 1);
+    match geometry.pages_per_block >= PAGES_MIN && last < end {
+        false => [None, None],
+        true if behind == end => [Some(end), None],
+        true if is_open => [Some(behind), None],
+        true => [Some(end), Some(behind)],
+    }
+}

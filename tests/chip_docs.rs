@@ -1,7 +1,7 @@
 //! `docs/chips.md` lists the catalogue as it is. `NANDEX_BLESS=1 cargo test --test chip_docs` writes it anew.
 #![allow(clippy::unwrap_used)]
 
-use nandex::nand::{Basis, Part, catalogue};
+use nandex::nand::{Basis, Note, Part, catalogue};
 use std::fmt::Write;
 
 const HEAD: &str = "# The parts known by name
@@ -10,7 +10,8 @@ Written from the catalogue by the test `chip_docs`; edit `src/nand/catalogue/`, 
 
 For example, `25 d` is 25 us from a data sheet. The letter says how far to trust a number: **d** data sheet (directly or
 as quoted by others), **p** a paper, or arithmetic from it, **s** default or calibration of a published simulator,
-**r** remembered: verify before relying on it, **a** our assumption, no source was found. The sources follow the table.
+**r** remembered: verify before relying on it, **a** our assumption, no source was found. The sources follow the table,
+where there is more to say.
 
 Times are array times; a read or program adds the transfer of its bytes. `Part::with_blocks`, or a chip file with
 `like = \"NAME\"` and `blocks = N` (64 KiB at most), gives any number of blocks whose tables, 32 bytes a page, fit the free
@@ -79,14 +80,57 @@ fn page() -> String {
     for part in catalogue::parts() {
         page.push_str(&row(part));
     }
-    page.push_str("\n## Sources\n");
+    write!(page, "\n## Sources\n\n{}", of_several()).unwrap();
     for part in catalogue::parts() {
-        write!(page, "\n### {}\n\n", part.name).unwrap();
-        for note in part.notes {
-            writeln!(page, "- {}: {}", note.field, note.text).unwrap();
-        }
+        write!(page, "\n### {}\n\n{}", part.name, of_one(part)).unwrap();
     }
     page
+}
+
+/// Parts with the same note, from which on it is said once.
+const SHARED: usize = 3;
+
+/// Words of a note that tell nothing which the table has not.
+const UNITS: [&str; 13] =
+    ["blocks", "us", "ms", "ns", "mA", "V", "B", "at", "per", "byte", "erases", "partial", "programs"];
+
+/// Whether a note says more than the number in the table.
+fn says_more(note: &Note) -> bool {
+    let words = note.text.split([' ', ',', ':', ';']).filter(|word| !word.is_empty());
+    let number = |word: &str| word.contains(|letter: char| letter.is_ascii_digit());
+    words.into_iter().any(|word| !number(word) && !UNITS.contains(&word))
+}
+
+/// The parts that have a note in these very words.
+fn with_note(note: &Note) -> Vec<String> {
+    let same = |other: &Note| (other.field, other.text) == (note.field, note.text);
+    catalogue::parts().filter(|part| part.notes.iter().any(same)).map(|part| part.name.to_string()).collect()
+}
+
+/// The notes that several parts have, each with the parts.
+fn of_several() -> String {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut lines = String::new();
+    for note in catalogue::parts().flat_map(|part| part.notes).filter(|note| says_more(note)) {
+        let parts = with_note(note);
+        if parts.len() >= SHARED && !seen.contains(&(note.field, note.text)) {
+            seen.push((note.field, note.text));
+            writeln!(lines, "- {}: {} ({})", note.field, note.text, parts.join(", ")).unwrap();
+        }
+    }
+    lines
+}
+
+/// The notes of a part that are not said above; those with the same words in one line.
+fn of_one(part: &Part) -> String {
+    let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
+    for note in part.notes.iter().filter(|note| says_more(note) && with_note(note).len() < SHARED) {
+        match lines.iter_mut().find(|(_, text)| *text == note.text) {
+            Some((fields, _)) => fields.push(note.field),
+            None => lines.push((vec![note.field], note.text)),
+        }
+    }
+    lines.iter().map(|(fields, text)| format!("- {}: {text}\n", fields.join(", "))).collect()
 }
 
 #[test]

@@ -131,12 +131,14 @@
 #define NANDEX_ERR_UNSOUND -23
 
 /**
- * Version of this interface: the first number changes when old callers no longer work, the last 16 bits when something is added.
+ * Version of this interface: the first number changes when old callers no longer work, the last 16 bits when
+ * something is added.
  */
 #define NANDEX_ABI_VERSION 65536
 
 /**
- * mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 + pages_per_block/8 spare bytes, its data area lends the rest.
+ * mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 +
+ * pages_per_block/8 spare bytes, its data area lends the rest.
  */
 #define NANDEX_INDEX_MU 1
 
@@ -176,7 +178,8 @@
 #define NANDEX_DURABLE_EVERY_OPERATION 1
 
 /**
- * Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
+ * Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the
+ * order they were made, or not.
  */
 #define NANDEX_DURABLE_EVERY_SYNC 2
 
@@ -211,7 +214,8 @@
 #define NANDEX_CHIP_FAILED -2
 
 /**
- * The chip does not answer (or any other negative number): the operation may or may not have taken place. Mount again later.
+ * The chip does not answer (or any other negative number): the operation may or may not have taken place.
+ * Mount again later.
  */
 #define NANDEX_CHIP_GONE -3
 
@@ -231,8 +235,8 @@ typedef struct nandex_cursor nandex_cursor;
 typedef struct nandex_index nandex_index;
 
 /**
- * An R-tree on its chip, below it the page-mapping FTL: every change that a call has acknowledged survives a power cut. One thread at a
- * time may use it; which one does not matter.
+ * An R-tree on its chip, below it the page-mapping FTL: every change that a call has acknowledged survives a
+ * power cut. One thread at a time may use it; which one does not matter.
  */
 typedef struct nandex_map nandex_map;
 
@@ -249,7 +253,8 @@ typedef struct nandex_allocator {
    */
   void *context;
   /**
-   * Gives so many bytes at a multiple of `align` (a power of two, 16 at most here); null when there are none.
+   * Gives so many bytes at a multiple of `align` (a power of two, 16 at most here); null when there are
+   * none.
    */
   void *(*alloc)(void *context, size_t bytes, size_t align);
   /**
@@ -281,18 +286,20 @@ typedef struct nandex_memory {
 } nandex_memory;
 
 /**
- * Called when the library finds a fault of its own, or no memory is left, in a build without an operating system: `message` says
- * what, and where. It must not return, and not call the library; a reset is the usual end.
+ * Called when the library finds a fault of its own, or no memory is left, in a build without an operating
+ * system: `message` says what, and where. It must not return, and not call the library; a reset is the usual
+ * end.
  */
 typedef void (*nandex_panic_hook)(void *context, const char *message);
 
 /**
  * A NAND chip: its shape, and the functions that operate it.
  *
- * Every function gets `context`. A page is programmed once between two erases of its block, data and spare area together, pages
- * of a block in ascending order. Buffers may be shorter than the areas: then read gives the first bytes only, and program leaves
- * the rest erased. Byte 0 of the spare area is the bad-block mark and stays 0xFF. A program or an erase must be on the chip, and
- * in the order of the calls, when the function returns, or else when `sync` does.
+ * Every function gets `context`. A page is programmed once between two erases of its block, data and spare
+ * area together, pages of a block in ascending order. Buffers may be shorter than the areas: then read gives
+ * the first bytes only, and program leaves the rest erased. Byte 0 of the spare area is the bad-block mark
+ * and stays 0xFF. A program or an erase must be on the chip, and in the order of the calls, when the
+ * function returns, or else when `sync` does.
  */
 typedef struct nandex_chip {
   /**
@@ -388,7 +395,8 @@ typedef struct nandex_config {
    */
   uint32_t value_bytes;
   /**
-   * Bytes of RAM that the index may take for tables, buffers and caches; 0: no cache, and whatever the tables need.
+   * Bytes of RAM that the index may take for tables, buffers and caches; 0: no cache, and whatever the
+   * tables need.
    */
   size_t ram_bytes;
   /**
@@ -532,8 +540,9 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Gives the library its memory, before anything else: a block of the caller's that is its own from now on. Nothing is taken from
- * elsewhere. NANDEX_ERR_MEMORY if it is smaller than 1,024 bytes, or if memory handed over before is in use.
+ * Gives the library its memory, before anything else: a block of the caller's that is its own from now on.
+ * Nothing is taken from elsewhere. NANDEX_ERR_MEMORY if it is smaller than 1,024 bytes, or if memory handed
+ * over before is in use.
  *
  * `memory` points to so many bytes, which nothing else uses while the library does.
  */
@@ -541,8 +550,8 @@ int32_t nandex_use_arena(void *memory,
                          size_t bytes);
 
 /**
- * Lets the library take its memory from an allocator, in place of an arena. NANDEX_ERR_MEMORY if memory handed over before is in
- * use.
+ * Lets the library take its memory from an allocator, in place of an arena. NANDEX_ERR_MEMORY if memory
+ * handed over before is in use.
  *
  * `allocator` is null or points to what its type says; its functions do what they say.
  */
@@ -563,7 +572,8 @@ int32_t nandex_get_memory(struct nandex_memory *memory);
 int32_t nandex_on_panic(nandex_panic_hook hook, void *context);
 
 /**
- * Version of the interface of the library that is linked: compare its upper 16 bits with those of `NANDEX_ABI_VERSION`.
+ * Version of the interface of the library that is linked: compare its upper 16 bits with those of
+ * `NANDEX_ABI_VERSION`.
  */
 uint32_t nandex_abi_version(void);
 
@@ -573,18 +583,20 @@ uint32_t nandex_abi_version(void);
 const char *nandex_error_name(int32_t code);
 
 /**
- * The number of an index (`NANDEX_INDEX_...`) by its name: "mu", "wandering", "vmtree", "bplus", "bplus-dftl", "sbits" or "plow".
- * 0 for null or another name.
+ * The number of an index (`NANDEX_INDEX_...`) by its name: "mu", "wandering", "vmtree", "bplus",
+ * "bplus-dftl", "sbits" or "plow". 0 for null or another name.
  *
  * `name` is null or a C string.
  */
 uint32_t nandex_index_by_name(const char *name);
 
 /**
- * Makes a handle for an index on a chip; the chip is not touched yet. `nandex_format` or `nandex_mount` comes next.
+ * Makes a handle for an index on a chip; the chip is not touched yet. `nandex_format` or `nandex_mount`
+ * comes next.
  *
- * Both structs are copied; `chip->context` must live as long as the handle. `why` may be null: else, where a field is wrong, it
- * gets a static text that names it. Answers NANDEX_ERR_NULL, NANDEX_ERR_STRUCT or NANDEX_ERR_CONFIG, and then `*index` is null.
+ * Both structs are copied; `chip->context` must live as long as the handle. `why` may be null: else, where a
+ * field is wrong, it gets a static text that names it. Answers NANDEX_ERR_NULL, NANDEX_ERR_STRUCT or
+ * NANDEX_ERR_CONFIG, and then `*index` is null.
  *
  * Each pointer is null or points to what its type says.
  */
@@ -594,16 +606,17 @@ int32_t nandex_new(const struct nandex_chip *chip,
                    const char **why);
 
 /**
- * Frees a handle, without closing: like a power cut for what was not synced. Null is ignored. Answers NANDEX_ERR_BUSY, and frees
- * nothing, while cursors are open or within a callback.
+ * Frees a handle, without closing: like a power cut for what was not synced. Null is ignored. Answers
+ * NANDEX_ERR_BUSY, and frees nothing, while cursors are open or within a callback.
  *
  * `index` is null or a handle, and not used any more.
  */
 int32_t nandex_free(struct nandex_index *index);
 
 /**
- * Bytes of RAM that an index takes once it is formatted, found by formatting it on a chip that keeps nothing: no callback is
- * called, but as much memory is taken meanwhile. A mount after a power cut may take more for a moment.
+ * Bytes of RAM that an index takes once it is formatted, found by formatting it on a chip that keeps
+ * nothing: no callback is called, but as much memory is taken meanwhile. A mount after a power cut may take
+ * more for a moment.
  *
  * Each pointer is null or points to what its type says.
  */
@@ -620,7 +633,8 @@ int32_t nandex_ram_needed(const struct nandex_chip *chip,
 int32_t nandex_format(struct nandex_index *index);
 
 /**
- * Finds the index on the chip again, after a close or after a power cut. What was open in this handle is dropped.
+ * Finds the index on the chip again, after a close or after a power cut. What was open in this handle is
+ * dropped.
  *
  * `index` is null or a handle.
  */
@@ -681,8 +695,9 @@ int32_t nandex_sync(struct nandex_index *index);
 int32_t nandex_close(struct nandex_index *index);
 
 /**
- * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power cut leaves all or
- * nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as large as `config.atomic_pages`.
+ * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
+ * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as
+ * large as `config.atomic_pages`.
  *
  * `index` is null or a handle.
  */
@@ -703,7 +718,8 @@ int32_t nandex_batch_commit(struct nandex_index *index);
 int32_t nandex_batch_abandon(struct nandex_index *index);
 
 /**
- * Writes what the index tells about itself to `*stats`, whose `struct_bytes` the caller set. Nothing is read for it.
+ * Writes what the index tells about itself to `*stats`, whose `struct_bytes` the caller set. Nothing is read
+ * for it.
  *
  * Each pointer is null or points to what its type says.
  */
@@ -711,8 +727,8 @@ int32_t nandex_get_stats(struct nandex_index *index,
                          struct nandex_stats *stats);
 
 /**
- * Walks the whole index and checks its invariants; NANDEX_ERR_UNSOUND if some are broken. `report` may be null, else its
- * `struct_bytes` was set by the caller.
+ * Walks the whole index and checks its invariants; NANDEX_ERR_UNSOUND if some are broken. `report` may be
+ * null, else its `struct_bytes` was set by the caller.
  *
  * Each pointer is null or points to what its type says.
  */
@@ -720,16 +736,17 @@ int32_t nandex_check(struct nandex_index *index,
                      struct nandex_report *report);
 
 /**
- * Words of the last failure of this handle, until its next call; empty if there was none, null within a callback or for what
- * is no handle.
+ * Words of the last failure of this handle, until its next call; empty if there was none, null within a
+ * callback or for what is no handle.
  *
  * `index` is null or a handle.
  */
 const char *nandex_last_message(const struct nandex_index *index);
 
 /**
- * Visits the records with keys from `low` (included) to `high` (excluded) in ascending order; a null bound is none. The
- * callback must not use the handle; a cursor allows that. Both bounds have as many bytes as a key.
+ * Visits the records with keys from `low` (included) to `high` (excluded) in ascending order; a null bound
+ * is none. The callback must not use the handle; a cursor allows that. Both bounds have as many bytes as a
+ * key.
  *
  * `index` is null or a handle; the bounds are null or point to as many bytes as a key has.
  */
@@ -740,7 +757,8 @@ int32_t nandex_scan(struct nandex_index *index,
                     void *context);
 
 /**
- * Makes a cursor that stands on no record: `nandex_cursor_next` goes to the first one, `nandex_cursor_prev` to the last.
+ * Makes a cursor that stands on no record: `nandex_cursor_next` goes to the first one, `nandex_cursor_prev`
+ * to the last.
  *
  * `index` is null or a handle, `made` null or a place for a pointer.
  */
@@ -755,8 +773,8 @@ int32_t nandex_cursor_new(struct nandex_index *index,
 int32_t nandex_cursor_free(struct nandex_cursor *at);
 
 /**
- * Goes to the record with this key or, where it is not there, the next greater one. NANDEX_NOT_FOUND, and the cursor stays, if
- * there is none.
+ * Goes to the record with this key or, where it is not there, the next greater one. NANDEX_NOT_FOUND, and
+ * the cursor stays, if there is none.
  *
  * `at` is null or a cursor, `key` null or as many bytes as is said.
  */
@@ -765,23 +783,24 @@ int32_t nandex_cursor_seek(struct nandex_cursor *at,
                            size_t key_bytes);
 
 /**
- * Goes to the next greater record, whatever was inserted or removed since; from nowhere to the first one. NANDEX_NOT_FOUND, and
- * the cursor stays, if there is none.
+ * Goes to the next greater record, whatever was inserted or removed since; from nowhere to the first one.
+ * NANDEX_NOT_FOUND, and the cursor stays, if there is none.
  *
  * `at` is null or a cursor.
  */
 int32_t nandex_cursor_next(struct nandex_cursor *at);
 
 /**
- * Goes to the next smaller record; from nowhere to the last one. NANDEX_NOT_FOUND, and the cursor stays, if there is none.
+ * Goes to the next smaller record; from nowhere to the last one. NANDEX_NOT_FOUND, and the cursor stays, if
+ * there is none.
  *
  * `at` is null or a cursor.
  */
 int32_t nandex_cursor_prev(struct nandex_cursor *at);
 
 /**
- * Copies the record that the cursor stands on, as it was when the cursor fetched it (a few records at a time). A null pointer with
- * length 0 skips that part. NANDEX_NOT_FOUND if it stands on none.
+ * Copies the record that the cursor stands on, as it was when the cursor fetched it (a few records at a
+ * time). A null pointer with length 0 skips that part. NANDEX_NOT_FOUND if it stands on none.
  *
  * `at` is null or a cursor, the other pointers null or as many writable bytes as is said.
  */
@@ -792,8 +811,8 @@ int32_t nandex_cursor_get(struct nandex_cursor *at,
                           size_t value_bytes);
 
 /**
- * Makes a handle for a map on a chip; the chip is not touched yet. `nandex_map_format` or `nandex_map_mount` comes next. Structs and
- * answers are as for `nandex_new`.
+ * Makes a handle for a map on a chip; the chip is not touched yet. `nandex_map_format` or `nandex_map_mount`
+ * comes next. Structs and answers are as for `nandex_new`.
  *
  * Each pointer is null or points to what its type says.
  */
@@ -803,7 +822,8 @@ int32_t nandex_map_new(const struct nandex_chip *chip,
                        const char **why);
 
 /**
- * Frees a handle, without closing. Null is ignored. Answers NANDEX_ERR_BUSY, and frees nothing, within a callback.
+ * Frees a handle, without closing. Null is ignored. Answers NANDEX_ERR_BUSY, and frees nothing, within a
+ * callback.
  *
  * `map` is null or a handle, and not used any more.
  */
@@ -817,7 +837,8 @@ int32_t nandex_map_free(struct nandex_map *map);
 int32_t nandex_map_format(struct nandex_map *map);
 
 /**
- * Finds the map on the chip again, after a close or after a power cut. What was open in this handle is dropped.
+ * Finds the map on the chip again, after a close or after a power cut. What was open in this handle is
+ * dropped.
  *
  * `map` is null or a handle.
  */
@@ -831,7 +852,8 @@ int32_t nandex_map_mount(struct nandex_map *map);
 int32_t nandex_map_insert(struct nandex_map *map, const struct nandex_box *place, uint64_t id);
 
 /**
- * Takes a box with its identifier out, one of them if it is there several times; NANDEX_NOT_FOUND if it is not there.
+ * Takes a box with its identifier out, one of them if it is there several times; NANDEX_NOT_FOUND if it is
+ * not there.
  *
  * `map` is null or a handle; `place` is null or points to a box.
  */
@@ -876,12 +898,12 @@ int32_t nandex_map_close(struct nandex_map *map);
 int32_t nandex_map_check(struct nandex_map *map, struct nandex_report *report);
 
 /**
- * Writes what the map tells about itself to `*stats`, whose `struct_bytes` the caller set; as `nandex_get_stats`.
+ * Writes what the map tells about itself to `*stats`, whose `struct_bytes` the caller set; as
+ * `nandex_get_stats`.
  *
  * Each pointer is null or points to what its type says.
  */
-int32_t nandex_map_get_stats(struct nandex_map *map,
-                             struct nandex_stats *stats);
+int32_t nandex_map_get_stats(struct nandex_map *map, struct nandex_stats *stats);
 
 /**
  * Words of the last failure of this handle, until its next call; as `nandex_last_message`.

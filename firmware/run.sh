@@ -74,7 +74,7 @@ if [ -n "$c" ]; then
         name=${index/bplus-page-map/bplus} called=$calls
         if [ "$name" = r-tree ]; then called=${calls//nandex_/nandex_map_} called=${called/nandex_map_scan/nandex_map_window}; fi
         called=${called/nandex_map_use_arena/nandex_use_arena} called=${called/nandex_map_on_panic/nandex_on_panic}
-        called=${called/nandex_map_put/nandex_map_insert} called=${called/nandex_map_get/nandex_map_nearest} called=${called/nandex_map_sync/}
+        called=${called/nandex_map_put/nandex_map_insert} called=${called/nandex_map_get/nandex_map_nearest} called=${called/ nandex_map_sync/}
         (cd .. && cargo rustc --quiet --locked --release "${standard[@]}" --target thumbv7em-none-eabi -p nandex-c --lib \
             --crate-type staticlib --no-default-features --features "firmware,$name")
         library="$CARGO_TARGET_DIR/thumbv7em-none-eabi/release/libnandex_c.a"

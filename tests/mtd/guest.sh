@@ -125,8 +125,11 @@ test_dump() {
     echo "ok dump"
 }
 
-# The recipes of docs/linux.md, taken from it.
+# The recipes of README.md and docs/linux.md, taken from them.
 test_recipes() {
+    chip $slc
+    sh -e /readme > told 2>&1 || fail "README: $(cat told)"
+    [ "$(nandex device get --device /dev/mtd0 --index mu 7)" = 7,77 ] || fail "README: 7 is not there"
     chip $slc
     rm -f ./*.bin
     sh -e /recipes > told 2>&1 || fail "recipes: $(cat told)"

@@ -66,6 +66,7 @@ chmod +x "$root/init"
 echo "${NANDEX_MTD_TESTS:-}" > "$root/tests"
 # What the documentation tells to type is typed.
 sed -n '/^```sh$/,/^```$/p' "$here/../../docs/linux.md" | grep -v '^```' > "$root/recipes"
+grep '^nandex device' "$here/../../README.md" > "$root/readme"
 (cd "$root" && find . | cpio -o -H newc --quiet) > "$work/initrd"
 
 # Disks: the data of the block device test, and the log of its writes.

@@ -1,11 +1,12 @@
 //! The driver: commands on the bus, waiting, dies, features.
 
+use crate::bus::SerialBus;
 use crate::ecc::{Ask, Verdict};
 use crate::fault::{Fault, OpenError, Wait};
-use crate::parts::{DieSelect, SpiPart};
+use crate::parts::{Column, DieSelect, Quad, SpiPart};
 use crate::{command, feature, onfi, parts};
 use embedded_hal::delay::DelayNs;
-use embedded_hal::spi::{Error as _, Operation, SpiDevice};
+use embedded_hal::spi::Operation;
 use nandex::Ppn;
 
 /// Counts of what the driver saw so far.
@@ -36,7 +37,7 @@ pub struct SpiNand<S, D> {
     fault: Option<Fault>,
 }
 
-impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
+impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
     /// Resets the part on the bus, finds out which one it is, and makes it ready to be written: ECC on,
     /// protection off.
     ///
@@ -44,7 +45,9 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     ///
     /// A part that nobody knows and that does not describe itself, no answer, and faults of the bus.
     pub fn open(spi: S, delay: D) -> Result<SpiNand<S, D>, OpenError> {
-        let mut chip = SpiNand::over(spi, delay, parts::W25N01GV);
+        // What all parts understand, until it is known which one this is.
+        let plain = SpiPart { quad: Quad::None, ..parts::W25N01GV };
+        let mut chip = SpiNand::over(spi, delay, plain);
         chip.reset()?;
         let part = chip.identify()?;
         chip.part = part;
@@ -115,17 +118,12 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.spi.write(bytes).map_err(|error| Fault::Bus(error.kind()))
-    }
-
-    fn send_with(&mut self, head: &[u8], data: &[u8]) -> Result<(), Fault> {
-        let mut steps = [Operation::Write(head), Operation::Write(data)];
-        self.spi.transaction(&mut steps).map_err(|error| Fault::Bus(error.kind()))
+        self.spi.transaction(&mut [Operation::Write(bytes)]).map_err(Fault::Bus)
     }
 
     fn ask(&mut self, head: &[u8], answer: &mut [u8]) -> Result<(), Fault> {
         let mut steps = [Operation::Write(head), Operation::Read(answer)];
-        self.spi.transaction(&mut steps).map_err(|error| Fault::Bus(error.kind()))
+        self.spi.transaction(&mut steps).map_err(Fault::Bus)
     }
 
     fn feature(&mut self, register: u8) -> Result<u8, Fault> {
@@ -213,7 +211,9 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     fn set_ecc(&mut self, on: bool) -> Result<(), Fault> {
         let configuration = self.feature(feature::CONFIGURATION)? & !self.part.clear & !feature::ECC_ON;
         let ecc = if on { feature::ECC_ON } else { 0 };
-        self.set_feature(feature::CONFIGURATION, configuration | self.part.set | ecc)
+        // Hold and write protect become data lines.
+        let quad = if S::HAS_FOUR_LINES { self.part.quad.enable() } else { 0 };
+        self.set_feature(feature::CONFIGURATION, configuration | self.part.set | ecc | quad)
     }
 
     fn select(&mut self, die: u8) -> Result<(), Fault> {
@@ -246,8 +246,14 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     }
 
     fn read_cache(&mut self, column: u16, data: &mut [u8]) -> Result<(), Fault> {
+        let wide = S::HAS_FOUR_LINES && self.part.quad.reads();
         let [high, low] = column.to_be_bytes();
-        self.ask(&[command::READ_CACHE, high, low, 0], data)
+        match (wide, self.part.column) {
+            (false, Column::TwoBytes) => self.ask(&[command::READ_CACHE, high, low, 0], data),
+            (false, Column::ThreeBytes) => self.ask(&[command::READ_CACHE, 0, high, low], data),
+            (true, Column::TwoBytes) => self.ask_wide(&[command::READ_CACHE_X4, high, low, 0], data),
+            (true, Column::ThreeBytes) => self.ask_wide(&[command::READ_CACHE_X4, 0, high, low, 0], data),
+        }
     }
 
     /// Brings a page into the buffer of the part, and returns what the ECC says of it.
@@ -270,9 +276,21 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         self.read_cache(self.column(ppn, at), data)
     }
 
+    fn ask_wide(&mut self, head: &[u8], answer: &mut [u8]) -> Result<(), Fault> {
+        self.spi.read_wide(head, answer).map_err(Fault::Bus)
+    }
+
     fn load(&mut self, command: u8, column: u16, data: &[u8]) -> Result<(), Fault> {
         let [high, low] = column.to_be_bytes();
-        self.send_with(&[command, high, low], data)
+        if S::HAS_FOUR_LINES && self.part.quad.loads() {
+            let wide = match command {
+                command::PROGRAM_LOAD => command::PROGRAM_LOAD_X4,
+                _ => command::PROGRAM_LOAD_MORE_X4,
+            };
+            return self.spi.write_wide(&[wide, high, low], data).map_err(Fault::Bus);
+        }
+        let mut steps = [Operation::Write(&[command, high, low]), Operation::Write(data)];
+        self.spi.transaction(&mut steps).map_err(Fault::Bus)
     }
 
     fn enable_writes(&mut self) -> Result<(), Fault> {

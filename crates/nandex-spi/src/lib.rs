@@ -28,6 +28,8 @@
 //! - **ECC**: the part corrects; the driver decodes how many bits, each maker's way ([`Ecc`]). More than can
 //!   be corrected is an unreadable page to the index. A page near the limit is counted and named by
 //!   [`SpiNand::take_weak`].
+//! - **Four lines**: [`FourLines`] around a bus that has them reads, and on most parts writes, the data of a
+//!   page four times as fast.
 //! - **Spare area**: only bytes that the ECC covers are used. Byte 0 of the engine's spare area is the place
 //!   of the bad-block mark and is kept nowhere else.
 //! - **Bad blocks**: the mark is the first spare byte of a block's first page. It is read before a block is
@@ -40,6 +42,7 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+mod bus;
 mod driver;
 mod ecc;
 mod fault;
@@ -49,6 +52,7 @@ mod nand;
 mod onfi;
 pub mod parts;
 
+pub use bus::{FourLines, QuadDevice, SerialBus};
 pub use driver::{Counts, SpiNand};
 pub use ecc::Ecc;
 pub use fault::{Fault, OpenError, Wait};
@@ -65,6 +69,10 @@ pub(crate) mod command {
     pub(crate) const READ_CACHE: u8 = 0x03;
     pub(crate) const PROGRAM_LOAD: u8 = 0x02;
     pub(crate) const PROGRAM_LOAD_MORE: u8 = 0x84;
+    /// Read from the buffer and load into it on four lines.
+    pub(crate) const READ_CACHE_X4: u8 = 0x6b;
+    pub(crate) const PROGRAM_LOAD_X4: u8 = 0x32;
+    pub(crate) const PROGRAM_LOAD_MORE_X4: u8 = 0x34;
     pub(crate) const PROGRAM_EXECUTE: u8 = 0x10;
     pub(crate) const BLOCK_ERASE: u8 = 0xd8;
     /// Winbond: the die that listens.
@@ -91,4 +99,5 @@ pub(crate) mod feature {
     pub(crate) const PROGRAM_FAILED: u8 = 0x08;
     pub(crate) const ECC_ON: u8 = 0x10;
     pub(crate) const PARAMETER_PAGES: u8 = 0x40;
+    pub(crate) const QUAD_ENABLED: u8 = 0x01;
 }

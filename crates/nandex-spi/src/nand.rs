@@ -1,16 +1,16 @@
 //! The chip as the engine sees it.
 
+use crate::bus::SerialBus;
 use crate::driver::SpiNand;
 use crate::ecc::Verdict;
 use crate::fault::Fault;
 use crate::parts::SPARE_MAX;
 use embedded_hal::delay::DelayNs;
-use embedded_hal::spi::SpiDevice;
 use nandex::nand::NandError;
 use nandex::shared::MaybeSend;
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 
-impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
+impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
     /// A fault of bus or part: nothing more is known of the chip.
     fn gone<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, NandError> {
         outcome.map_err(|fault| {
@@ -66,7 +66,7 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     }
 }
 
-impl<S: SpiDevice + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
+impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
     fn geometry(&self) -> Geometry {
         self.part.geometry()
     }

@@ -1,7 +1,7 @@
 //! The ONFI parameter page: what a part that is in no table says of itself.
 
 use crate::ecc::Ecc;
-use crate::parts::{DieSelect, SpiPart, Times};
+use crate::parts::{Column, DieSelect, Quad, SpiPart, Times};
 
 /// Bytes of a copy of the page.
 pub(crate) const BYTES: usize = 256;
@@ -40,6 +40,8 @@ pub(crate) fn part(page: &[u8; BYTES]) -> Result<Option<SpiPart>, &'static str> 
         set: 0,
         clear: 0,
         times: Times::SLOW,
+        column: Column::TwoBytes,
+        quad: Quad::None,
     }))
 }
 

@@ -1,10 +1,11 @@
 //! The table of parts: how each is known, how it is organised, and what its ECC leaves to the user.
 //!
-//! Identifications, organisation, free spare bytes and ECC are those of the drivers of Linux
+//! Identifications, organisation, free spare bytes, ECC and lines are those of the drivers of Linux
 //! (`drivers/mtd/nand/spi`); times are the largest of the data sheets, rounded up, and only limit how long
 //! the driver waits. None of the parts was at hand: what was run is the model (feature `model`).
 
 use crate::ecc::Ecc;
+use crate::feature;
 use nandex::Geometry;
 
 /// How one of several dies of a part is made to listen.
@@ -16,6 +17,47 @@ pub enum DieSelect {
     Command,
     /// Bit 6 of the register 0xD0 (Micron).
     Register,
+}
+
+/// How a read from the buffer of a part writes the column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// In two bytes, with a byte of nothing behind them.
+    TwoBytes,
+    /// In three bytes, the first of them zero (some parts of GigaDevice).
+    ThreeBytes,
+}
+
+/// Transfers of a part that can go over four lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quad {
+    /// Nothing, or nobody knows.
+    None,
+    /// Reads from its buffer.
+    Reads,
+    /// Reads, and loads of what is programmed; with a bit of the configuration to be set first or not.
+    ReadsAndLoads {
+        /// Whether there is such a bit.
+        has_enable: bool,
+    },
+}
+
+impl Quad {
+    /// Bits of the configuration that turn four lines on.
+    pub(crate) const fn enable(self) -> u8 {
+        match self {
+            Quad::ReadsAndLoads { has_enable: true } => feature::QUAD_ENABLED,
+            _ => 0,
+        }
+    }
+
+    pub(crate) const fn reads(self) -> bool {
+        !matches!(self, Quad::None)
+    }
+
+    pub(crate) const fn loads(self) -> bool {
+        matches!(self, Quad::ReadsAndLoads { .. })
+    }
 }
 
 /// How long the array of a part takes at most, in microseconds.
@@ -66,6 +108,10 @@ pub struct SpiPart {
     pub clear: u8,
     /// How long it takes at most.
     pub times: Times,
+    /// How a read from the buffer writes the column.
+    pub column: Column,
+    /// Transfers that can go over four lines.
+    pub quad: Quad,
 }
 
 /// The spare bytes that the driver looks at.
@@ -97,6 +143,7 @@ impl SpiPart {
 
 const WINBOND_BUFFERED: u8 = 0x08;
 const MICRON_CONTINUOUS: u8 = 0x01;
+const ENABLED: Quad = Quad::ReadsAndLoads { has_enable: true };
 const FAST: Times = Times { read_us: 120, program_us: 700, erase_us: 10_000 };
 
 const W25N: SpiPart = SpiPart {
@@ -115,6 +162,8 @@ const W25N: SpiPart = SpiPart {
     set: WINBOND_BUFFERED,
     clear: 0,
     times: FAST,
+    column: Column::TwoBytes,
+    quad: Quad::ReadsAndLoads { has_enable: false },
 };
 
 /// Winbond W25N01GV: 1 Gbit, 16 spare bytes under ECC.
@@ -136,6 +185,7 @@ const GD5F: SpiPart = SpiPart {
     free: &[(1, 7), (16, 8), (32, 8), (48, 8)],
     ecc: Ecc::SevenOrEight,
     set: 0,
+    quad: ENABLED,
     ..W25N
 };
 
@@ -155,6 +205,7 @@ const MX35: SpiPart = SpiPart {
     free: &[(2, 62)],
     ecc: Ecc::Asked { strength: 4 },
     set: 0,
+    quad: ENABLED,
     ..W25N
 };
 
@@ -175,6 +226,7 @@ const TC58: SpiPart = SpiPart {
     free: &[(2, 62)],
     ecc: Ecc::Counted { strength: 8 },
     set: 0,
+    quad: ENABLED,
     times: Times { read_us: 300, ..FAST },
     ..W25N
 };
@@ -209,7 +261,13 @@ pub static PARTS: &[SpiPart] = &[
     GD5F,
     SpiPart { name: "GD5F2GQ4xA", id: &[0xc8, 0xf2], blocks: 2048, ..GD5F },
     SpiPart { name: "GD5F4GQ4xA", id: &[0xc8, 0xf4], blocks: 4096, ..GD5F },
-    SpiPart { name: "GD5F1GQ4UF", id: &[0xc8, 0xb1, 0x48], ecc: Ecc::ThreeToEight, ..GD5F_128 },
+    SpiPart {
+        name: "GD5F1GQ4UF",
+        id: &[0xc8, 0xb1, 0x48],
+        ecc: Ecc::ThreeToEight,
+        column: Column::ThreeBytes,
+        ..GD5F_128
+    },
     GD5F_128,
     SpiPart { name: "GD5F2GQ4UE", id: &[0xc8, 0xd2], blocks: 2048, ..GD5F_128 },
     SpiPart { name: "GD5F1GQ5UE", id: &[0xc8, 0x51], ecc: Ecc::OneToFour, ..GD5F_128 },
@@ -235,8 +293,8 @@ pub static PARTS: &[SpiPart] = &[
         clear: MICRON_CONTINUOUS,
         ..MT29F
     },
-    SpiPart { name: "TC58CVG0S3HRAIG", id: &[0x98, 0xc2], ..TC58 },
-    SpiPart { name: "TC58CVG1S3HRAIG", id: &[0x98, 0xcb], blocks: 2048, ..TC58 },
+    SpiPart { name: "TC58CVG0S3HRAIG", id: &[0x98, 0xc2], quad: Quad::Reads, ..TC58 },
+    SpiPart { name: "TC58CVG1S3HRAIG", id: &[0x98, 0xcb], blocks: 2048, quad: Quad::Reads, ..TC58 },
     TC58,
     SpiPart { name: "TC58CVG1S3HRAIJ", id: &[0x98, 0xeb], blocks: 2048, ..TC58 },
     SpiPart {

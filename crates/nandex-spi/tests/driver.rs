@@ -6,7 +6,7 @@ use nandex::nand::NandError;
 use nandex::{Cause, Nand, Pbn, Ppn};
 use nandex_spi::model::{Bus, Clock, Model, Trouble};
 use nandex_spi::parts::{PARTS, W25N01GV};
-use nandex_spi::{Fault, OpenError, SpiNand, SpiPart, Wait};
+use nandex_spi::{Fault, FourLines, OpenError, SerialBus, SpiNand, SpiPart, Wait};
 
 const HOST: Cause = Cause::Host;
 
@@ -24,25 +24,64 @@ fn bytes(seed: u32, count: u32) -> Vec<u8> {
 #[test]
 fn every_part_is_known_and_keeps_pages_on_each_plane_and_die() {
     for part in PARTS {
-        let (_, mut chip) = open(part);
-        assert_eq!((chip.part().name, chip.geometry()), (part.name, part.geometry()));
-        let g = chip.geometry();
-        let dies = u32::from(part.dies);
-        for block in [0, 1, g.blocks / dies - 1, g.blocks - 2, g.blocks - 1] {
-            let ppn = g.page_at(Pbn(block), 0);
-            let (data, mut spare) = (bytes(block, g.page_bytes), bytes(block + 9, g.spare_bytes));
-            spare[0] = 0xff;
-            chip.program(ppn, HOST, &data, &spare).unwrap();
-            let (mut again, mut tail) = (vec![0; data.len()], vec![0; spare.len()]);
-            chip.read(ppn, HOST, &mut again, &mut tail).unwrap();
-            assert!(again == data && tail == spare, "{} block {block}", part.name);
-            let (mut few, mut little) = ([0; 5], vec![0; spare.len().min(3)]);
-            chip.read(ppn, HOST, &mut few, &mut little).unwrap();
-            assert!(few == data[..5] && little == spare[..little.len()], "{}", part.name);
-            chip.erase(Pbn(block), HOST).unwrap();
-            chip.read(ppn, HOST, &mut again, &mut tail).unwrap();
-            assert!(again.iter().chain(&tail).all(|&b| b == 0xff), "{} block {block}", part.name);
-        }
+        let (_, chip) = open(part);
+        keeps_pages(chip, part);
+    }
+}
+
+#[test]
+fn every_part_keeps_pages_over_four_lines() {
+    for part in PARTS {
+        let (bus, clock) = Model::new(part).handles();
+        keeps_pages(SpiNand::open(FourLines(bus), clock).unwrap(), part);
+    }
+}
+
+/// The time that a page takes to program and to read, in ns.
+fn page_ns<B: SerialBus + Send>(model: &Model, mut chip: SpiNand<B, Clock>) -> (u64, u64) {
+    let data = bytes(1, 2048);
+    let start = model.time_ns();
+    chip.program(Ppn(0), HOST, &data, &[]).unwrap();
+    let programmed = model.time_ns();
+    let mut again = vec![0; 2048];
+    chip.read(Ppn(0), HOST, &mut again, &mut []).unwrap();
+    assert_eq!(again, data);
+    (programmed - start, model.time_ns() - programmed)
+}
+
+#[test]
+fn four_lines_take_a_quarter_of_the_time_on_the_bus_and_only_where_the_part_can() {
+    let times = |name: &str| {
+        let part = PARTS.iter().find(|part| part.name == name).unwrap();
+        let (one, four) = (Model::new(part), Model::new(part));
+        let ((bus, clock), (wide, wide_clock)) = (one.handles(), four.handles());
+        let one = page_ns(&one, SpiNand::open(bus, clock).unwrap());
+        let four = page_ns(&four, SpiNand::open(FourLines(wide), wide_clock).unwrap());
+        (one.0 - four.0, one.1 - four.1)
+    };
+    let saved = 2048 * 160 * 3 / 4;
+    assert_eq!(times("W25N01GV"), (saved, saved));
+    assert_eq!(times("TC58CVG0S3HRAIG"), (0, saved), "it loads on one line only");
+}
+
+fn keeps_pages<B: SerialBus + Send>(mut chip: SpiNand<B, Clock>, part: &SpiPart) {
+    assert_eq!((chip.part().name, chip.geometry()), (part.name, part.geometry()));
+    let g = chip.geometry();
+    let dies = u32::from(part.dies);
+    for block in [0, 1, g.blocks / dies - 1, g.blocks - 2, g.blocks - 1] {
+        let ppn = g.page_at(Pbn(block), 0);
+        let (data, mut spare) = (bytes(block, g.page_bytes), bytes(block + 9, g.spare_bytes));
+        spare[0] = 0xff;
+        chip.program(ppn, HOST, &data, &spare).unwrap();
+        let (mut again, mut tail) = (vec![0; data.len()], vec![0; spare.len()]);
+        chip.read(ppn, HOST, &mut again, &mut tail).unwrap();
+        assert!(again == data && tail == spare, "{} block {block}", part.name);
+        let (mut few, mut little) = ([0; 5], vec![0; spare.len().min(3)]);
+        chip.read(ppn, HOST, &mut few, &mut little).unwrap();
+        assert!(few == data[..5] && little == spare[..little.len()], "{}", part.name);
+        chip.erase(Pbn(block), HOST).unwrap();
+        chip.read(ppn, HOST, &mut again, &mut tail).unwrap();
+        assert!(again.iter().chain(&tail).all(|&b| b == 0xff), "{} block {block}", part.name);
     }
 }
 

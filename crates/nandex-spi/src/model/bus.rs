@@ -2,13 +2,17 @@
 
 use super::array::Array;
 use super::{Bus, Model};
-use crate::parts::DieSelect;
+use crate::bus::QuadDevice;
+use crate::parts::{Column, DieSelect};
 use crate::{command, feature};
 use core::convert::Infallible;
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
 /// Time of a byte on the bus, in ns: 50 MHz, one line.
 const BYTE_NS: u64 = 160;
+
+/// Commands whose data go over four lines.
+const WIDE: [u8; 3] = [command::READ_CACHE_X4, command::PROGRAM_LOAD_X4, command::PROGRAM_LOAD_MORE_X4];
 
 impl ErrorType for Bus {
     type Error = Infallible;
@@ -18,6 +22,10 @@ impl SpiDevice for Bus {
     fn transaction(&mut self, steps: &mut [Operation<'_, u8>]) -> Result<(), Infallible> {
         let Bus(Model(array)) = self;
         let mut array = array.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(Operation::Write(head)) = steps.first() {
+            let wide = head.first().is_some_and(|command| WIDE.contains(command));
+            assert!(!wide, "{head:02x?} on one line");
+        }
         let mut sent = Vec::new();
         let mut answered = 0;
         for step in steps {
@@ -47,6 +55,32 @@ impl SpiDevice for Bus {
     }
 }
 
+impl QuadDevice for Bus {
+    fn read_on_four(&mut self, head: &[u8], answer: &mut [u8]) -> Result<(), Infallible> {
+        let Bus(Model(array)) = self;
+        let mut array = array.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        array.time_ns += head.len() as u64 * BYTE_NS + answer.len() as u64 * BYTE_NS / 4;
+        if array.powered {
+            array.require_quad(head, array.part.quad.reads());
+            array.answer(head, 0, answer);
+        } else {
+            answer.fill(0xff);
+        }
+        Ok(())
+    }
+
+    fn write_on_four(&mut self, head: &[u8], data: &[u8]) -> Result<(), Infallible> {
+        let Bus(Model(array)) = self;
+        let mut array = array.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        array.time_ns += head.len() as u64 * BYTE_NS + data.len() as u64 * BYTE_NS / 4;
+        if array.powered {
+            array.require_quad(head, array.part.quad.loads());
+            array.execute(&[head, data].concat());
+        }
+        Ok(())
+    }
+}
+
 fn row(sent: &[u8]) -> u32 {
     assert_eq!(sent.len(), 4, "{sent:02x?}: a row has three bytes");
     u32::from_be_bytes([0, sent[1], sent[2], sent[3]])
@@ -55,6 +89,27 @@ fn row(sent: &[u8]) -> u32 {
 impl Array {
     fn require_idle(&self, sent: &[u8]) {
         assert!(!self.is_busy(), "command {:02x} while the part is busy", sent[0]);
+    }
+
+    /// Data over four lines: the command has to be one for them, the part has to know it, and four lines have
+    /// to be on where a part has a bit for that.
+    fn require_quad(&self, head: &[u8], known: bool) {
+        assert!(head.first().is_some_and(|command| WIDE.contains(command)), "{head:02x?} on four lines");
+        assert!(known, "{head:02x?}: the part has no such command");
+        let enable = self.part.quad.enable();
+        assert_eq!(self.configuration & enable, enable, "{head:02x?} before four lines are on");
+        assert_eq!(self.protection, 0, "{head:02x?} while pins protect");
+    }
+
+    /// The column of a read from the buffer.
+    fn read_column(&self, bytes: &[u8]) -> usize {
+        match self.part.column {
+            Column::TwoBytes => self.column(bytes[0], bytes[1]),
+            Column::ThreeBytes => {
+                assert_eq!(bytes[0], 0, "{bytes:02x?}: a column has three bytes");
+                self.column(bytes[1], bytes[2])
+            }
+        }
     }
 
     /// The place in the buffer of a column address.
@@ -96,9 +151,12 @@ impl Array {
                     .enumerate()
                     .for_each(|(i, byte)| *byte = id.get(from + i).copied().unwrap_or(0));
             }
-            [command::READ_CACHE, high, low, _] => {
+            [command @ (command::READ_CACHE | command::READ_CACHE_X4), column @ ..] => {
                 self.require_idle(sent);
-                let at = self.column(*high, *low) + from;
+                // The three bytes without a clock between them, where data come on one line.
+                let dummy = *command == command::READ_CACHE_X4 && self.part.column == Column::ThreeBytes;
+                assert_eq!(column.len(), 3 + usize::from(dummy), "{sent:02x?}");
+                let at = self.read_column(column) + from;
                 assert!(at + bytes.len() <= self.buffer.len(), "a read of columns {at}.. beyond the page");
                 bytes.copy_from_slice(&self.buffer[at..at + bytes.len()]);
             }
@@ -125,9 +183,12 @@ impl Array {
                 self.write_enabled = !self.pin_held;
             }
             command::PAGE_READ => self.read_page(row(sent)),
-            command::PROGRAM_LOAD | command::PROGRAM_LOAD_MORE => {
+            command::PROGRAM_LOAD
+            | command::PROGRAM_LOAD_MORE
+            | command::PROGRAM_LOAD_X4
+            | command::PROGRAM_LOAD_MORE_X4 => {
                 let [high, low, data @ ..] = rest else { panic!("{sent:02x?}: a column has two bytes") };
-                if first == command::PROGRAM_LOAD {
+                if matches!(first, command::PROGRAM_LOAD | command::PROGRAM_LOAD_X4) {
                     self.buffer.fill(0xff);
                 }
                 let at = self.column(*high, *low);

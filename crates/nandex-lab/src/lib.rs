@@ -28,10 +28,11 @@ pub mod parallel;
 pub mod quantities;
 pub mod record;
 pub mod replay;
-pub mod report;
 pub mod repro;
 pub mod results;
 pub mod runner;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
 pub mod spatial;
 pub mod stats;
 pub mod summary;

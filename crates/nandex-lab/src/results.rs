@@ -12,7 +12,7 @@ pub const KINDS: [&str; 9] =
     ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
 
 /// Added to the storage of what runs on pages that the chip has not.
-pub(crate) const AS_NOR: &str = ", as NOR";
+pub const AS_NOR: &str = ", as NOR";
 
 /// Everything one command measured, with what is needed to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]

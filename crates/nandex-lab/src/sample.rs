@@ -1,4 +1,5 @@
-//! Hand-made results for the tests of this folder: made-up figures with every feature a report has to show.
+//! Hand-made results for tests of the summary and of reports: made-up figures with every feature that a
+//! report has to show.
 
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Results, Run, Sample, WorkloadFacts};
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 const NS: [u64; 3] = [165_600, 905_800, 1_500_000];
 
 /// Three indexes in two durability classes, two seeds each, and one that could not run.
-pub(crate) fn results() -> Results {
+pub fn results() -> Results {
     let mut runs = Vec::new();
     for seed in 1..=2 {
         runs.push(run(["mu-tree", "raw", "every operation"], seed, [0, 3, 3], [0, 1, 1]));

@@ -8,7 +8,6 @@
 use nandex_lab::crash::Target;
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES};
-use nandex_lab::report::torture::render;
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, run};
@@ -34,8 +33,8 @@ fn spatial() -> Vec<Victim> {
 fn assert_clean(victims: Vec<Victim>, lives: u64, fate: Fate) -> Counts {
     let plan = Plan { victims, order: Order::Lives(lives), fate, seed: 1, threads: cores() };
     let report: Report = run(&plan, &Control::default(), &|_| {});
-    println!("{}", render(&report));
-    assert!(report.findings.is_empty(), "{}", render(&report));
+    println!("{report:#?}");
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
     let mut all = Counts::default();
     for row in &report.rows {
         assert!(row.counts.lives > 0, "{} takes none of the chips", row.victim);

@@ -1,5 +1,5 @@
-//! A whole index of one's own, in the comparison beside those of Nandex: `cargo run --release -p nandex-lab
-//! --example custom_index`.
+//! A whole index of one's own, in the comparison beside those of Nandex:
+//! `cargo run --release -p nandex-report --example custom_index`.
 //!
 //! Pages of sorted records on any FTL, and in RAM the least key of each page. One page is read and written to
 //! insert; a page that is full gives its upper half to a free one, which is written first. So a cut between
@@ -14,10 +14,10 @@ use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFor
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
 use nandex_lab::compare::{Class, Comparison, Source, Watch};
 use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
-use nandex_lab::report::table;
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::workload;
+use nandex_report::table;
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 

@@ -2,8 +2,8 @@
 //! again.
 
 use super::table::wrap;
-use crate::crash::CrashReport;
-use crate::summary::scale::show_count;
+use nandex_lab::crash::CrashReport;
+use nandex_lab::summary::scale::show_count;
 use std::fmt::Write as _;
 
 /// Renders the report for a terminal of this many columns.
@@ -92,7 +92,7 @@ fn verdict(report: &CrashReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash::{CrashFailure, Tally};
+    use nandex_lab::crash::{CrashFailure, Tally};
 
     #[test]
     fn a_clean_test_says_so() {

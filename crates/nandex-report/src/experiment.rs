@@ -2,8 +2,8 @@
 //! figures.
 
 use super::grid::{Side, grid};
-use crate::experiment::{CellResult, ExperimentResults, Replays};
-use crate::stats::Summary;
+use nandex_lab::experiment::{CellResult, ExperimentResults, Replays};
+use nandex_lab::stats::Summary;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -129,8 +129,8 @@ fn plain(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{self, RunPlan};
-    use crate::runner::Control;
+    use nandex_lab::experiment::{self, RunPlan};
+    use nandex_lab::runner::Control;
 
     #[test]
     fn a_smoke_run_shows_each_measured_phase_of_each_cell() {

@@ -1,10 +1,11 @@
-//! The reports for people: the terminal table, the sentence of conclusion and the self-contained HTML
-//! report.
+//! The reports of the lab for people: tables and sentences for a terminal, and self-contained HTML pages.
 //!
-//! Everything here is made from [`crate::results::Results`] alone, so a report can be drawn again from the
-//! facts of a run. [`measure`](crate::summary::measure) names each figure once, with its unit and its
-//! meaning; [`summary`](crate::summary) groups the runs by what they promise about a power cut and averages
-//! over seeds; the table, the sentence, the plots and the glossary all read those two.
+//! Everything here is made from [`nandex_lab::results::Results`] and its kin alone, so a report can be drawn
+//! again from the facts of a run. [`measure`](nandex_lab::summary::measure) names each figure once, with its
+//! unit and its meaning; [`summary`](nandex_lab::summary) groups the runs by what they promise about a power
+//! cut and averages over seeds; the table, the sentence, the plots and the glossary all read those two.
+//!
+//! A crate of its own, so that an edit of a page compiles pages, and neither trees nor the lab.
 
 pub mod counts;
 pub mod crash;
@@ -16,6 +17,3 @@ pub mod replay;
 pub mod scorecard;
 pub mod table;
 pub mod torture;
-
-#[cfg(test)]
-pub(crate) mod sample;

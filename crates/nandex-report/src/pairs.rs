@@ -1,8 +1,8 @@
 //! Contenders compared seed by seed, as a table.
 
 use super::grid::{Side, grid};
-use crate::experiment::{ExperimentResults, Pair};
-use crate::stats::Summary;
+use nandex_lab::experiment::{ExperimentResults, Pair};
+use nandex_lab::stats::Summary;
 
 /// The comparisons as a table for a terminal; empty where there are none.
 pub fn render(results: &ExperimentResults) -> String {

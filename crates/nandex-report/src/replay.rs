@@ -3,9 +3,9 @@
 
 use super::grid::{Side, grid};
 use super::table::{chip_line, wrap};
-use crate::replay::{Latencies, ReplayResults, ReplayRun};
-use crate::summary::scale::{Quantity, Scale, show, show_count};
-use crate::tbm::Division;
+use nandex_lab::replay::{Latencies, ReplayResults, ReplayRun};
+use nandex_lab::summary::scale::{Quantity, Scale, show, show_count};
+use nandex_lab::tbm::Division;
 use std::fmt::Write as _;
 
 /// Renders the results for a terminal of this many columns.
@@ -282,4 +282,52 @@ fn wear(runs: &[&ReplayRun]) -> String {
         scaled(runs, "RAM in all", Quantity::Bytes, move |r| chip(r, r.ram_bytes as f64)),
     ];
     table(runs, columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::nand::{Geometry, catalogue};
+    use nandex_lab::block_trace::place::Placing;
+    use nandex_lab::block_trace::{BlockOp, BlockTrace, Request};
+    use nandex_lab::replay::{Device, Fill, Replay};
+    use nandex_lab::runner::Control;
+    use nandex_lab::tbm;
+    use nandex_stacks::options::Options;
+
+    #[test]
+    fn a_buffer_in_front_of_an_ftl_says_how_it_divides_the_chip() {
+        let mut part = catalogue::mlc_64m();
+        part.geometry = Geometry::new(512, 64, 16, 64);
+        let request = |page: u64| Request {
+            op: BlockOp::Write,
+            device: 0,
+            offset_bytes: page * 512,
+            bytes: 512,
+            time_ns: 0,
+        };
+        let trace = BlockTrace {
+            name: "test".to_string(),
+            devices: vec![String::new()],
+            requests: (0..40).map(|i| request(i % 4)).collect(),
+            ..BlockTrace::default()
+        };
+        let mut replay = Replay {
+            part,
+            trace,
+            trace_file: "test.csv".to_string(),
+            devices: vec![Device::Ftl(tbm::find("tbm+page-map").unwrap())],
+            placing: Placing::Compact,
+            fill: Fill::None,
+            ram_bytes: None,
+            options: Options::default(),
+            threads: 1,
+            command: String::new(),
+        };
+        replay.options.set("tbm_blocks", "2");
+        let results = replay.run(&Control::default()).unwrap();
+        let text = render(&results, 200);
+        assert!(text.contains("tbm+page-map: the first 60 blocks of the chip are the FTL's"), "{text}");
+        assert!(text.contains("pages of a conversion"), "{text}");
+    }
 }

@@ -2,7 +2,7 @@
 //! read, the band, and a column for the verdict of each reading.
 
 use super::grid::{Side, grid_within};
-use crate::repro::{Reading, ScoreRow, ScoreValue, Scorecard, Verdict};
+use nandex_lab::repro::{Reading, ScoreRow, ScoreValue, Scorecard, Verdict};
 use std::fmt::Write as _;
 
 /// Verdicts from best to worst.

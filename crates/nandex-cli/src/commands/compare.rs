@@ -11,11 +11,11 @@ use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Source};
 use nandex_lab::names;
 use nandex_lab::options::{Options, Settings};
 use nandex_lab::registry::INDEXES;
-use nandex_lab::report::{html, table};
 use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::trace::TraceOptions;
 use nandex_lab::{LabError, parallel, record};
+use nandex_report::{html, table};
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {

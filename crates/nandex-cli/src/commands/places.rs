@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use nandex::ordered::RecordFormat;
 use nandex::spatial::{Rect, Relation};
 use nandex_lab::options::Settings;
-use nandex_lab::report::grid::{Side, grid};
 use nandex_lab::spatial::data;
 use nandex_lab::spatial::query::{Asked, Loaded};
 use nandex_lab::summary::scale::{Quantity, show, show_count};
+use nandex_report::grid::{Side, grid};
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &Places) -> Result<Status> {

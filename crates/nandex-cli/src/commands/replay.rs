@@ -13,10 +13,10 @@ use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions};
 use nandex_lab::registry::STORES;
 use nandex_lab::replay::picture::Picture;
 use nandex_lab::replay::{Device, Fill, Replay, ReplayResults, write_csv, write_json};
-use nandex_lab::report::{html, replay as report};
 use nandex_lab::runner::Control;
 use nandex_lab::tbm::TBM_STORES;
 use nandex_lab::{LabError, data, parallel};
+use nandex_report::{html, replay as report};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -6,9 +6,9 @@ use crate::args::Repro;
 use crate::output;
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
-use nandex_lab::report::{html, scorecard};
 use nandex_lab::repro::{self, PAPERS, ReproPlan};
 use nandex_lab::runner::Control;
+use nandex_report::{html, scorecard};
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Repro) -> Result<Status> {

@@ -7,8 +7,8 @@ use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result};
 use nandex_lab::experiment::{self, Bench, ExperimentResults, RunPlan};
 use nandex_lab::parallel;
-use nandex_lab::report::{experiment as report, html};
 use nandex_lab::runner::Control;
+use nandex_report::{experiment as report, html};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
     let csv = |out: &mut dyn Write| experiment::write_summary_csv(&results, out);
     match args.format {
         Format::Table => {
-            let table =
-                |width| report::render(&results, width) + &nandex_lab::report::pairs::render(&results);
+            let table = |width| report::render(&results, width) + &nandex_report::pairs::render(&results);
             args.files.write(json, csv, table)?;
         }
         format => {

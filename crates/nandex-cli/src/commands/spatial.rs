@@ -9,13 +9,13 @@ use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result, bail};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::options::Settings;
-use nandex_lab::report::{html, table};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::spatial::compare::SpatialComparison;
 use nandex_lab::spatial::data;
 use nandex_lab::spatial::workload::Queries;
 use nandex_lab::{parallel, record};
+use nandex_report::{html, table};
 use std::sync::Arc;
 
 /// The values of `--window` and `--nearest` when they are not given.

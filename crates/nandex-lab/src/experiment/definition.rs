@@ -128,7 +128,7 @@ pub struct Replays {
 
 impl Replays {
     /// The beginning of the cells' names.
-    pub(crate) const CELLS: &str = "traces";
+    pub const CELLS: &str = "traces";
 }
 
 /// A page trace.

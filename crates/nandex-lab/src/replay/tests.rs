@@ -366,9 +366,6 @@ fn a_tbm_in_front_is_counted_by_hand() {
     assert_eq!((behind.page_programs, behind.block_erases), (19 + 2, 2));
     // Two reads of the host, one of each page converted.
     assert_eq!((alone.page_reads, behind.page_reads), (2, 4));
-    let text = crate::report::replay::render(&results, 200);
-    assert!(text.contains("tbm+page-map: the first 60 blocks of the chip are the FTL's"), "{text}");
-    assert!(text.contains("pages of a conversion"), "{text}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn capitalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::sample;
 
     fn only(indexes: &[&str]) -> Results {
         let mut results = sample::results();

@@ -2,10 +2,10 @@
 
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
-use crate::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
-use crate::repro::{self, ScoreRow};
-use crate::summary::scale::{Quantity, Scale};
 use askama::Template;
+use nandex_lab::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
+use nandex_lab::repro::{self, ScoreRow};
+use nandex_lab::summary::scale::{Quantity, Scale};
 use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
 use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
 use plotly::{Bar, Scatter, Trace};
@@ -82,11 +82,11 @@ impl Section {
             name: definition.name.clone(),
             shows: definition.shows.clone(),
             summary: definition.summary.clone(),
-            facts: format!("chip {}; {}", definition.chip, crate::report::table::seeds(&results.seeds)),
+            facts: format!("chip {}; {}", definition.chip, crate::table::seeds(&results.seeds)),
             claims: claims.iter().map(|claim| repro::row(claim, results)).collect(),
             plots,
             notes: html_of(results.notes()),
-            table: crate::report::experiment::render(results, TABLE_COLUMNS),
+            table: crate::experiment::render(results, TABLE_COLUMNS),
             command: results.command.clone(),
         }
     }
@@ -228,9 +228,9 @@ fn marks(number: usize, stated: &Stated, kind: PlotKind) -> Box<dyn Trace> {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::{self, RunPlan};
-    use crate::report::html::{plotly_script, render_experiment};
-    use crate::runner::Control;
+    use crate::html::{plotly_script, render_experiment};
+    use nandex_lab::experiment::{self, RunPlan};
+    use nandex_lab::runner::Control;
     use scraper::{Html, Selector};
 
     #[test]

@@ -12,12 +12,12 @@ mod plots;
 mod replay;
 mod view;
 
-use crate::experiment::ExperimentResults;
-use crate::replay::ReplayResults;
-use crate::repro::Reproduction;
-use crate::results::Results;
-use crate::spatial::map::TreeMap;
 use askama::Template;
+use nandex_lab::experiment::ExperimentResults;
+use nandex_lab::replay::ReplayResults;
+use nandex_lab::repro::Reproduction;
+use nandex_lab::results::Results;
+use nandex_lab::spatial::map::TreeMap;
 use serde::Serialize;
 
 /// Renders the results as a self-contained HTML page.
@@ -76,8 +76,8 @@ impl Assets {
         };
         let figures: Vec<String> = figures.iter().map(json).collect();
         Ok(Assets {
-            css: include_str!("../../../templates/report.css"),
-            script: include_str!("../../../templates/report.js"),
+            css: include_str!("../../templates/report.css"),
+            script: include_str!("../../templates/report.js"),
             plotly: plotly_script(),
             figures_json: for_script(&format!("[{}]", figures.join(","))),
             results_json: for_script(&serde_json::to_string(results)?),
@@ -101,8 +101,8 @@ fn for_script(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use nandex_lab::sample;
     use scraper::{Html, Selector};
 
     fn page() -> String {
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(texts(&html, ".failed").len(), 1);
     }
 
-    fn replayed() -> crate::replay::ReplayResults {
-        use crate::replay::{Latencies, ReplayResults, ReplayRun, Wear, Window};
+    fn replayed() -> nandex_lab::replay::ReplayResults {
+        use nandex_lab::replay::{Latencies, ReplayResults, ReplayRun, Wear, Window};
         let run = |device: &str, has_chip| ReplayRun {
             device: device.to_string(),
             clock: "simulated".to_string(),
@@ -227,7 +227,7 @@ mod tests {
             requests: 9,
             host_page_writes: 9,
             page_programs: 12,
-            causes: [("host", crate::results::CauseCounts { page_programs: 12, ..Default::default() })]
+            causes: [("host", nandex_lab::results::CauseCounts { page_programs: 12, ..Default::default() })]
                 .into(),
             write_amplification: 1.3333,
             latency: Latencies { mean_ns: 5, p50_ns: 5, p99_ns: 7, p999_ns: 7, max_ns: 7 },

@@ -3,8 +3,8 @@
 
 use super::Assets;
 use super::experiment::Section;
-use crate::repro::{Reading, Reproduction, ScoreRow, Scorecard, Verdict};
 use askama::Template;
+use nandex_lab::repro::{Reading, Reproduction, ScoreRow, Scorecard, Verdict};
 use serde::Serialize;
 
 /// The page.
@@ -137,10 +137,10 @@ fn row(claim: &[&ScoreRow], columns: &[Reading]) -> Row {
 #[cfg(test)]
 mod tests {
     use super::TITLES;
-    use crate::experiment::RunPlan;
-    use crate::report::html::{plotly_script, render_papers};
-    use crate::repro::{self, PAPERS, ReproPlan};
-    use crate::runner::Control;
+    use crate::html::{plotly_script, render_papers};
+    use nandex_lab::experiment::RunPlan;
+    use nandex_lab::repro::{self, PAPERS, ReproPlan};
+    use nandex_lab::runner::Control;
     use scraper::{Html, Selector};
 
     #[test]

@@ -4,11 +4,11 @@
 use super::Assets;
 use super::plots::{CAUSES, DASHES, Figure, MARKERS, SYMBOLS, WEAR_BARS};
 use super::plots::{axis_title, base, figure, figures_axis, glyph, group, safe, token};
-use crate::replay::{ReplayResults, ReplayRun};
-use crate::report::replay::{facts, notes};
-use crate::results::CauseCounts;
-use crate::summary::scale::{Quantity, Scale};
+use crate::replay::{facts, notes};
 use askama::Template;
+use nandex_lab::replay::{ReplayResults, ReplayRun};
+use nandex_lab::results::CauseCounts;
+use nandex_lab::summary::scale::{Quantity, Scale};
 use plotly::common::{DashType, Font, HoverInfo, Line, LineShape, Marker, Mode, Orientation};
 use plotly::common::{Pattern, PatternShape, TextPosition};
 use plotly::histogram::{Bins, HistNorm};

@@ -4,6 +4,7 @@
 //! flash does.
 
 use core::cell::UnsafeCell;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 
 const PAGE_BYTES: usize = 2048;
@@ -72,9 +73,10 @@ impl Nand for Chip {
         GEOMETRY
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<ReadOutcome, NandError> {
         let (page, out_of_band) = self.page(ppn)?;
-        read(page, data).and_then(|()| read(out_of_band, spare)).ok_or(NandError::BufferTooLong(ppn))
+        read(page, data).and_then(|()| read(out_of_band, spare)).ok_or(NandError::BufferTooLong(ppn))?;
+        Ok(ReadOutcome::CLEAN)
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

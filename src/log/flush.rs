@@ -35,6 +35,13 @@ impl<N: Nand> Log<N> {
         self.writes.pages() + usize::from(self.config.write_part == WritePartLimit::Lenient)
     }
 
+    /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
+    /// which no root leads to yet: whatever waited before was programmed when the batch began.
+    pub fn relieve(&mut self) -> Result<(), IndexError> {
+        debug_assert!(self.goes_on, "what is dropped may be needed");
+        if self.writes.slots.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
+    }
+
     /// Programs a full write part before it takes another page, in the middle of an operation, where asked
     /// for. Not after a page of the part died: the root before may lead to it, or to the one that stands in
     /// its place. Then it waits for the operation's end, as the mu-Tree paper has it (section 5.3). Nor where

@@ -227,6 +227,7 @@ impl<N: Nand> Log<N> {
         self.in_doubt = in_doubt;
         self.next_free = 0;
         self.weak.clear();
+        self.goes_on = false;
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
         self.recount();

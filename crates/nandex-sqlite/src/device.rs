@@ -16,6 +16,7 @@ use crate::settings::VolumeSettings;
 use crate::stats::ChipCounts;
 use crate::volume::Volume;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::nand::ReadOutcome;
 use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::store::slice::{Slice, divide};
@@ -312,7 +313,13 @@ impl<S: PageStore> Nand for ImageChip<S> {
         self.nand.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.counts.reads.fetch_add(1, Ordering::Relaxed);
         self.nand.read(ppn, cause, data, spare)
     }

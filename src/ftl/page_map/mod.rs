@@ -53,6 +53,7 @@
 //!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
 //!   The version of the page that was cut is not given to another.
 
+mod ahead;
 mod look;
 mod recovery;
 mod relocate;
@@ -73,7 +74,7 @@ use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
-use crate::store::{PageStore, StoreError, StoreStats};
+use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -125,8 +126,10 @@ pub struct PageMapFtl<N> {
     stale: bool,
     /// A checkpoint should come before the next write.
     due: bool,
-    /// A logical page that was not read whole at the first try and is to be written anew, or [`NONE`].
+    /// A logical page that was hard to read and is to be written anew, or [`NONE`].
     weak: u32,
+    /// Logical pages that the round of scrubbing has passed.
+    scrubbed: u32,
     page: Vec<u8>,
     group: Vec<Ppn>,
     /// Open batches of the host.
@@ -213,6 +216,7 @@ impl<N: Nand> PageMapFtl<N> {
             stale: false,
             due: false,
             weak: NONE,
+            scrubbed: 0,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
             batches: 0,
@@ -424,6 +428,14 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn prefix_consistent(&self) -> bool {
         true
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.collect_ahead(budget))
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.look_on(budget))
     }
 
     fn ram_bytes(&self) -> usize {

@@ -42,7 +42,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<(), StoreError> {
+    pub(super) fn collect(&mut self) -> Result<(), StoreError> {
         let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
         debug_assert!(
             self.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
@@ -202,7 +202,7 @@ impl<N: Nand> PageMapFtl<N> {
         else {
             return Ok(());
         };
-        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::GarbageCollection);
+        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::Scrubbing);
         let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), (stream, cause), &data)

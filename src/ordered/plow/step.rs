@@ -96,7 +96,7 @@ impl<N: Nand> Plow<N> {
                 return Err(self.no_room());
             }
         }
-        let cause = core::mem::replace(&mut self.cause, Cause::Merge);
+        let cause = self.begin_merging();
         let mut done = self.step_once(level);
         // A sweep that only ever came up to the next one would write a short page each time: it passes it at
         // once.

@@ -22,9 +22,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             // The tree may have become higher since the checkpoint.
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
             self.note_moves();
-        } else {
+        } else if S::TAKES_JOURNAL {
             self.restore_journal(&note, &journal)?;
             self.note_journal();
+        } else if !note.is_empty() || !journal.is_empty() {
+            let what = "a journal of moved leaves, which this tree never keeps";
+            return Err(IndexError::Corrupted { what, at: u64::from(root.ppn.0) });
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
@@ -41,7 +44,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.log.needs_checkpoint() {
             if S::MAPS_MOVES {
                 self.note_moves();
-            } else {
+            } else if S::TAKES_JOURNAL {
                 self.note_journal();
             }
             self.log.end_mount()?;

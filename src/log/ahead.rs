@@ -7,6 +7,9 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
+/// Weak pages that are kept in mind.
+pub(super) const WEAK_MAX: usize = 8;
+
 /// Blocks beyond those at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
@@ -39,6 +42,23 @@ pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Resu
 }
 
 impl<N: Nand> Log<N> {
+    /// A page was whole at a later read only, or only just.
+    pub(super) fn note_weak(&mut self, ppn: Ppn) {
+        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+    }
+
+    /// A page that should be written elsewhere soon; it counts as dealt with.
+    pub(super) fn take_weak(&mut self) -> Option<Ppn> {
+        while let Some(weak) = self.weak.pop() {
+            if self.is_valid(weak) {
+                return Some(weak);
+            }
+        }
+        None
+    }
+
     fn lacks_blocks(&self) -> bool {
         self.is_short_of_blocks(BLOCKS_AHEAD)
     }

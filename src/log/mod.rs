@@ -47,6 +47,7 @@ use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
+use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
@@ -90,9 +91,6 @@ struct Frontier {
     next_page: u32,
     block_sequence: u32,
 }
-
-/// Weak pages that are kept in mind.
-const WEAK_MAX: usize = 8;
 
 /// The log allocator.
 pub struct Log<N> {
@@ -399,19 +397,6 @@ impl<N: Nand> Log<N> {
             }
             None => wrong("the page's checksum does not match"),
         }
-    }
-
-    /// A page was whole at a later read only, or only just.
-    fn note_weak(&mut self, ppn: Ppn) {
-        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
-            self.weak.push(ppn);
-        }
-    }
-
-    /// A page that should be written elsewhere soon; it counts as dealt with.
-    fn take_weak(&mut self) -> Option<Ppn> {
-        let weak = self.weak.pop()?;
-        self.is_valid(weak).then_some(weak)
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {

@@ -518,6 +518,7 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
                 .into(),
         ));
     }
+    config.victim.require_built()?;
     if geometry.blocks < 8 {
         return Err(IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks });
     }

@@ -5,7 +5,7 @@
 //! descent included. A cursor borrows its index, so records cannot change beneath it.
 
 use crate::check::IndexError;
-use crate::ordered::{Direction, OrderedIndex};
+use crate::ordered::{Direction, OrderedIndex, RecordFormat};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
@@ -46,6 +46,70 @@ enum Goal<'k> {
 #[derive(Debug)]
 pub struct Cursor<'i, I: OrderedIndex + ?Sized> {
     index: &'i mut I,
+    place: Place,
+}
+
+impl<'i, I: OrderedIndex + ?Sized> Cursor<'i, I> {
+    /// A cursor that stands nowhere: `next` goes to the first record, `prev` to the last.
+    pub const fn new(index: &'i mut I) -> Cursor<'i, I> {
+        Cursor { index, place: Place::nowhere() }
+    }
+
+    /// Goes to the first record whose key is not below this one; false if there is none, and the cursor
+    /// stands past the last record then.
+    pub fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.place.seek(self.index, key)
+    }
+
+    /// Goes to the last record whose key is not above this one; false if there is none, and the cursor stands
+    /// before the first record then.
+    pub fn seek_back(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.place.go(self.index, Goal::Key(key), Direction::Descending)
+    }
+
+    /// Goes to the first record; false if there is none.
+    pub fn first(&mut self) -> Result<bool, IndexError> {
+        self.place.go(self.index, Goal::End, Direction::Ascending)
+    }
+
+    /// Goes to the last record; false if there is none.
+    pub fn last(&mut self) -> Result<bool, IndexError> {
+        self.place.go(self.index, Goal::End, Direction::Descending)
+    }
+
+    /// Goes to the record with the next higher key; false if there is none, and the cursor stands past the
+    /// last record then.
+    #[allow(clippy::should_implement_trait, reason = "an iterator cannot say that a read failed and go on")]
+    pub fn next(&mut self) -> Result<bool, IndexError> {
+        self.place.step(self.index, Direction::Ascending)
+    }
+
+    /// Goes to the record with the next lower key; false if there is none, and the cursor stands before the
+    /// first record then.
+    pub fn prev(&mut self) -> Result<bool, IndexError> {
+        self.place.step(self.index, Direction::Descending)
+    }
+
+    /// The record that the cursor stands on: key and value.
+    pub fn record(&self) -> Option<(&[u8], &[u8])> {
+        self.place.record(self.index.record())
+    }
+
+    /// The key of the record that the cursor stands on.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.record().map(|record| record.0)
+    }
+
+    /// The value of the record that the cursor stands on.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.record().map(|record| record.1)
+    }
+}
+
+/// The place of a cursor without its index, for whoever keeps them apart: on a record or nowhere, with the
+/// records behind it that the last walk fetched.
+#[derive(Clone, Debug)]
+pub struct Place {
     /// Records fetched, in the order of the direction, one after the other.
     records: Vec<u8>,
     /// The record among them that the cursor stands on.
@@ -65,87 +129,65 @@ enum Stand {
     Past(Direction),
 }
 
-impl<'i, I: OrderedIndex + ?Sized> Cursor<'i, I> {
-    /// A cursor that stands nowhere: `next` goes to the first record, `prev` to the last.
-    pub const fn new(index: &'i mut I) -> Cursor<'i, I> {
-        let (direction, stand) = (Direction::Ascending, Stand::Nowhere);
-        Cursor { index, records: Vec::new(), at: 0, direction, stand }
+impl Place {
+    /// On no record yet.
+    pub const fn nowhere() -> Place {
+        Place { records: Vec::new(), at: 0, direction: Direction::Ascending, stand: Stand::Nowhere }
     }
 
-    /// Goes to the first record whose key is not below this one; false if there is none, and the cursor
-    /// stands past the last record then.
-    pub fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.go(Goal::Key(key), Direction::Ascending)
+    /// Goes to the first record of an index whose key is not below this one, as [`Cursor::seek`] does.
+    pub fn seek(&mut self, index: &mut (impl OrderedIndex + ?Sized), key: &[u8]) -> Result<bool, IndexError> {
+        self.go(index, Goal::Key(key), Direction::Ascending)
     }
 
-    /// Goes to the last record whose key is not above this one; false if there is none, and the cursor stands
-    /// before the first record then.
-    pub fn seek_back(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.go(Goal::Key(key), Direction::Descending)
+    /// Goes to the next record in a direction, as [`Cursor::next`] and [`Cursor::prev`] do.
+    pub fn step(
+        &mut self,
+        index: &mut (impl OrderedIndex + ?Sized),
+        direction: Direction,
+    ) -> Result<bool, IndexError> {
+        match self.stand {
+            Stand::Nowhere => self.go(index, Goal::End, direction),
+            Stand::Past(led) if led == direction => Ok(false),
+            // Back from beyond: to the record at that end.
+            Stand::Past(_) => self.go(index, Goal::End, direction),
+            Stand::On => {
+                let format = index.record();
+                if self.direction == direction && (self.at + 2) * format.entry_bytes() <= self.records.len() {
+                    self.at += 1;
+                    return Ok(true);
+                }
+                let key = self.record(format).map(|record| record.0.to_vec()).unwrap_or_default();
+                self.go(index, Goal::Behind(&key), direction)
+            }
+        }
     }
 
-    /// Goes to the first record; false if there is none.
-    pub fn first(&mut self) -> Result<bool, IndexError> {
-        self.go(Goal::End, Direction::Ascending)
-    }
-
-    /// Goes to the last record; false if there is none.
-    pub fn last(&mut self) -> Result<bool, IndexError> {
-        self.go(Goal::End, Direction::Descending)
-    }
-
-    /// Goes to the record with the next higher key; false if there is none, and the cursor stands past the
-    /// last record then.
-    #[allow(clippy::should_implement_trait, reason = "an iterator cannot say that a read failed and go on")]
-    pub fn next(&mut self) -> Result<bool, IndexError> {
-        self.step(Direction::Ascending)
-    }
-
-    /// Goes to the record with the next lower key; false if there is none, and the cursor stands before the
-    /// first record then.
-    pub fn prev(&mut self) -> Result<bool, IndexError> {
-        self.step(Direction::Descending)
-    }
-
-    /// The record that the cursor stands on: key and value.
-    pub fn record(&self) -> Option<(&[u8], &[u8])> {
-        let format = self.index.record();
+    /// The record at the place, of an index of this format: as it was when it was fetched.
+    pub fn record(&self, format: RecordFormat) -> Option<(&[u8], &[u8])> {
         let entry = format.entry_bytes();
         let record = self.records.get(self.at * entry..(self.at + 1) * entry)?;
         (self.stand == Stand::On).then(|| record.split_at(format.key_bytes.into()))
     }
 
-    /// The key of the record that the cursor stands on.
-    pub fn key(&self) -> Option<&[u8]> {
-        self.record().map(|record| record.0)
+    /// Goes back to the record that the last step left for none.
+    pub fn stay(&mut self) {
+        self.stand = if self.records.is_empty() { Stand::Nowhere } else { Stand::On };
     }
 
-    /// The value of the record that the cursor stands on.
-    pub fn value(&self) -> Option<&[u8]> {
-        self.record().map(|record| record.1)
+    /// Forgets the records fetched ahead: the index may have changed since.
+    pub fn forget_ahead(&mut self, format: RecordFormat) {
+        self.records.truncate((self.at + 1) * format.entry_bytes());
     }
 
-    fn step(&mut self, direction: Direction) -> Result<bool, IndexError> {
-        match self.stand {
-            Stand::Nowhere => self.go(Goal::End, direction),
-            Stand::Past(led) if led == direction => Ok(false),
-            // Back from beyond: to the record at that end.
-            Stand::Past(_) => self.go(Goal::End, direction),
-            Stand::On => {
-                let entry = self.index.record().entry_bytes();
-                if self.direction == direction && (self.at + 2) * entry <= self.records.len() {
-                    self.at += 1;
-                    return Ok(true);
-                }
-                let key = self.key().map(<[u8]>::to_vec).unwrap_or_default();
-                self.go(Goal::Behind(&key), direction)
-            }
-        }
-    }
-
-    /// Fetches records from the goal on. Where that fails the cursor stays where it is.
-    fn go(&mut self, goal: Goal<'_>, direction: Direction) -> Result<bool, IndexError> {
-        let format = self.index.record();
+    /// Fetches records from the goal on. Where that fails the place stays as it is.
+    fn go(
+        &mut self,
+        index: &mut (impl OrderedIndex + ?Sized),
+        goal: Goal<'_>,
+        direction: Direction,
+    ) -> Result<bool, IndexError> {
+        let format = index.record();
         let edge = match goal {
             Goal::End => Bound::Unbounded,
             Goal::Key(key) => Bound::Included(key),
@@ -160,14 +202,17 @@ impl<'i, I: OrderedIndex + ?Sized> Cursor<'i, I> {
         };
         let most = RECORDS * format.entry_bytes();
         let mut records = Vec::with_capacity(most);
-        self.index.range(low, high, direction, &mut |key, value| {
+        index.range(low, high, direction, &mut |key, value| {
             records.extend_from_slice(key);
             records.extend_from_slice(value);
             if records.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        self.stand = if records.is_empty() { Stand::Past(direction) } else { Stand::On };
-        (self.records, self.at, self.direction) = (records, 0, direction);
-        Ok(self.stand == Stand::On)
+        if records.is_empty() {
+            self.stand = Stand::Past(direction);
+            return Ok(false);
+        }
+        *self = Place { records, at: 0, direction, stand: Stand::On };
+        Ok(true)
     }
 }
 
@@ -177,7 +222,7 @@ impl<I: OrderedIndex + ?Sized> Iterator for Cursor<'_, I> {
     type Item = Result<(Vec<u8>, Vec<u8>), IndexError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.step(Direction::Ascending) {
+        match Cursor::next(self) {
             Ok(true) => self.record().map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
             Ok(false) => None,
             Err(error) => Some(Err(error)),

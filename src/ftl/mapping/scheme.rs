@@ -147,6 +147,7 @@ pub struct SchemeFtl<N, S> {
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::common(&settings).wear_levelling.require_built()?;
         let mut flash = Flash::format(nand, S::RULES)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
         let setup = S::setup(&settings, geometry, good);
@@ -167,6 +168,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::common(&settings).wear_levelling.require_built()?;
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))

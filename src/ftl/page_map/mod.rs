@@ -140,6 +140,7 @@ pub struct PageMapFtl<N> {
 impl<N: Nand> PageMapFtl<N> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
         blocks.retire_marked(&mut nand)?;
@@ -168,6 +169,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        settings.require_built()?;
         let before_map = State::bytes_before_map(nand.geometry());
         let found = CheckpointArea::mount_and_look(&mut nand, before_map)?;
         let Some(checkpoint::Found { area, payload, begun }) = found else {
@@ -194,8 +196,8 @@ impl<N: Nand> PageMapFtl<N> {
             state.blocks.keep_ages();
         }
         let hot = match settings.separation {
-            Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
-            Separation::None | Separation::TwoFrontiers => None,
+            Separation::HotFilter(numbers) if cfg!(feature = "policies") => Some(HotFilter::new(numbers)),
+            _ => None,
         };
         let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
         PageMapFtl {

@@ -1,7 +1,6 @@
 //! Batches of changes, and work ahead of time.
 
 use super::Plow;
-use super::cost::LEVELS_MAX;
 use super::memtable::Before;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
@@ -96,13 +95,13 @@ impl<N: Nand> Plow<N> {
         Ok(pages - self.scrubbed)
     }
 
-    /// What still fits: pages of the last level, but for those in which steps must begin.
+    /// What still fits, by records that share nothing: pages of the last level, but for those in which steps
+    /// must begin.
     pub(super) fn room(&self) -> Room {
         let blocks = self.blocks.free() + self.blocks.left();
         let kept = self.reserve() + self.dissolved_blocks() + 2 * self.levels.len();
         let pages = (blocks.saturating_sub(kept) * self.geometry.pages_per_block as usize) as u64;
-        let least =
-            (self.geometry.page_bytes as usize - HEADER_BYTES - LEVELS_MAX) / (self.record.entry_bytes() + 1);
-        Room { pages, records: pages * self.page_records.min(least as u64).max(1) / 2 }
+        let body = self.geometry.page_bytes as usize - HEADER_BYTES;
+        Room { pages, records: pages * (body / (self.record.entry_bytes() + 1)) as u64 / 2 }
     }
 }

@@ -12,7 +12,7 @@ use super::io::Target;
 use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand};
+use crate::nand::Nand;
 use alloc::vec::Vec;
 
 impl<N: Nand> Plow<N> {

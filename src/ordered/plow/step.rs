@@ -9,7 +9,7 @@ use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand};
+use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec;

@@ -5,7 +5,7 @@
 //! no page dies, so what was before the batch is whole until that page is there. The room for all of it is
 //! made beforehand.
 
-use super::{RawScheme, RawTree};
+use super::{RawScheme, RawTree, height_bound};
 use crate::check::IndexError;
 use crate::log::ahead::collect_ahead;
 use crate::log::collect::{Need, make_room};
@@ -134,14 +134,20 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
-    /// What still fits: each page that may live yet may hold a leaf, but for those of its ancestors.
-    pub(super) fn room_left(&self) -> Room {
-        let height = self.height + 1;
-        let most = if S::MAPS_MOVES {
+    fn live_max_at(&self, height: u8) -> u32 {
+        if S::MAPS_MOVES {
             self.mapped_live_max(self.mapped_pages(height), height)
         } else {
             self.live_max(height)
-        };
+        }
+    }
+
+    /// What still fits: each page that may live yet may hold a leaf, but for those of its ancestors.
+    pub(super) fn room_left(&self) -> Room {
+        // The higher the tree, the more pages it leaves for its own moves.
+        let bound = height_bound(&self.scheme, self.live_max_at(self.height + 1));
+        let height = bound.max(self.height + 1);
+        let most = self.live_max_at(height);
         let pages = u64::from(most).saturating_sub(self.log.live_pages());
         let half = |level| (self.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
         let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));

@@ -105,7 +105,8 @@ fn contents(index: &mut Index) -> BTreeMap<u32, [u8; 8]> {
     found
 }
 
-/// Keys and values of a batch: far apart, neighbours, one twice, one removed and one removed that is not there.
+/// Keys and values of a batch: far apart, neighbours, one twice, one removed, and one removed that is not
+/// there.
 fn batch() -> Vec<([u8; 4], Option<[u8; 8]>)> {
     let put = |key: u32, number| (key.to_be_bytes(), Some(value(number)));
     let remove = |key: u32| (key.to_be_bytes(), None);
@@ -299,6 +300,43 @@ fn the_room_that_is_told_is_there_and_collection_ahead_of_time_spares_later_ones
         let all = told.iter().all(|(at, records)| at + records <= inserted);
         assert!(all, "{}: {inserted} went in, told {told:?}", kind.name);
         assert!(told[0].1 * 5 > inserted, "{}: {inserted} went in, told {}", kind.name, told[0].1);
+        assert!(index.check().unwrap().is_sound(), "{}", kind.name);
+    }
+}
+
+#[test]
+fn a_batch_on_a_full_chip_is_done_or_refused() {
+    for kind in kinds() {
+        let mut rng = Rng::new(5);
+        let mut index = (kind.format)(Shared::new(chip(24))).unwrap();
+        let (mut model, mut refused) = (BTreeMap::new(), 0);
+        for round in 0..400u32 {
+            // Ever more records, and now and then fewer.
+            let puts = if round % 100 < 70 { 10 } else { 2 };
+            let batch: Vec<([u8; 4], Option<[u8; 8]>)> = (0..12)
+                .map(|i| {
+                    let any = (rng.below(50_000) as u32).to_be_bytes();
+                    let old = model.range(any..).next().map_or(any, |(key, _)| *key);
+                    if i < puts { (any, Some(value(round))) } else { (old, None) }
+                })
+                .collect();
+            match index.apply(&changes(&batch)) {
+                Ok(()) => {
+                    for (key, value) in &batch {
+                        match value {
+                            Some(value) => model.insert(*key, *value),
+                            None => model.remove(key),
+                        };
+                    }
+                }
+                Err(IndexError::Full) => refused += 1,
+                Err(error) => panic!("{}, round {round}: {error}", kind.name),
+            }
+        }
+        assert!(refused > 0, "{}: never full with {} records", kind.name, model.len());
+        let found: BTreeMap<[u8; 4], [u8; 8]> =
+            contents(&mut index).into_iter().map(|(key, value)| (key.to_be_bytes(), value)).collect();
+        assert!(found == model, "{}", kind.name);
         assert!(index.check().unwrap().is_sound(), "{}", kind.name);
     }
 }

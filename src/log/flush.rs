@@ -1,6 +1,7 @@
 //! Programming the write part of the cache.
 
 use crate::check::IndexError;
+use crate::log::parts::WritePart;
 use crate::log::tag::{self, Gaps, Tag};
 use crate::log::{Log, WritePartLimit, parts};
 use crate::nand::{Cause, Nand};
@@ -33,6 +34,12 @@ impl<N: Nand> Log<N> {
     /// Pages that the write part holds between operations at most.
     pub(super) fn part_limit(&self) -> usize {
         self.writes.pages() + usize::from(self.config.write_part == WritePartLimit::Lenient)
+    }
+
+    /// Forgets the write part: what waits is of a batch that is given up.
+    pub fn drop_written(&mut self) {
+        self.writes = WritePart::new(self.config.write_pages, self.geometry.page_bytes as usize);
+        (self.is_part_divided, self.passed_over) = (false, 0);
     }
 
     /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,

@@ -2,8 +2,8 @@
 //!
 //! NOR has no spare areas, so a page and its spare area lie one behind the other, and as many of them as fit
 //! make a block of one erase unit or more. A page is programmed once between two erases, in ascending order,
-//! as on NAND, which parts with an ECC of their own demand too (words that may be written once). The mark of a
-//! bad block is byte 0 of the first page's spare area.
+//! as on NAND, which parts with an ECC of their own demand too (words that may be written once). The mark of
+//! a bad block is byte 0 of the first page's spare area.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -86,7 +86,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.expect_note(entries * size_of::<(u32, u32)>());
     }
 
-    /// Whether updates go to a journal, or one is left from before. Known to the compiler where a tree has none.
+    /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
+    /// none.
     pub(super) fn is_journaled(&self) -> bool {
         S::TAKES_JOURNAL && self.journal.is_on()
     }

@@ -55,9 +55,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
     /// be read. Where pages wait in RAM that is only possible by another mount.
     pub(super) fn undo(&mut self) -> Result<(), IndexError> {
-        if self.log.config().write_pages > 0 {
-            return Ok(());
-        }
+        if self.log.config().write_pages > 0 { Ok(()) } else { self.find_again() }
+    }
+
+    /// The same after a batch: all that waits in RAM is of it, for what waited before was programmed first.
+    pub(super) fn undo_batch(&mut self) -> Result<(), IndexError> {
+        self.log.drop_written();
+        self.find_again()
+    }
+
+    fn find_again(&mut self) -> Result<(), IndexError> {
         self.path.forget();
         self.journal.clear();
         self.moves.clear();

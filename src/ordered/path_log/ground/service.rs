@@ -1,9 +1,9 @@
 //! Beside single operations: batches of changes, and work ahead of time.
 //!
-//! A batch is one operation with many paths: each change writes its path, and only the page of the last one is
-//! a root for a mount ([`Log::set_goes_on`](crate::log::Log::set_goes_on)). Nothing is collected meanwhile and
-//! no page dies, so what was before the batch is whole until that page is there. The room for all of it is
-//! made beforehand.
+//! A batch is one operation with many paths: each change writes its path, and only the page of the last one
+//! is a root for a mount ([`Log::set_goes_on`](crate::log::Log::set_goes_on)). Nothing is collected meanwhile
+//! and no page dies, so what was before the batch is whole until that page is there. The room for all of it
+//! is made beforehand.
 
 use super::{RawScheme, RawTree, height_bound};
 use crate::check::IndexError;
@@ -41,7 +41,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &done) else {
             return done;
         };
-        self.undo()?;
+        self.undo_batch()?;
         for change in &changes {
             if self.interrupted || !holds_change(self, (change.key, change.value))? {
                 return Err(error.clone());

@@ -17,7 +17,7 @@ pub struct MountProgress {
     pub is_done: bool,
 }
 
-/// What hears of the progress of mounts, from whatever thread opens a database.
+/// The listener to the progress of mounts, called from whatever thread opens a database.
 pub type OnProgress = Arc<dyn Fn(MountProgress) + Send + Sync>;
 
 /// Page reads between two words about a mount: some tenths of a second on a part.
@@ -83,7 +83,7 @@ impl<N: Nand> Counted<N> {
         Counted { nand, counts: Arc::new(counts), _lock: None }
     }
 
-    /// The same with a file that is kept locked as long as the chip is there.
+    /// The chip with a file that is kept locked as long as it is there.
     pub(super) fn holding(self, lock: File) -> Counted<N> {
         Counted { _lock: Some(lock), ..self }
     }

@@ -62,7 +62,7 @@ fn row(option: &OptionInfo) -> String {
     format!("| `{}` | {} | {}", option.name, option.default, option.help.replace('|', "\\|"))
 }
 
-/// Those options that fewer than [`SHARED`] of `all` take, a line each; nothing where there are none.
+/// The options that fewer than [`SHARED`] of `all` take, a line each; nothing where there are none.
 fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
     let own = options.iter().filter(|option| who(all, option).len() < SHARED);
     let rows: Vec<String> = own.map(|o| format!("- `{}` ({}): {}\n", o.name, o.default, o.help)).collect();

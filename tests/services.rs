@@ -308,11 +308,18 @@ fn the_room_that_is_told_is_there_and_collection_ahead_of_time_spares_later_ones
 fn a_batch_on_a_full_chip_is_done_or_refused() {
     for kind in kinds() {
         let mut rng = Rng::new(5);
-        let mut index = (kind.format)(Shared::new(chip(24))).unwrap();
+        let mut index = (kind.format)(Shared::new(chip(20))).unwrap();
         let (mut model, mut refused) = (BTreeMap::new(), 0);
-        for round in 0..400u32 {
-            // Ever more records, and now and then fewer.
-            let puts = if round % 100 < 70 { 10 } else { 2 };
+        loop {
+            let key = (rng.below(50_000) as u32).to_be_bytes();
+            match index.put(&key, &value(1)) {
+                Ok(()) => model.insert(key, value(1)),
+                Err(IndexError::Full) => break,
+                Err(error) => panic!("{}: {error}", kind.name),
+            };
+        }
+        for round in 0..150u32 {
+            let puts = if round % 3 == 0 { 11 } else { 5 };
             let batch: Vec<([u8; 4], Option<[u8; 8]>)> = (0..12)
                 .map(|i| {
                     let any = (rng.below(50_000) as u32).to_be_bytes();

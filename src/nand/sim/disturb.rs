@@ -1,8 +1,8 @@
 //! Bits that the ECC corrects: they grow in number with the reads of a block and with its erases.
 //!
 //! A read disturbs the pages beside it and worn cells leak, so the bits that a part corrects in a page become
-//! more, slowly, until it can correct them no longer. An erase sets back what reads did, and nothing what
-//! erases did. A page has its own place in the count, so those of a block do not come due together.
+//! more, slowly, until it can correct them no longer. Programming a page anew sets back what reads did, and
+//! nothing what erases did. A page has its own place in the count, so those of a block do not come due together.
 
 use super::faults::FaultState;
 use crate::nand::{Geometry, NandError, ReadOutcome};
@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 /// How fast bits have to be corrected. The default is a chip on which none ever is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturb {
-    /// Reads of a block, since its erase, after which one bit more of each of its pages is wrong; 0: never.
+    /// Reads of a block, since a page of it was programmed, after which one bit more of that page is wrong; 0:
+    /// never.
     pub reads_per_bit: u32,
     /// Erases of a block after which one bit more of each of its pages is wrong; 0: never.
     pub erases_per_bit: u32,
@@ -32,9 +33,12 @@ impl Disturb {
     }
 }
 
-/// Reads of each block since its erase.
+/// Reads of each block since its erase, and how many they were when each page was programmed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BlockReads(Vec<u32>);
+pub(super) struct BlockReads {
+    blocks: Vec<u32>,
+    before: Vec<u32>,
+}
 
 impl FaultState {
     /// A block was read; what the ECC has to correct in the page.
@@ -48,19 +52,30 @@ impl FaultState {
         if disturb == Disturb::default() {
             return Ok(ReadOutcome::CLEAN);
         }
-        self.reads.0.resize(geometry.blocks as usize, 0);
-        let reads = &mut self.reads.0[pbn.index()];
+        self.reads.blocks.resize(geometry.blocks as usize, 0);
+        let reads = &mut self.reads.blocks[pbn.index()];
         *reads = reads.saturating_add(1);
-        match disturb.wrong_bits(ppn, *reads, erases) {
+        let before = self.reads.before.get(ppn.0 as usize).copied().unwrap_or(0);
+        match disturb.wrong_bits(ppn, reads.saturating_sub(before), erases) {
             bits if bits <= disturb.ecc_strength => Ok(ReadOutcome::corrected(bits, disturb.ecc_strength)),
             _ => Err(NandError::Uncorrectable(ppn)),
         }
     }
 
+    /// A page was programmed: what was read of its block before does not disturb it.
+    pub(super) fn note_programmed(&mut self, (ppn, pbn): (Ppn, Pbn), geometry: &Geometry) {
+        if let Some(&reads) = self.reads.blocks.get(pbn.index()) {
+            self.reads.before.resize(geometry.pages() as usize, 0);
+            self.reads.before[ppn.0 as usize] = reads;
+        }
+    }
+
     /// A block was erased.
-    pub(super) fn forget_reads(&mut self, pbn: Pbn) {
-        if let Some(reads) = self.reads.0.get_mut(pbn.index()) {
+    pub(super) fn forget_reads(&mut self, pbn: Pbn, geometry: &Geometry) {
+        if let Some(reads) = self.reads.blocks.get_mut(pbn.index()) {
             *reads = 0;
+            let pages = geometry.pages_per_block as usize;
+            self.reads.before.iter_mut().skip(pbn.index() * pages).take(pages).for_each(|reads| *reads = 0);
         }
     }
 }

@@ -222,6 +222,9 @@ impl SimChip {
 
     fn change_page(&mut self, ppn: Ppn, page: usize, payload: Payload<'_>, torn: Option<(TornModel, u64)>) {
         let geometry = &self.part.geometry;
+        if let Some(state) = &mut self.faults {
+            state.note_programmed((ppn, geometry.block_of(ppn)), geometry);
+        }
         let place = &mut self.blocks[geometry.block_of(ppn).index()];
         let block = Arc::make_mut(place.get_or_insert_with(|| Arc::new(Block::erased(geometry))));
         match torn {
@@ -234,7 +237,7 @@ impl SimChip {
         let geometry = &self.part.geometry;
         let place = &mut self.blocks[pbn.index()];
         if let Some(state) = &mut self.faults {
-            state.forget_reads(pbn);
+            state.forget_reads(pbn, &self.part.geometry);
         }
         match torn {
             None => block::erase(place),

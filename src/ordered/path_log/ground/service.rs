@@ -35,8 +35,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         // What waits in a write part is no part of the batch.
         self.log.flush(Cause::CacheEviction)?;
-        self.make_room_for_changes(changes.len() as u32, has_inserts)?;
-        let done = self.write_paths(&changes, last);
+        let room = self.make_room_for_changes(changes.len() as u32, has_inserts);
+        let done = room.and_then(|()| self.write_paths(&changes, last));
         self.log.set_goes_on(false);
         let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &done) else {
             return done;

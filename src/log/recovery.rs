@@ -198,7 +198,7 @@ impl<N: Nand> Log<N> {
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
     /// in RAM.
     pub fn remount(&mut self) -> Result<(), IndexError> {
-        assert_eq!(self.writes.pages(), 0, "what waits to be written would be lost");
+        assert!(self.writes.slots.is_empty(), "what waits to be written would be lost");
         let Log {
             blocks,
             area,

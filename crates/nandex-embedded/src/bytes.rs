@@ -157,7 +157,7 @@ impl<S: PageStore> embedded_io::Write for StoreBytes<S> {
         Ok(count)
     }
 
-    /// What was written survives a power cut afterwards.
+    /// A sync of the store: what was written survives a power cut then.
     fn flush(&mut self) -> Result<(), BytesError> {
         self.store.sync().map_err(BytesError::Store)
     }

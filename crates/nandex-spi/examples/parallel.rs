@@ -24,7 +24,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What is no property of a page or a block.
+    /// The error of a fault that is no property of a page or a block.
     fn of_bus(&self) -> NandError {
         NandError::Device(if let Fault::Gone(number) = self { *number } else { 0 })
     }

@@ -195,7 +195,13 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreError> {
         let stream = self.stream_of_moves();
         if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {
-            return Ok(());
+            // Where chips are in use for long, room comes by collection only.
+            let mut pages = [0; 2];
+            pages[stream as usize] = 1;
+            match self.collect_for(pages) {
+                Err(StoreError::Full) => return Ok(()),
+                done => done?,
+            }
         }
         let lpn = core::mem::replace(&mut self.weak, NONE);
         let Some(ppn) = self.state.map.get(lpn as usize).filter(|&&ppn| ppn < LOST).map(|&ppn| Ppn(ppn))

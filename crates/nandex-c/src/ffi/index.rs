@@ -423,7 +423,7 @@ unsafe fn ahead(
 
 /// Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
 /// cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has these
-/// batches, as large as `config.atomic_pages`; `nandex_apply` takes the changes at once, of other indexes too.
+/// batches, as large as `config.atomic_pages`; `nandex_apply` takes the changes at once, of others too.
 ///
 /// # Safety
 ///

@@ -32,7 +32,7 @@ pub struct Results {
     pub workload: WorkloadFacts,
     /// One row per index and seed, in the order asked for.
     pub runs: Vec<Run>,
-    /// One sentence of conclusion.
+    /// One sentence of conclusion; empty until a report draws it (`summary::conclusion` of `nandex-report`).
     pub conclusion: String,
 }
 

@@ -15,6 +15,7 @@ use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::trace::TraceOptions;
 use nandex_lab::{LabError, parallel, record};
+use nandex_report::summary::conclusion::conclude;
 use nandex_report::{html, table};
 use std::error::Error;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub(super) fn carry_out<C: Contest, E: Error + Send + Sync + 'static>(
     let (mut results, kept) =
         progress.follow(|| comparison.run_and_keep(&control, &progress)).map_err(named)?;
     results.commit = output::commit();
+    conclude(&mut results);
     output::write_report(args.report.as_deref(), || report(&results, kept))?;
     args.files.write(
         |out| record::write_json(&results, out),

@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-/// What is fixed at format: the entries that may be cached, at least so many, and the blocks of the table.
+/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table.
 pub(super) fn setup(
     cache_bytes: Option<u32>,
     entries_min: u32,

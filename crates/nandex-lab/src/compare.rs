@@ -87,7 +87,7 @@ pub trait Contest: Sync {
     /// The operations of one seed, made ready for all runs.
     type Work: Sync;
 
-    /// What a run leaves besides its figures.
+    /// The remains of a run besides its figures.
     type Kept: Send;
 
     /// The options that the operations know.

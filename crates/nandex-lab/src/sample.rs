@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Time of a page read, a page program and a block erase.
 const NS: [u64; 3] = [165_600, 905_800, 1_500_000];
 
-/// What a report concludes from the results.
+/// The conclusion that a report draws from the results.
 const CONCLUSION: &str = "Of those durable at every operation, mu-tree took the least flash time, 943 \u{b5}s per operation: \
      3.24 \u{b1} 0.00\u{d7} less than bplus-wandering, the next best (3.05 ms), with 2.03\u{d7} its space; of those durable at \
      every sync, bplus took 1.36 ms of flash time per operation; classes promise different things and are not ranked against \

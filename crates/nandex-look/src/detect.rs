@@ -41,10 +41,14 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
     let known = |family, record| Some(Detected { family, record, is_sure: true });
     match data {
-        [b'V', b'M', b'O', b'W', ..] => Some(Detected { family: Family::Overwrite, record: guess, is_sure: false }),
+        [b'V', b'M', b'O', b'W', ..] => {
+            Some(Detected { family: Family::Overwrite, record: guess, is_sure: false })
+        }
         [0xb6, ..] => {
             let page = Decoder::new(Family::Sbits, guess, *geometry).glance(ppn, data, &[]);
-            (page.whole && data[2] > 0).then(|| known(Family::Sbits, RecordFormat::new(data[2], data[3]))).flatten()
+            (page.whole && data[2] > 0)
+                .then(|| known(Family::Sbits, RecordFormat::new(data[2], data[3])))
+                .flatten()
         }
         [_, _, _, _, 0x9e, ..] => {
             let decoder = Decoder::new(Family::Plow, guess, *geometry);
@@ -73,6 +77,9 @@ fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
             if page.role == Role::Checkpoint && page.logical == Some(0) {
                 found = data.get(4..).map(|payload| decoder.record_of(payload)).or(found);
             }
+            if matches!(found, Some(Record::Log { .. } | Record::Ipl { .. })) {
+                break;
+            }
             shape = StoreShape::of_page(&data).or(shape);
             buffered |= crate::decode::buffer_start(ppn, &geometry, &data, &spare).is_some();
         }
@@ -83,14 +90,20 @@ fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
     Ok(None)
 }
 
-fn of_record(record: &Record, (shape, buffered): (Option<StoreShape>, bool), guess: RecordFormat) -> Option<Detected> {
+fn of_record(
+    record: &Record,
+    (shape, buffered): (Option<StoreShape>, bool),
+    guess: RecordFormat,
+) -> Option<Detected> {
     let sized = |(key, value): (u8, u8)| (key > 0).then(|| RecordFormat::new(key, value));
     match record {
         Record::Log { owner, record, .. } => {
             let kind = LogKind::ALL.into_iter().find(|kind| kind.owner() == owner)?;
             Some(Detected { family: Family::Log(kind), record: sized(*record)?, is_sure: true })
         }
-        Record::Ipl { record, .. } => Some(Detected { family: Family::Ipl, record: sized(*record)?, is_sure: true }),
+        Record::Ipl { record, .. } => {
+            Some(Detected { family: Family::Ipl, record: sized(*record)?, is_sure: true })
+        }
         Record::PageMap { .. } | Record::Base { .. } | Record::Note { .. } => {
             let record = shape.and_then(|shape| sized(shape.record));
             let family = if buffered { Family::Tbm } else { Family::Ftl };

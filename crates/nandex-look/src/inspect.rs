@@ -1,5 +1,5 @@
-//! `nandex inspect`: a chip as text or JSON: what is on it, the tree, free space, wear, the log, and a page or
-//! a block byte by byte.
+//! `nandex inspect`: a chip as text or JSON: what is on it, the tree, free space, wear, the log, and a page
+//! or a block byte by byte.
 
 use crate::decode::{Area, Family, Page, Role, number_text};
 use crate::detect::{Detected, page_in_detail};
@@ -81,7 +81,8 @@ impl Inspection {
         let mut text = String::new();
         if let Some(root) = tree.nodes.first() {
             let records = self.scan.records();
-            let _ = writeln!(text, "  root in page {}, height {}, {records} records", root.page, tree.height());
+            let _ =
+                writeln!(text, "  root in page {}, height {}, {records} records", root.page, tree.height());
         }
         for (level, [nodes, entries, capacity]) in levels.iter().rev() {
             let fill = (100 * entries).checked_div(*capacity).unwrap_or(0);
@@ -148,10 +149,16 @@ impl Inspection {
 
     fn blocks_text(&self) -> String {
         let mut text = String::from("block  erases  pages: count, bookkeeping, old, erased\n");
-        for (number, block) in self.scan.blocks.iter().enumerate().filter(|(_, b)| b.label != "free" || b.bad).take(64) {
+        for (number, block) in
+            self.scan.blocks.iter().enumerate().filter(|(_, b)| b.label != "free" || b.bad).take(64)
+        {
             let wear = self.wear_of(number).map_or("-".into(), |wear| wear.to_string());
             let [live, own, dead, free] = block.pages;
-            let _ = writeln!(text, "{number:>5} {wear:>7}  {live:>4} {own:>4} {dead:>4} {free:>4}  {}", block.label);
+            let _ = writeln!(
+                text,
+                "{number:>5} {wear:>7}  {live:>4} {own:>4} {dead:>4} {free:>4}  {}",
+                block.label
+            );
         }
         text
     }
@@ -163,7 +170,8 @@ impl Inspection {
             return Err(format!("the chip has {} blocks", g.blocks));
         }
         let of_block = &self.scan.blocks[block as usize];
-        let wear = self.wear_of(block as usize).map_or(String::new(), |wear| format!(", erased {wear} times"));
+        let wear =
+            self.wear_of(block as usize).map_or(String::new(), |wear| format!(", erased {wear} times"));
         let mut text = format!("block {block}: {}{wear}\n", of_block.label);
         for page in block * g.pages_per_block..(block + 1) * g.pages_per_block {
             let (found, life) = (&self.scan.pages[page as usize], self.scan.lives[page as usize]);
@@ -180,7 +188,11 @@ impl Inspection {
         let life = self.scan.lives[page as usize];
         let g = &self.scan.decoder.geometry;
         let (block, place) = (page / g.pages_per_block, page % g.pages_per_block);
-        let mut text = format!("page {page} (block {block}, page {place}): {}\n{}\n", found.title, life_words(life, found.role));
+        let mut text = format!(
+            "page {page} (block {block}, page {place}): {}\n{}\n",
+            found.title,
+            life_words(life, found.role)
+        );
         if !found.note.is_empty() {
             let _ = writeln!(text, "{}", found.note);
         }
@@ -216,7 +228,13 @@ impl Inspection {
                 "live": live, "bookkeeping": own, "dead": dead, "erased": free,
             })
         });
-        let pages = self.scan.pages.iter().zip(&self.scan.lives).enumerate().filter(|(_, (_, life))| **life != Life::Free);
+        let pages = self
+            .scan
+            .pages
+            .iter()
+            .zip(&self.scan.lives)
+            .enumerate()
+            .filter(|(_, (_, life))| **life != Life::Free);
         let pages = pages.map(|(number, (page, life))| {
             json!({
                 "page": number, "role": page.role, "life": life, "title": page.title, "logical": page.logical,
@@ -281,8 +299,102 @@ fn hex(name: &str, bytes: &[u8]) -> String {
         for byte in chunk {
             let _ = write!(text, "{byte:02x} ");
         }
-        let shown: String = chunk.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect();
+        let shown: String =
+            chunk.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect();
         let _ = writeln!(text, "{:pad$} {shown}", "", pad = 3 * (16 - chunk.len()));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Decoder;
+    use crate::detect::detect;
+    use crate::scan::read;
+    use crate::session::{At, Session, Setup};
+    use nandex::nand::sim::SimChip;
+    use nandex::ordered::RecordFormat;
+    use nandex::rng::Rng;
+    use nandex_stacks::registry::INDEXES;
+
+    fn written(index: &str) -> (Session, SimChip) {
+        let setup = Setup { operations: 150, record: (6, 3), ..Setup::new(index) };
+        let session = Session::run(setup).unwrap_or_else(|why| panic!("{index}: {why}"));
+        let step = session.steps().len() - 1;
+        let chip = session.chip_at(At { step, event: session.steps()[step].events.len() }).unwrap();
+        (session, chip)
+    }
+
+    #[test]
+    fn every_index_is_recognised_by_its_bytes() {
+        for entry in INDEXES {
+            let (_, mut chip) = written(entry.name);
+            let found = detect(&mut chip, RecordFormat::new(4, 4)).unwrap();
+            let found = found.unwrap_or_else(|| panic!("{}: nothing was recognised", entry.name));
+            assert_eq!(found.family, Family::of_index(entry.name), "{}", entry.name);
+            // What stands on an FTL tells its sizes where a B+-tree is part of it.
+            assert!(!found.is_sure || found.record == RecordFormat::new(6, 3), "{}: {found:?}", entry.name);
+            let raw = !matches!(found.family, Family::Ftl | Family::Overwrite);
+            assert!(found.is_sure || !raw, "{}", entry.name);
+            let inspection = Inspection::of(&mut chip, "a chip", found).unwrap();
+            let text = inspection.summary();
+            assert!(
+                text.contains("tree\n") && text.contains("blocks erased whole"),
+                "{}: {text}",
+                entry.name
+            );
+            assert!(inspection.json()["pages"].as_array().is_some_and(|pages| pages.len() > 2));
+        }
+        let mut empty = SimChip::new(&nandex::nand::catalogue::mlc_with(512, 16, 8)).unwrap();
+        assert_eq!(detect(&mut empty, RecordFormat::new(4, 4)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_page_is_told_byte_by_byte_and_a_block_page_by_page() {
+        let (session, mut chip) = written("mu");
+        let detected = detect(&mut chip, RecordFormat::new(4, 4)).unwrap().unwrap();
+        let inspection = Inspection::of(&mut chip, "a chip", detected).unwrap();
+        assert_eq!(inspection.scan.records(), session.steps().last().unwrap().records() as u64);
+        let root = inspection.scan.tree.nodes[0].page;
+        let text = inspection.page(&mut chip, root).unwrap();
+        assert!(
+            text.contains("holds the root") && text.contains("home block") && text.contains("CRC-32 = "),
+            "{text}"
+        );
+        assert!(text.matches("\ndata ").count() + text.matches("\nspare ").count() > 8, "{text}");
+        let json = inspection.page_json(&mut chip, root).unwrap();
+        assert_eq!(json["data"].as_str().unwrap().len(), 1024);
+        assert!(inspection.page(&mut chip, 512).unwrap_err().contains("512 pages"));
+        assert!(inspection.block(32).is_err());
+        let g = inspection.scan.decoder.geometry;
+        assert!(inspection.block(root / g.pages_per_block).unwrap().contains(&format!("{root}  counts")));
+    }
+
+    #[test]
+    fn damaged_pages_are_told_and_never_a_panic() {
+        let mut rng = Rng::new(11);
+        for entry in INDEXES {
+            let (session, mut chip) = written(entry.name);
+            let scan = Scan::of(&mut chip, Family::of_index(entry.name), session.record()).unwrap();
+            let decoder: &Decoder = &scan.decoder;
+            let mut shown = decoder.family.shown(&mut chip);
+            for ppn in
+                (0..decoder.geometry.pages()).filter(|&p| scan.lives[p as usize] != Life::Free).step_by(3)
+            {
+                let (mut data, mut spare) = read(&mut shown, Ppn(ppn)).unwrap().unwrap();
+                let whole = decoder.page(Ppn(ppn), &data, &spare);
+                let bit = rng.below(data.len() as u64 * 8);
+                data[(bit / 8) as usize] ^= 1 << (bit % 8);
+                let damaged = decoder.page(Ppn(ppn), &data, &spare);
+                let sealed =
+                    matches!(decoder.family, Family::Log(_) | Family::Ftl | Family::Tbm | Family::Plow);
+                assert!(!sealed || !whole.whole || !damaged.whole, "{}: page {ppn}, bit {bit}", entry.name);
+                rng.fill(&mut data[8..]);
+                decoder.page(Ppn(ppn), &data, &spare);
+                rng.fill(&mut spare);
+                decoder.page(Ppn(ppn), &data, &spare);
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::decode::{Decoder, Family, Page, Record, Role};
 use crate::scan::{Found, Life};
 use crate::tree::Tree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The newest page of each logical page, by number; empty where the chip has no logical pages.
 pub(crate) type Current = BTreeMap<u32, u32>;
@@ -73,9 +73,10 @@ pub(crate) fn lives(decoder: &Decoder, pages: &[Page], current: &Current, tree: 
         })
         .collect();
     newest_maps(pages, &mut lives);
+    let in_tree: BTreeSet<u32> = tree.nodes.iter().map(|node| node.page).collect();
     for &ppn in current.values() {
         let page = &pages[ppn as usize];
-        let is_lost_node = !page.nodes.is_empty() && tree.is_complete && !tree.holds(ppn);
+        let is_lost_node = !page.nodes.is_empty() && tree.is_complete && !in_tree.contains(&ppn);
         lives[ppn as usize] = if is_lost_node { Life::Dead } else { Life::Live };
     }
     for node in &tree.nodes {

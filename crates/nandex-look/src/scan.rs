@@ -160,7 +160,12 @@ impl Scan {
 
     /// Records in the leaves that the tree leads to, where leaves hold records as they are.
     pub fn records(&self) -> u64 {
-        self.tree.nodes.iter().filter(|node| node.level == 1 || node.mixed).map(|node| node.own_records as u64).sum()
+        self.tree
+            .nodes
+            .iter()
+            .filter(|node| node.level == 1 || node.mixed)
+            .map(|node| node.own_records as u64)
+            .sum()
     }
 }
 
@@ -224,10 +229,13 @@ fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec
             }
             bytes.extend_from_slice(keep.get(ppn)?);
         }
-        let Some(length) = bytes.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes) else { continue };
+        let Some(length) = bytes.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes) else {
+            continue;
+        };
         let Some(payload) = bytes.get(4..4 + length as usize) else { continue };
         let record = decoder.record_of(payload);
-        let found = Found { record, version, pages: places.into_values().collect(), payload: payload.to_vec() };
+        let found =
+            Found { record, version, pages: places.into_values().collect(), payload: payload.to_vec() };
         // A note tells what changed since a base, which says more.
         if !matches!(found.record, Record::Note { .. }) {
             return Some(found);

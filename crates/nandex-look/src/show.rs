@@ -59,9 +59,9 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
     let is_whole = at.event == step.events.len();
     let figures = if is_whole { Some(step) } else { before };
     let pages = scan.pages.iter().zip(&scan.lives).map(|(page, life)| json!([page.role, life, page.title]));
-    let blocks = scan.blocks.iter().zip(chip.wear()).map(|(block, wear)| {
-        json!({ "label": block.label, "bad": block.bad, "wear": wear, "pages": block.pages })
-    });
+    let blocks = scan.blocks.iter().zip(chip.wear()).map(
+        |(block, wear)| json!({ "label": block.label, "bad": block.bad, "wear": wear, "pages": block.pages }),
+    );
     let metrics = figures.map_or(&[][..], |step| &step.metrics[..]).iter().map(|m| json!([m.name, m.value]));
     Ok(json!({
         "at": at,
@@ -90,7 +90,8 @@ fn totals(session: &Session, at: At) -> Value {
         };
         counts.entry(event.cause).or_default()[column] += 1;
     }
-    let known = Cause::COUNTED.iter().filter_map(|cause| counts.get(cause.name()).map(|row| (cause.name(), row)));
+    let known =
+        Cause::COUNTED.iter().filter_map(|cause| counts.get(cause.name()).map(|row| (cause.name(), row)));
     known.map(|(name, row)| json!([name, row[0], row[1], row[2]])).collect()
 }
 

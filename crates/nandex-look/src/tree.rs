@@ -132,9 +132,12 @@ pub(crate) fn build(decoder: &Decoder, pages: &[Page], current: &Current, plow: 
 /// The tree of a log: from the newest root whose flush is whole.
 fn log_tree(decoder: &Decoder, kind: LogKind, pages: &[Page]) -> Tree {
     let per_block = decoder.geometry.pages_per_block;
-    let is_log = |page: &Page| page.whole && matches!(page.role, Role::Root | Role::Inner | Role::Leaf | Role::Journal | Role::Log);
+    let is_log = |page: &Page| {
+        page.whole && matches!(page.role, Role::Root | Role::Inner | Role::Leaf | Role::Journal | Role::Log)
+    };
     let sequences: BTreeSet<u64> = pages.iter().filter(|p| is_log(p)).map(|p| p.version).collect();
-    let flushed = |page: &Page| (1..=u64::from(page.kind)).all(|more| sequences.contains(&(page.version + more)));
+    let flushed =
+        |page: &Page| (1..=u64::from(page.kind)).all(|more| sequences.contains(&(page.version + more)));
     // Addresses name homes; the block that answers for one is the one written to last under its name.
     let mut homes: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| is_log(page)) {
@@ -170,7 +173,8 @@ fn log_tree(decoder: &Decoder, kind: LogKind, pages: &[Page]) -> Tree {
         let place = page.nodes.iter().position(|node| node.level + 1 == level)?;
         Some((at? as u32, place)).filter(|_| is_log(page))
     };
-    let roots = (0..pages.len()).filter(|&i| pages[i].role == Role::Root && pages[i].whole && flushed(&pages[i]));
+    let roots =
+        (0..pages.len()).filter(|&i| pages[i].role == Role::Root && pages[i].whole && flushed(&pages[i]));
     let root = roots.max_by_key(|&i| pages[i].version);
     walk(pages, root.map(|i| (i as u32, pages[i].nodes.len().saturating_sub(1))), &find)
 }
@@ -235,7 +239,8 @@ fn plow_levels(pages: &[Page], root: Option<&PlowRoot>) -> Tree {
             }
         }
     }
-    tree.note = "Levels, not nodes: the memtable above, then each level's pages in the order of their keys.".into();
+    tree.note =
+        "Levels, not nodes: the memtable above, then each level's pages in the order of their keys.".into();
     tree
 }
 
@@ -272,7 +277,8 @@ fn images(pages: &[Page]) -> Tree {
     }
     let find = |number: u32, _: u8| newest.get(&number).map(|found| (found.1, 0));
     let mut tree = walk(pages, find(0, 0), &find);
-    tree.note = "Images only: changes that wait in log units are not worked in, so entries may be old.".into();
+    tree.note =
+        "Images only: changes that wait in log units are not worked in, so entries may be old.".into();
     tree
 }
 

@@ -108,7 +108,8 @@ fn units(decoder: &Decoder, sequence: u64, mut sheet: Sheet<'_>) -> Page {
         }
         units += 1;
     }
-    let mut page = Page::new(Role::Log, format!("{units} log units with changes of nodes, {groups} in all"), sheet);
+    let mut page =
+        Page::new(Role::Log, format!("{units} log units with changes of nodes, {groups} in all"), sheet);
     page.version = sequence;
     page.kind = b'R';
     page

@@ -68,7 +68,10 @@ pub(super) fn decode(decoder: &Decoder, kind: LogKind, ppn: Ppn, mut sheet: Shee
     let decoded = tag::decode(spare, sheet.data, seal);
     note_tag(&mut sheet, spare, decoded.is_some());
     let Some((tag, place)) = decoded else {
-        return Page::torn(sheet, "Neither a page of this tree's log nor one of a checkpoint passes its checksum.");
+        return Page::torn(
+            sheet,
+            "Neither a page of this tree's log nor one of a checkpoint passes its checksum.",
+        );
     };
     let nodes = nodes(decoder, kind, &tag, &mut sheet);
     let vm_root = kind == LogKind::Vm && sheet.peek(Area::Data, 4, 1) & 2 != 0;
@@ -192,8 +195,12 @@ fn nodes(decoder: &Decoder, kind: LogKind, tag: &Tag, sheet: &mut Sheet<'_>) -> 
             for level in (lowest..=top).filter(|&level| counted(level) > 0 || is_root(level)) {
                 let height = if tag.root { tag.height } else { level + 1 };
                 let shape = layout.shape(level, height.max(level));
-                let frame =
-                    Frame { level, at: layout.area(level, height.max(level)).start, shape, count: counted(level) };
+                let frame = Frame {
+                    level,
+                    at: layout.area(level, height.max(level)).start,
+                    shape,
+                    count: counted(level),
+                };
                 found.push(node::read(sheet, frame, mask));
             }
         }

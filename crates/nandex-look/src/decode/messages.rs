@@ -70,9 +70,11 @@ fn units_end(number: u32, data: &[u8]) -> Option<usize> {
         return None;
     }
     // Units are of one length, a multiple of 4 and at least 12 bytes.
-    (12..=512).step_by(4).map(|unit| 12 + units * unit).take_while(|&end| end <= data.len()).find(|&end| {
-        crc32(&[b"NXUN", &number.to_le_bytes(), &data[4..end]]) == crc
-    })
+    (12..=512)
+        .step_by(4)
+        .map(|unit| 12 + units * unit)
+        .take_while(|&end| end <= data.len())
+        .find(|&end| crc32(&[b"NXUN", &number.to_le_bytes(), &data[4..end]]) == crc)
 }
 
 pub(super) fn is_units(number: u32, data: &[u8]) -> bool {
@@ -150,7 +152,8 @@ pub(super) fn headed(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
     let (eight, nine) = (sheet.peek(Area::Data, 8, 1), sheet.peek(Area::Data, 9, 1));
     if sheet.data.get(8..12) == Some(b"NXEX") {
         sheet.text(8, 4, "mark");
-        let names = [(12, 8, "checkpoint"), (20, 4, "batch"), (24, 2, "extent of the batch"), (26, 2, "nodes")];
+        let names =
+            [(12, 8, "checkpoint"), (20, 4, "batch"), (24, 2, "extent of the batch"), (26, 2, "nodes")];
         rows(&mut sheet, &names);
         let nodes = sheet.peek(Area::Data, 26, 2) as usize;
         for i in 0..nodes.min(sheet.data.len()) {
@@ -165,7 +168,8 @@ pub(super) fn headed(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
         (level @ 1..=64, 0xb5) => {
             sheet.data_number(8, 1, "level");
             sheet.note(Area::Data, (9, 1), "node of several pages", "0xb5".into());
-            let (children, records) = (sheet.data_number(10, 2, "children"), sheet.data_number(12, 2, "records"));
+            let (children, records) =
+                (sheet.data_number(10, 2, "children"), sheet.data_number(12, 2, "records"));
             let role = if level == 1 { Role::Leaf } else { Role::Inner };
             let title = format!("a node of level {level}: {children} children, {records} records");
             Page::new(role, title, sheet)
@@ -173,7 +177,11 @@ pub(super) fn headed(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
         (0xb6, place) => {
             sheet.data_number(9, 1, "place in the unit");
             let records = sheet.data_number(10, 2, "records");
-            Page::new(Role::Inner, format!("page {place} of a node of several pages, {records} records"), sheet)
+            Page::new(
+                Role::Inner,
+                format!("page {place} of a node of several pages, {records} records"),
+                sheet,
+            )
         }
         (0xfd, _) => {
             let count = sheet.data_number(10, 2, "entries");
@@ -221,7 +229,11 @@ fn leaf_page(decoder: &Decoder, tree: &str, mut sheet: Sheet<'_>) -> Page {
             values: Vec::new(),
         });
     } else if place == 0 {
-        let names = [(12, 4, "changes of a batch, sixteenths"), (16, 4, "reads between batches"), (20, 1, "pages of the leaf")];
+        let names = [
+            (12, 4, "changes of a batch, sixteenths"),
+            (16, 4, "reads between batches"),
+            (20, 1, "pages of the leaf"),
+        ];
         rows(&mut sheet, &names);
     }
     let first = page_nodes.first().and_then(|node| node.keys.first()).map(|key| number_text(key));

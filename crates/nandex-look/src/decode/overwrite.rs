@@ -39,8 +39,11 @@ pub(super) fn decode(record: RecordFormat, ppn: Ppn, mut sheet: Sheet<'_>) -> Pa
     let born = sheet.data_number(10, 2, "slots filled at birth") as usize;
     let (low, is_root) = (level & 0x7f, level & 0x80 != 0);
     if low == 0 || low >= 0x40 {
-        let (role, what) =
-            if low == 0 { (Role::Super, "the page of the settings") } else { (Role::Log, "a page of changes") };
+        let (role, what) = if low == 0 {
+            (Role::Super, "the page of the settings")
+        } else {
+            (Role::Log, "a page of changes")
+        };
         let mut page = Page::new(role, what, sheet);
         page.version = sequence;
         return page;
@@ -49,7 +52,8 @@ pub(super) fn decode(record: RecordFormat, ppn: Ppn, mut sheet: Sheet<'_>) -> Pa
     let key = usize::from(record.key_bytes);
     let slots = slots(data.len(), key + value, false);
     let end = slots.at + born.min(slots.capacity) * slots.bytes;
-    let sum = crc32(&[&ppn.0.to_le_bytes(), &data[..9], &data[10..12], data.get(slots.at..end).unwrap_or(&[])]);
+    let sum =
+        crc32(&[&ppn.0.to_le_bytes(), &data[..9], &data[10..12], data.get(slots.at..end).unwrap_or(&[])]);
     let right = sum == sheet.peek(Area::Data, 12, 4) as u32;
     sheet.checksum(Area::Data, 12, right);
     sheet.note(Area::Data, (HEADER_BYTES, slots.marks), "marks of the slots", String::new());
@@ -72,14 +76,19 @@ pub(super) fn decode(record: RecordFormat, ppn: Ppn, mut sheet: Sheet<'_>) -> Pa
         _ => Role::Inner,
     };
     let state = if retired { ", replaced" } else { "" };
-    let title = format!("a node of level {low}{}, {} entries from {first}{state}", if is_root { ", a root" } else { "" }, keys.len());
+    let title = format!(
+        "a node of level {low}{}, {} entries from {first}{state}",
+        if is_root { ", a root" } else { "" },
+        keys.len()
+    );
     let mut page = Page::new(role, title, sheet);
     if !right {
         page.note = "The checksum of what was there at birth does not match, or the slots are bare.".into();
     }
     let entries = keys.len();
     let at = (slots.at, data.len() - slots.at);
-    page.nodes = vec![Node { level: low, number: None, entries, capacity: slots.capacity, at, keys, links, values }];
+    page.nodes =
+        vec![Node { level: low, number: None, entries, capacity: slots.capacity, at, keys, links, values }];
     page.version = sequence;
     page.kind = u8::from(retired);
     page

@@ -95,12 +95,9 @@ fn log(payload: &[u8]) -> Record {
     }
 }
 
-/// Notes the fields of the first page of a record, which begin behind its length.
-pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
-    if !sheet.detail {
-        return;
-    }
-    let rows: &[(usize, usize, &str)] = match (kind, sheet.data.get(4..8)) {
+/// The fields at the beginning of a record of this kind with these first bytes.
+fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'static str)] {
+    match (kind, mark) {
         (PageKind::Anchor, _) => &[(0, 4, "anchors in use"), (4, 4, "checkpoint blocks")],
         (_, Some(b"NXF3")) => &[
             (4, 4, "bytes of a page"),
@@ -141,9 +138,11 @@ pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
             (46, 4, "lost logical pages"),
             (50, 4, "bytes of the scheme's own"),
         ],
-        (_, Some([b'N', ..])) => {
-            &[(1, 8, "stamp: the next version"), (9, 4, "trimmed logical pages"), (13, 4, "blocks that changed")]
-        }
+        (_, Some([b'N', ..])) => &[
+            (1, 8, "stamp: the next version"),
+            (9, 4, "trimmed logical pages"),
+            (13, 4, "blocks that changed"),
+        ],
         (_, Some([3, ..])) => &[
             (0, 1, "version of the format"),
             (1, 1, "flags"),
@@ -159,7 +158,15 @@ pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
             (36, 4, "blocks bad when formatted"),
         ],
         _ => &[],
-    };
+    }
+}
+
+/// Notes the fields of the first page of a record, which begin behind its length.
+pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
+    if !sheet.detail {
+        return;
+    }
+    let rows = rows(kind, sheet.data.get(4..8));
     if matches!(sheet.data.get(4..8), Some(b"NXF3" | b"NXI2")) && kind == PageKind::Checkpoint {
         sheet.text(4, 4, "checkpoint of");
     }

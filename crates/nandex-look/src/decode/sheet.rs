@@ -93,7 +93,8 @@ impl<'a> Sheet<'a> {
     /// Characters.
     pub(super) fn text(&mut self, at: usize, bytes: usize, name: &str) -> String {
         let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]);
-        let text: String = slice.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { ' ' }).collect();
+        let text: String =
+            slice.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { ' ' }).collect();
         self.note(Area::Data, (at, bytes), name, text.clone());
         text
     }

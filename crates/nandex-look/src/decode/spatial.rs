@@ -29,9 +29,8 @@ pub(super) fn superblock(sheet: &mut Sheet<'_>) -> &'static str {
 }
 
 fn rect_text(bytes: &[u8]) -> String {
-    let number = |at: usize| {
-        bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_le_bytes)
-    };
+    let number =
+        |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_le_bytes);
     format!("({}, {}) to ({}, {})", number(0), number(4), number(8), number(12))
 }
 

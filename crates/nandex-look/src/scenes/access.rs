@@ -109,7 +109,10 @@ pub(super) fn mr_tree() -> Result<(Session, Vec<Stop>), String> {
             &session,
             half - 1,
             "One leaf, full",
-            format!("The same points as in the R-tree. After {} of them the root, a leaf, is full.", half - 1),
+            format!(
+                "The same points as in the R-tree. After {} of them the root, a leaf, is full.",
+                half - 1
+            ),
             Vec::new(),
         ),
         stop(
@@ -128,7 +131,10 @@ pub(super) fn mr_tree() -> Result<(Session, Vec<Stop>), String> {
             &session,
             handed,
             "A split goes up only where there is room",
-            format!("At point {handed}: pages {}. The new leaf takes a free entry above.", list(&written(handed))),
+            format!(
+                "At point {handed}: pages {}. The new leaf takes a free entry above.",
+                list(&written(handed))
+            ),
             written(handed),
         ),
         stop(

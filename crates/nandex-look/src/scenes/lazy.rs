@@ -2,7 +2,11 @@
 
 use super::{Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
 use crate::decode::Role;
-use crate::session::{Session, Setup, What};
+use crate::session::{At, Session, Setup, What};
+
+fn stop(at: At, title: &str, text: String, pages: Vec<u32>) -> Stop {
+    Stop { at, title: title.into(), text, pages }
+}
 
 /// The commit that served most requests with one page.
 fn find(session: &Session) -> Result<(usize, u64), String> {
@@ -10,12 +14,14 @@ fn find(session: &Session) -> Result<(usize, u64), String> {
         rise(session, step, "commits") == 1 && session.steps()[step].count(What::Program) == 1
     });
     let counted = steps.map(|step| (step, rise(session, step, "committed_requests")));
-    let best = counted.max_by_key(|&(step, requests)| (requests, step)).filter(|&(_, requests)| requests >= 3);
+    let best =
+        counted.max_by_key(|&(step, requests)| (requests, step)).filter(|&(_, requests)| requests >= 3);
     best.ok_or_else(|| "no commit served three requests with one page".to_string())
 }
 
 fn setup() -> Setup {
-    let mut setup = Setup { operations: 700, durability: "none".into(), seed: 5, ..Setup::new("lazy-update") };
+    let mut setup =
+        Setup { operations: 700, durability: "none".into(), seed: 5, ..Setup::new("lazy-update") };
     setup.options = vec![("pool_requests".into(), "32".into()), ("commit_policy".into(), "biggest".into())];
     setup
 }
@@ -40,7 +46,6 @@ pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
     });
     let quiet = quiet.ok_or("no update waited without a program")?;
     let last = session.steps().len() - 1;
-    let stop = |at, title: &str, text: String, pages: Vec<u32>| Stop { at, title: title.into(), text, pages };
     let mut stops = vec![
         stop(
             after(&session, quiet),
@@ -101,7 +106,10 @@ mod tests {
         let (session, stops) = play().unwrap();
         let (step, requests) = find(&session).unwrap();
         // The group leaves and the request that waited for room joins.
-        assert_eq!(figure(&session, step, "pool_requests"), figure(&session, step - 1, "pool_requests") + 1 - requests);
+        assert_eq!(
+            figure(&session, step, "pool_requests"),
+            figure(&session, step - 1, "pool_requests") + 1 - requests
+        );
         let bplus = other(&setup(), "bplus").unwrap();
         assert!(2 * programs_of(&session) < programs_of(&bplus));
         assert!(stops.iter().any(|stop| stop.pages.len() == 1));

@@ -4,12 +4,7 @@ use super::{Stop, after, figure, list, other, pages, programs_of, rise, seen_aft
 use crate::session::{Session, Setup, What};
 
 fn setup() -> Setup {
-    let mut setup = Setup {
-        operations: 1200,
-        durability: "none".into(),
-        seed: 4,
-        ..Setup::new("ls-lru")
-    };
+    let mut setup = Setup { operations: 1200, durability: "none".into(), seed: 4, ..Setup::new("ls-lru") };
     setup.options = vec![("buffer_bytes".into(), "6144".into())];
     setup
 }

@@ -21,7 +21,8 @@ fn conversion(session: &Session, step: usize) -> Result<Option<Conversion>, Stri
     let Some(first) = behind.decoder.buffer_from else { return Ok(None) };
     let per_block = behind.decoder.geometry.pages_per_block;
     let events = &session.steps()[step].events;
-    let erased = events.iter().filter(|event| event.what == What::Erase && event.at >= first).map(|event| event.at);
+    let erased =
+        events.iter().filter(|event| event.what == What::Erase && event.at >= first).map(|event| event.at);
     let below = events.iter().filter(|event| event.what == What::Program && event.at < first * per_block);
     let programmed: Vec<u32> = below.map(|event| event.at).collect();
     let number = |scan: &Scan, page: u32| {
@@ -62,7 +63,8 @@ fn find(session: &Session) -> Result<Conversion, String> {
 }
 
 pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
-    let mut setup = Setup { ftl: Some("fast".into()), operations: 600, blocks: 40, seed: 2, ..Setup::new("wpcb") };
+    let mut setup =
+        Setup { ftl: Some("fast".into()), operations: 600, blocks: 40, seed: 2, ..Setup::new("wpcb") };
     setup.options = vec![("tbm_blocks".into(), "8".into())];
     let session = Session::run(setup.clone())?;
     let Conversion { step, victim, held, converted, programmed } = find(&session)?;
@@ -70,7 +72,8 @@ pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
     let victims: Vec<u32> = (0..held.len() as u32).map(|page| victim * per_block + page).collect();
     let events = &session.steps()[step].events;
     let erase = events.iter().position(|event| event.what == What::Erase && event.at == victim).unwrap_or(0);
-    let moved = events.iter().rposition(|event| event.what == What::Program && programmed.contains(&event.at));
+    let moved =
+        events.iter().rposition(|event| event.what == What::Program && programmed.contains(&event.at));
     let bplus = other(&Setup { durability: "none".into(), ..setup }, "bplus")?;
     let last = session.steps().len() - 1;
     let stop = |at, title: &str, text: String, pages: Vec<u32>| Stop { at, title: title.into(), text, pages };

@@ -187,7 +187,8 @@ mod tests {
         assert_eq!(state["pages"].as_array().unwrap().len(), 512);
         let page = get(&mut app, "page", &[&at[..], &[("page", "0")]].concat()).unwrap().unwrap();
         assert!(!page["fields"].as_array().unwrap().is_empty());
-        let cut = post(&mut app, "cut", r#"{"id":1,"at":{"step":20,"event":0},"mode":"prefix"}"#).unwrap().unwrap();
+        let cut =
+            post(&mut app, "cut", r#"{"id":1,"at":{"step":20,"event":0},"mode":"prefix"}"#).unwrap().unwrap();
         assert_eq!((cut["id"].as_u64(), cut["recovery"]["kept"].as_bool()), (Some(2), Some(true)));
         let more = post(&mut app, "more", r#"{"id":2,"operations":5}"#).unwrap().unwrap();
         assert_eq!(more["steps"].as_array().unwrap().len(), cut["steps"].as_array().unwrap().len() + 5);

@@ -91,9 +91,13 @@ mod tests {
     fn only_the_own_page_is_answered() {
         let guard = Guard::new(8000, "secret".into());
         let own = ("host", "127.0.0.1:8000");
-        let status = |request: Request| guard.admit(&request).map_err(|refused| refused.status).map(str::to_string);
+        let status =
+            |request: Request| guard.admit(&request).map_err(|refused| refused.status).map(str::to_string);
         assert_eq!(status(request("GET", "/secret/", &[own])), Ok(String::new()));
-        assert_eq!(status(request("GET", "/secret/api/about", &[("host", "LOCALHOST:8000")])), Ok("api/about".into()));
+        assert_eq!(
+            status(request("GET", "/secret/api/about", &[("host", "LOCALHOST:8000")])),
+            Ok("api/about".into())
+        );
         for host in ["127.0.0.1", "127.0.0.1:8001", "evil.example:8000", "127.0.0.1.evil.example:8000", ""] {
             assert_eq!(status(request("GET", "/secret/", &[("host", host)])), Err(421), "{host}");
         }

@@ -108,7 +108,8 @@ fn parse(head: &[u8]) -> Result<Request, Refused> {
     let text = std::str::from_utf8(head).map_err(|_| bad())?;
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or("").split(' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
     else {
         return Err(bad());
     };
@@ -174,7 +175,9 @@ impl Answer {
             _ => "Error",
         };
         let own = self.nonce.as_ref().map_or(String::new(), |nonce| {
-            format!("script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; ")
+            format!(
+                "script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; "
+            )
         });
         let head = format!(
             "HTTP/1.1 {} {phrase}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\

@@ -4,8 +4,8 @@
 use super::op::{Contents, Source, Subject};
 use super::watch::{Event, Watched, What};
 use super::{At, Live, Session, Step, changed_by, repeat};
-use nandex::nand::sim::{PhysicalOp, Recorded, TornModel};
 use nandex::nand::sim::SimChip;
+use nandex::nand::sim::{PhysicalOp, Recorded, TornModel};
 use nandex::ordered::Durability;
 use nandex_stacks::registry::Open;
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,9 @@ fn next_change(session: &Session, at: At) -> Option<(usize, usize)> {
     if here < session.steps[at.step].changes.len() {
         return Some((at.step, here));
     }
-    (at.step + 1..session.steps.len()).find(|&step| !session.steps[step].changes.is_empty()).map(|step| (step, 0))
+    (at.step + 1..session.steps.len())
+        .find(|&step| !session.steps[step].changes.is_empty())
+        .map(|step| (step, 0))
 }
 
 /// A change of the chip in words.
@@ -141,7 +143,7 @@ impl Session {
     pub fn cut(&self, at: At, mode: CutMode) -> Result<Session, String> {
         let at = self.place(at)?;
         let step = &self.steps[at.step];
-        // The step whose operation is cut, the changes of the chip that it made, whether it goes on to one more.
+        // The step whose operation is cut, the changes of the chip that it made, and one that it was making.
         let (struck, made, met) = match (mode, next_change(self, at)) {
             (CutMode::Before, _) if at.event == step.events.len() => (at.step + 1, 0, None),
             (CutMode::Before, _) => (at.step, changed_by(step, at.event), None),
@@ -152,7 +154,8 @@ impl Session {
             return Err("the cut would strike inside the format, which leaves no index".into());
         }
         let acknowledged = struck - 1;
-        let mut chip = self.chip_at(At { step: acknowledged, event: self.steps[acknowledged].events.len() })?;
+        let mut chip =
+            self.chip_at(At { step: acknowledged, event: self.steps[acknowledged].events.len() })?;
         let mut left = self.steps.get(struck).map_or(Vec::new(), |step| step.changes[..made].to_vec());
         left.extend(met.map(|met| match mode.torn() {
             Some(torn) => Recorded { torn: Some((torn, self.setup.seed)), ..met.clone() },
@@ -237,7 +240,11 @@ impl Session {
     }
 
     /// Mounts what the cut left, and judges it.
-    fn mount(&mut self, (met, mode): (String, CutMode), in_flight: Option<Arc<Contents>>) -> Result<(), String> {
+    fn mount(
+        &mut self,
+        (met, mode): (String, CutMode),
+        in_flight: Option<Arc<Contents>>,
+    ) -> Result<(), String> {
         let Some(watched) = self.waiting.take() else { return Err("nothing is to be mounted".into()) };
         let time = watched.chip.lock().time().0;
         self.time_ns = time;
@@ -369,7 +376,9 @@ fn judge(
         _ if in_flight == Some(found) => {
             "Nothing is missing: even the operation under way is there, though nobody was told.".to_string()
         }
-        Some(step) if promised => format!("It is as after step {step}, no earlier than the last sync, as the class allows."),
+        Some(step) if promised => {
+            format!("It is as after step {step}, no earlier than the last sync, as the class allows.")
+        }
         Some(step) => format!("Nothing was promised; it is as after step {step} of {last}."),
         None if promised => return (Some(false), "It is none of the states that the class allows.".into()),
         None => "Nothing was promised; some keys have older values than others.".to_string(),
@@ -379,6 +388,10 @@ fn judge(
 
 fn differences(was: &Contents, is: &Contents) -> Vec<Difference> {
     let keys: std::collections::BTreeSet<u64> = was.keys().chain(is.keys()).copied().collect();
-    let each = keys.into_iter().map(|key| Difference { key, was: was.get(&key).copied(), is: is.get(&key).copied() });
+    let each = keys.into_iter().map(|key| Difference {
+        key,
+        was: was.get(&key).copied(),
+        is: is.get(&key).copied(),
+    });
     each.filter(|difference| difference.was != difference.is).collect()
 }

@@ -224,7 +224,13 @@ impl Session {
     }
 
     /// Adds a step with what the chip did since the last one.
-    fn note(&mut self, what: String, kind: &'static str, outcome: Result<String, IndexError>, contents: Contents) {
+    fn note(
+        &mut self,
+        what: String,
+        kind: &'static str,
+        outcome: Result<String, IndexError>,
+        contents: Contents,
+    ) {
         let before = self.last_contents();
         let Some(live) = &mut self.live else { return };
         let mut chip = live.watched.chip.lock();

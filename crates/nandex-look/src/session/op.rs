@@ -139,16 +139,21 @@ impl Source {
                 Some(key) if self.name != "ascending" && roll < 20 => Op::Get { key },
                 _ => Op::Insert { key: contents.last_key_value().map_or(10, |(key, _)| key + 3), value },
             },
-            ("ascending", _) => {
-                Op::Insert { key: contents.last_key_value().map_or(10, |(key, _)| key + 1).min(self.key_max), value }
-            }
+            ("ascending", _) => Op::Insert {
+                key: contents.last_key_value().map_or(10, |(key, _)| key + 1).min(self.key_max),
+                value,
+            },
             ("mixed", Some(key)) if roll < 15 => Op::Remove { key },
             ("mixed", Some(key)) if roll < 35 => Op::Get { key },
             ("mixed", Some(key)) if roll < 40 => Op::Range { key, count: 5 },
             ("mixed", Some(key)) if roll < 60 => Op::Insert { key, value },
             ("hot", Some(key)) if contents.len() >= 60 => {
                 let hot = contents.len() as u64 / 5;
-                let nth = if roll < 80 { self.rng.below(hot.max(1)) } else { self.rng.below(contents.len() as u64) };
+                let nth = if roll < 80 {
+                    self.rng.below(hot.max(1))
+                } else {
+                    self.rng.below(contents.len() as u64)
+                };
                 Op::Insert { key: contents.keys().nth(nth as usize).copied().unwrap_or(key), value }
             }
             ("lookups", Some(key)) if contents.len() >= 60 && roll < 85 => Op::Get { key },
@@ -270,10 +275,15 @@ impl Subject {
         let mut found = Contents::new();
         match self {
             Subject::Ordered(index) => {
-                index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-                    found.insert(number(key), number(value));
-                    ControlFlow::Continue(())
-                })?;
+                index.range(
+                    Bound::Unbounded,
+                    Bound::Unbounded,
+                    Direction::Ascending,
+                    &mut |key, value| {
+                        found.insert(number(key), number(value));
+                        ControlFlow::Continue(())
+                    },
+                )?;
             }
             Subject::Spatial(index) => {
                 let all = Rect::new([i32::MIN; 2], [i32::MAX; 2])
@@ -309,14 +319,20 @@ fn apply_ordered(index: &mut dyn OrderedIndex, op: Op) -> Result<String, IndexEr
         Op::Range { key: k, count } => {
             let (mut text, mut seen) = (String::new(), 0);
             let low = key(k);
-            index.range(Bound::Included(&low), Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-                if seen == count {
-                    return ControlFlow::Break(());
-                }
-                let _ = write!(text, "{}{}={}", if seen > 0 { ", " } else { "" }, number(key), number(value));
-                seen += 1;
-                ControlFlow::Continue(())
-            })?;
+            index.range(
+                Bound::Included(&low),
+                Bound::Unbounded,
+                Direction::Ascending,
+                &mut |key, value| {
+                    if seen == count {
+                        return ControlFlow::Break(());
+                    }
+                    let _ =
+                        write!(text, "{}{}={}", if seen > 0 { ", " } else { "" }, number(key), number(value));
+                    seen += 1;
+                    ControlFlow::Continue(())
+                },
+            )?;
             text
         }
         Op::Sync => {
@@ -326,7 +342,11 @@ fn apply_ordered(index: &mut dyn OrderedIndex, op: Op) -> Result<String, IndexEr
     })
 }
 
-fn apply_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: Op, contents: &Contents) -> Result<String, IndexError> {
+fn apply_spatial(
+    index: &mut dyn SpatialIndex<i32, 2>,
+    op: Op,
+    contents: &Contents,
+) -> Result<String, IndexError> {
     Ok(match op {
         Op::Insert { key, value } => {
             if let Some(before) = contents.get(&key) {

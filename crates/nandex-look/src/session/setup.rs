@@ -131,7 +131,10 @@ impl Setup {
         part.validate().map_err(|e| format!("{} blocks of this chip: {e}", self.blocks))?;
         if part.geometry.pages() > PAGES_MAX {
             let most = PAGES_MAX / part.geometry.pages_per_block;
-            return Err(format!("{} blocks are too many to be drawn: {most} at most of this chip", self.blocks));
+            return Err(format!(
+                "{} blocks are too many to be drawn: {most} at most of this chip",
+                self.blocks
+            ));
         }
         Ok(part)
     }

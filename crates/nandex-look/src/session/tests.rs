@@ -27,7 +27,9 @@ fn now(session: &Session) -> SimChip {
 
 #[test]
 fn stepping_back_gives_the_exact_state() {
-    for (index, ftl) in [("mu", None), ("plow", None), ("lazy-update", Some("fast")), ("r-tree", Some("dftl"))] {
+    for (index, ftl) in
+        [("mu", None), ("plow", None), ("lazy-update", Some("fast")), ("r-tree", Some("dftl"))]
+    {
         let ftl = ftl.map(str::to_string);
         let durability = if ftl.is_some() { "none" } else { "every operation" }.to_string();
         let setup = Setup { ftl, durability, workload: "mixed".into(), operations: 0, ..Setup::new(index) };

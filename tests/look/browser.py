@@ -136,7 +136,7 @@ def checks(browser, address):
     # Steps forth and back: the same place shows the same chip.
     to(browser, 40)
     chip, tree = browser.js(CHIP), browser.js(TEXT.format("tree"))
-    check("r-leaflive" in chip and "erasedfree" in chip, "no leaf is seen")
+    check("r-rootlive" in chip and "r-rootdead" in chip and "r-erasedfree" in chip, "no root is seen, or no old one")
     browser.click("b-forth")
     browser.wait("document.body.dataset.place.split(':')[1] === '41'")
     check(browser.js(CHIP) != chip, "a step changed nothing")

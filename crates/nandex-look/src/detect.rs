@@ -105,7 +105,8 @@ fn of_record(
             Some(Detected { family: Family::Ipl, record: sized(*record)?, is_sure: true })
         }
         Record::PageMap { .. } | Record::Base { .. } | Record::Note { .. } => {
-            let record = shape.and_then(|shape| sized(shape.record));
+            let record =
+                shape.and_then(|shape| sized((shape.record.0, shape.above.unwrap_or(shape.record.1))));
             let family = if buffered { Family::Tbm } else { Family::Ftl };
             Some(Detected { family, record: record.unwrap_or(guess), is_sure: record.is_some() })
         }

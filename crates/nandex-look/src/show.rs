@@ -58,7 +58,11 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
     let before = at.step.checked_sub(1).map(|before| &session.steps()[before]);
     let is_whole = at.event == step.events.len();
     let figures = if is_whole { Some(step) } else { before };
-    let pages = scan.pages.iter().zip(&scan.lives).map(|(page, life)| json!([page.role, life, page.title]));
+    let parts = parts(&scan);
+    let pages = scan.pages.iter().zip(&scan.lives).enumerate();
+    let pages = pages.map(|(ppn, (page, life))| {
+        json!([parts.get(&(ppn as u32)).copied().unwrap_or(page.role), life, page.title])
+    });
     let blocks = scan.blocks.iter().zip(chip.wear()).map(
         |(block, wear)| json!({ "label": block.label, "bad": block.bad, "wear": wear, "pages": block.pages }),
     );
@@ -76,6 +80,23 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
         "totals": totals(session, at),
         "next_change": session.next_change(at)?,
     }))
+}
+
+/// The part that each page of the tree plays now: a mu-Tree's page was written as root, and may be needed for
+/// its leaf alone.
+fn parts(scan: &Scan) -> BTreeMap<u32, Role> {
+    let mut parts = BTreeMap::new();
+    let is_tree = scan.tree.nodes.iter().any(|node| node.parent.is_some()) && scan.plow.is_none();
+    for (place, node) in scan.tree.nodes.iter().enumerate().filter(|_| is_tree) {
+        let role = match (place, node.level) {
+            (0, _) => Role::Root,
+            (_, 1) => Role::Leaf,
+            _ => Role::Inner,
+        };
+        // Parents come before their children, so the highest node of a page is met first.
+        parts.entry(node.page).or_insert(role);
+    }
+    parts
 }
 
 /// Reads, programs and erases so far, by cause.

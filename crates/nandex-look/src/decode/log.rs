@@ -4,7 +4,7 @@ use super::node::{self, Frame};
 use super::sheet::{Area, Sheet};
 use super::{Decoder, Node, Page, Role, ftl};
 use nandex::Ppn;
-use nandex::log::tag::{self, Gaps, LAYOUTS_MAX, Place, Seal, Tag};
+use nandex::log::tag::{self, LAYOUTS_MAX, Place, Seal, Tag};
 use nandex::ordered::mu::layout::{Layout, LeafShare};
 use nandex::ordered::node::NodeShape;
 use serde::Serialize;
@@ -162,7 +162,6 @@ fn note_tag(sheet: &mut Sheet<'_>, spare: &[u8], right: bool) {
     if spare.get(37..).is_some_and(|bits| bits.iter().any(|&byte| byte != 0xff)) {
         sheet.note(Area::Spare, (37, rest), "valid pages of the block", "a bit each".into());
     }
-    debug_assert!(Gaps::NARROW < 4, "two bits count the addresses passed over");
 }
 
 /// The nodes of a page, the lowest first.

@@ -21,12 +21,15 @@ pub struct StoreShape {
     pub record: (u8, u8),
     /// Whether it was closed.
     pub clean: bool,
+    /// Bytes of a value in the leaves of several pages that its records name, where they do (MB-tree, PIO
+    /// B-tree).
+    pub above: Option<u8>,
 }
 
 impl StoreShape {
     /// The shape in the superblock that begins at a byte of a page: page head, mark, sizes.
     pub(crate) fn read(page: &[u8], at: usize) -> Option<StoreShape> {
-        let bytes = page.get(at..at + 37)?;
+        let bytes = page.get(at..at + 40)?;
         (bytes[8..16] == *b"NXBPLUS1" && bytes[32] > 0).then_some(())?;
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Some(StoreShape {
@@ -34,6 +37,7 @@ impl StoreShape {
             inner: number(28) as usize,
             record: (bytes[32], bytes[33]),
             clean: bytes[34] == 1,
+            above: matches!(&bytes[37..39], b"MB" | b"PI").then_some(bytes[39]),
         })
     }
 
@@ -63,11 +67,8 @@ pub(super) fn decode(decoder: &Decoder, number: u32, sheet: Sheet<'_>) -> Page {
     if data.iter().all(|&byte| byte == 0) {
         return Page::new(Role::Data, "zeros", sheet);
     }
-    if let Some(mark) = data.get(4..8) {
-        match mark {
-            b"NXUN" | b"NXLG" | b"NXTB" | b"NXNO" => return messages::marked(decoder, number, sheet),
-            _ => {}
-        }
+    if let Some(b"NXLG" | b"NXTB" | b"NXNO") = data.get(4..8) {
+        return messages::marked(sheet);
     }
     if messages::is_units(number, data) {
         return messages::units(number, sheet);
@@ -149,7 +150,7 @@ fn superblock(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
             sheet.note(Area::Data, (64, 40), "first bytes of the tree's superblock", String::new());
             "a superblock of the cluster layer"
         }
-        "NXJOURN1" | "NXNODLOG" => return messages::journal(decoder, &mark, sheet),
+        "NXJOURN1" | "NXNODLOG" => return messages::journal(&mark, sheet),
         "NXBEPS01" | "NXFDTR01" | "NXLATR01" => messages::manifest(&mut sheet),
         _ => return Page::unknown(sheet, "a superblock of an unknown kind"),
     };

@@ -13,7 +13,7 @@ fn rows(sheet: &mut Sheet<'_>, rows: &[(usize, usize, &str)]) {
 }
 
 /// A page whose bytes 4 to 8 are a mark: node layer, log page of an LSB-tree, record of a TBM.
-pub(super) fn marked(decoder: &Decoder, _number: u32, mut sheet: Sheet<'_>) -> Page {
+pub(super) fn marked(mut sheet: Sheet<'_>) -> Page {
     let mark = sheet.data.get(4..12).unwrap_or(&[]).to_vec();
     let crc = sheet.peek(Area::Data, 0, 4);
     sheet.note(Area::Data, (0, 4), "CRC-32", format!("{crc:08x}"));
@@ -57,7 +57,6 @@ pub(super) fn marked(decoder: &Decoder, _number: u32, mut sheet: Sheet<'_>) -> P
         }
         return Page::new(Role::Super, format!("page {place} of the TBM's record"), sheet);
     }
-    let _ = decoder;
     Page::unknown(sheet, "contents with an unknown mark")
 }
 
@@ -107,7 +106,7 @@ pub(super) fn units(number: u32, mut sheet: Sheet<'_>) -> Page {
 }
 
 /// A page of the update journal, or of the log of a node buffer.
-pub(super) fn journal(_: &Decoder, mark: &str, mut sheet: Sheet<'_>) -> Page {
+pub(super) fn journal(mark: &str, mut sheet: Sheet<'_>) -> Page {
     let epoch = sheet.data_number(16, 8, "epoch");
     sheet.data_number(24, 4, "pages of the journal");
     let count = sheet.data_number(28, 2, "records in the page") as usize;

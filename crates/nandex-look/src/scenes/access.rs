@@ -1,6 +1,6 @@
 //! The study of access times: how an R-tree grows, and how an MR-tree puts it off, on the same points.
 
-use super::{Stop, after, figure, list, pages, programs_of, rise, seen_after};
+use super::{Played, Stop, after, figure, list, pages, programs_of, rise, seen_after};
 use crate::session::{Session, Setup, What};
 
 fn setup(index: &str) -> Setup {
@@ -31,7 +31,7 @@ fn nodes(session: &Session, step: usize) -> Result<(usize, usize), String> {
     Ok((scan.tree.nodes.len(), leaves))
 }
 
-pub(super) fn r_tree() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn r_tree() -> Played {
     let session = Session::run(setup("r-tree"))?;
     let two = grown(&session, 2)?;
     let split = first(&session, two + 1, "splits")?;
@@ -96,7 +96,7 @@ pub(super) fn r_tree() -> Result<(Session, Vec<Stop>), String> {
     Ok((session, stops))
 }
 
-pub(super) fn mr_tree() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn mr_tree() -> Played {
     let session = Session::run(setup("mr-tree"))?;
     let half = first(&session, 1, "half_leaf_moves")?;
     let handed = first(&session, half + 1, "splits")?;

@@ -1,6 +1,6 @@
 //! Lazy-update: requests wait in RAM by leaf, and the largest group leaves with one write.
 
-use super::{Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
+use super::{Played, Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
 use crate::decode::Role;
 use crate::session::{At, Session, Setup, What};
 
@@ -26,7 +26,7 @@ fn setup() -> Setup {
     setup
 }
 
-pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn play() -> Played {
     let session = Session::run(setup())?;
     let (step, requests) = find(&session)?;
     let behind = seen_after(&session, step)?;

@@ -1,6 +1,6 @@
 //! LS-LRU: a full buffer gives up copies first, then commits the changes that one write frees most of.
 
-use super::{Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
+use super::{Played, Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
 use crate::session::{Session, Setup, What};
 
 fn setup() -> Setup {
@@ -35,7 +35,7 @@ fn units(session: &Session, step: usize) -> String {
     )
 }
 
-pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn play() -> Played {
     let session = Session::run(setup())?;
     let (clean, commit) = find(&session)?;
     let written = pages(&session, commit, What::Program);

@@ -26,8 +26,11 @@ pub struct Scene {
     pub paper: &'static str,
     /// The page of the docs that explains it.
     pub page: &'static str,
-    play: fn() -> Result<(Session, Vec<Stop>), String>,
+    play: fn() -> Played,
 }
+
+/// A recorded run and the places to stop at, or why there is none.
+pub type Played = Result<(Session, Vec<Stop>), String>;
 
 /// A place to stop at.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +101,7 @@ pub fn find(name: &str) -> Result<&'static Scene, String> {
 }
 
 /// Runs a scene.
-pub fn play(name: &str) -> Result<(Session, Vec<Stop>), String> {
+pub fn play(name: &str) -> Played {
     (find(name)?.play)()
 }
 

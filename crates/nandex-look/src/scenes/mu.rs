@@ -1,6 +1,6 @@
 //! mu-Tree: an insert reads a path from three pages and writes it into one.
 
-use super::{Stop, after, list, other, pages, prefix, programs_of, seen_after};
+use super::{Played, Stop, after, list, other, pages, prefix, programs_of, seen_after};
 use crate::scan::Life;
 use crate::session::{Session, Setup, What};
 
@@ -15,7 +15,7 @@ fn find(session: &Session) -> Result<usize, String> {
     found.ok_or_else(|| "no insertion read three pages and programmed one".to_string())
 }
 
-pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn play() -> Played {
     let setup = Setup { operations: 760, seed: 3, ..Setup::new("mu") };
     let session = Session::run(setup.clone())?;
     let step = find(&session)?;

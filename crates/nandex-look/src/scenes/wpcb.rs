@@ -1,6 +1,6 @@
 //! WPCB-tree: node pages are appended to buffer blocks; a full one goes to the FTL in the order of its pages.
 
-use super::{Stop, after, figure, list, other, programs_of, rise, seen_after};
+use super::{Played, Stop, after, figure, list, other, programs_of, rise, seen_after};
 use crate::scan::Scan;
 use crate::session::{At, Session, Setup, What};
 
@@ -62,7 +62,7 @@ fn find(session: &Session) -> Result<Conversion, String> {
     best.ok_or_else(|| "no conversion put scattered pages in order".to_string())
 }
 
-pub(super) fn play() -> Result<(Session, Vec<Stop>), String> {
+pub(super) fn play() -> Played {
     let mut setup =
         Setup { ftl: Some("fast".into()), operations: 600, blocks: 40, seed: 2, ..Setup::new("wpcb") };
     setup.options = vec![("tbm_blocks".into(), "8".into())];

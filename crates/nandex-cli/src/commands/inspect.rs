@@ -29,8 +29,11 @@ fn is_image(path: &Path) -> bool {
     read.is_ok() && MARKS.iter().any(|mark| bytes.starts_with(mark))
 }
 
-/// The chip of a place, its name, and the erases of its blocks where it tells them.
-fn open(args: &Inspect) -> Result<(Box<dyn Nand>, String, Option<Vec<u32>>)> {
+/// A chip, its name, and the erases of its blocks where it tells them.
+type Opened = (Box<dyn Nand>, String, Option<Vec<u32>>);
+
+/// The chip of a place.
+fn open(args: &Inspect) -> Result<Opened> {
     let is_dump = args.geometry.is_some();
     if !is_dump && args.place.is_file() && is_image(&args.place) {
         let chip = chip::load_image(&args.place)?;

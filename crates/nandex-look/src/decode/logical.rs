@@ -74,9 +74,7 @@ pub(super) fn decode(decoder: &Decoder, number: u32, sheet: Sheet<'_>) -> Page {
         return messages::units(number, sheet);
     }
     match (head(data), data.get(8), data.get(9)) {
-        (Some(_), _, _) if data.get(8..16).is_some_and(|mark| mark.starts_with(b"NX")) => {
-            superblock(decoder, sheet)
-        }
+        (Some(_), _, _) if data.get(8..16).is_some_and(|mark| mark.starts_with(b"NX")) => superblock(sheet),
         (Some(own), Some(level @ 1..=64), Some(0xb1)) => tree_node(decoder, own, *level, sheet),
         (Some(own), Some(level @ 1..=64), Some(0xc1)) => spatial::node(own, *level, sheet),
         (Some(_), ..) => messages::headed(decoder, sheet),
@@ -110,7 +108,7 @@ fn tree_node(decoder: &Decoder, own: u32, level: u8, mut sheet: Sheet<'_>) -> Pa
     page
 }
 
-fn superblock(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
+fn superblock(mut sheet: Sheet<'_>) -> Page {
     note_head(&mut sheet);
     let mark = sheet.text(8, 8, "mark");
     let what = match mark.as_str() {

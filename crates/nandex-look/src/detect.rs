@@ -5,7 +5,7 @@ use crate::scan::read;
 use nandex::ordered::RecordFormat;
 use nandex::{Cause, Geometry, Nand, NandError, Ppn};
 
-/// What a chip holds.
+/// The contents of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected {
     /// The family.

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub struct Inspection {
     /// The name of the image or device.
     pub name: String,
-    /// What was found on it.
+    /// The contents that were found on it.
     pub detected: Detected,
     /// The look.
     pub scan: Scan,

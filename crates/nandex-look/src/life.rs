@@ -98,7 +98,7 @@ pub(crate) fn lives(decoder: &Decoder, pages: &[Page], current: &Current, tree: 
     lives
 }
 
-/// Of each page of the mapping table only the newest counts.
+/// Takes old pages of the mapping table for dead: only the newest of each counts.
 fn newest_maps(pages: &[Page], lives: &mut [Life]) {
     let mut newest: BTreeMap<u32, usize> = BTreeMap::new();
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| page.role == Role::Map) {

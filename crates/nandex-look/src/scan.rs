@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub enum Life {
     /// Erased.
     Free,
-    /// It counts.
+    /// Something counts on it.
     Live,
     /// The log's or the FTL's own.
     Own,
@@ -26,26 +26,26 @@ pub enum Life {
 /// A block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
-    /// What its pages are, in a word or two.
+    /// The kind of its pages, in a word or two.
     pub label: &'static str,
     /// Whether it is marked bad.
     pub bad: bool,
     /// How often it was erased, where somebody says so.
     pub wear: Option<u32>,
-    /// Its pages that count, are the FTL's own, do not count, are erased.
+    /// Pages that count, are the FTL's own, do not count, are erased.
     pub pages: [u32; 4],
 }
 
 /// A record of the checkpoint area that is there whole.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// What it is.
+    /// The kind and its fields.
     pub record: Record,
-    /// Its place in time.
+    /// The record's place in time.
     pub version: u64,
-    /// Its pages.
+    /// The pages that it takes.
     pub pages: Vec<u32>,
-    /// Its bytes.
+    /// The bytes of it.
     #[serde(skip)]
     pub payload: Vec<u8>,
 }
@@ -245,7 +245,7 @@ fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec
     best
 }
 
-/// What the pages of a block are, by what most of them are.
+/// The label of a block: what most of its pages are.
 fn label(pages: &[Page]) -> &'static str {
     let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.role != Role::Erased) {

@@ -73,6 +73,7 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
         "blocks": blocks.collect::<Vec<_>>(),
         "tree": scan.tree,
         "metrics": metrics.collect::<Vec<_>>(),
+        "metrics_before": before_figures(session, at, is_whole),
         "ram": figures.map_or(0, |step| step.ram_bytes),
         "height": figures.map_or(0, |step| step.height),
         "records": if is_whole { step.records() } else { before.map_or(0, |step| step.records()) },
@@ -80,6 +81,13 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
         "totals": totals(session, at),
         "next_change": session.next_change(at)?,
     }))
+}
+
+/// The figures of the index before those that are shown.
+fn before_figures(session: &Session, at: At, is_whole: bool) -> Vec<Value> {
+    let step = at.step.checked_sub(if is_whole { 1 } else { 2 });
+    let metrics = step.map_or(&[][..], |step| &session.steps()[step].metrics[..]);
+    metrics.iter().map(|metric| json!([metric.name, metric.value])).collect()
 }
 
 /// The part that each page of the tree plays now: a mu-Tree's page was written as root, and may be needed for

@@ -12,7 +12,7 @@ pub struct TreeNode {
     pub page: u32,
     /// The name by which its parent knows it: an address, or a number.
     pub name: u32,
-    /// Its level; a leaf is 1. Of plow, levels are counted from below.
+    /// The level; a leaf is 1. Of plow, levels are counted from below.
     pub level: u8,
     /// Entries in use.
     pub entries: usize,
@@ -24,7 +24,7 @@ pub struct TreeNode {
     pub mixed: bool,
     /// The least and the greatest key or bound in it.
     pub keys: [String; 2],
-    /// Its parent in the list.
+    /// The parent's place in the list.
     pub parent: Option<usize>,
     /// Children that were not found.
     pub missing: usize,
@@ -35,7 +35,7 @@ pub struct TreeNode {
 pub struct Tree {
     /// The nodes.
     pub nodes: Vec<TreeNode>,
-    /// What there is to say of it; empty as a rule.
+    /// A remark on it; empty as a rule.
     pub note: String,
     /// Whether every child was found, so that a node that is not in it is none.
     pub is_complete: bool,
@@ -60,7 +60,6 @@ type Find<'a> = &'a dyn Fn(u32, u8) -> Option<(u32, usize)>;
 const NODES_MAX: usize = 1 << 20;
 
 fn entry(page: u32, name: u32, node: &Node, parent: Option<usize>) -> TreeNode {
-    let key = |key: Option<&Vec<u8>>| key.map_or(String::new(), |key| key_text(key));
     let own = node.entries - node.links.len().min(node.entries);
     TreeNode {
         page,
@@ -70,22 +69,24 @@ fn entry(page: u32, name: u32, node: &Node, parent: Option<usize>) -> TreeNode {
         own_records: if node.level == 1 { node.entries } else { own },
         capacity: node.capacity,
         mixed: node.level > 1 && own > 0,
-        keys: [key(node.keys.first()), key(node.keys.last())],
+        keys: ends(&node.keys),
         parent,
         missing: 0,
     }
 }
 
-/// A key, or the corners of a rectangle.
-fn key_text(key: &[u8]) -> String {
-    let text = number_text(key);
-    match key.len() {
-        16 => {
-            let number = |at: usize| i32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
-            format!("{},{}", number(0), number(4))
-        }
-        _ => text,
+/// The least and the greatest key, or the corners of the box around rectangles of four i32.
+fn ends(keys: &[Vec<u8>]) -> [String; 2] {
+    if keys.first().is_none_or(|key| key.len() != 16) {
+        let text = |key: Option<&Vec<u8>>| key.map_or(String::new(), |key| number_text(key));
+        return [text(keys.first()), text(keys.last())];
     }
+    let number =
+        |key: &Vec<u8>, at: usize| i32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
+    let each = |at: usize| keys.iter().filter(|key| key.len() == 16).map(move |key| number(key, at));
+    let least = |at: usize| each(at).min().unwrap_or(0);
+    let most = |at: usize| each(at).max().unwrap_or(0);
+    [format!("{},{}", least(0), least(4)), format!("{},{}", most(8), most(12))]
 }
 
 fn walk(pages: &[Page], root: Option<(u32, usize)>, find: Find<'_>) -> Tree {

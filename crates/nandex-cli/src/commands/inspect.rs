@@ -54,7 +54,7 @@ fn open(args: &Inspect) -> Result<Opened> {
     Ok((chip, name, None))
 }
 
-/// What the user says is there, or else what the bytes say.
+/// The contents that the user names, or else those that the bytes tell.
 fn found(args: &Inspect, chip: &mut dyn Nand, name: &str) -> Result<Detected> {
     let guess = args.record.unwrap_or(GUESS);
     let detected = detect(chip, guess)?;

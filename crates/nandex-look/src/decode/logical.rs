@@ -1,4 +1,4 @@
-//! What a logical page holds: a node of a B+-tree, a page of one of the layers and trees above an FTL.
+//! The contents of a logical page: a node of a B+-tree, a page of one of the layers and trees above an FTL.
 //!
 //! Nothing in a logical page says which index it belongs to, so kinds are told by their marks and
 //! checksums, the strictest first.

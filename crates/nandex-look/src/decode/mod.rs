@@ -1,4 +1,4 @@
-//! What a page holds, told from its bytes as `docs/format.md` describes them.
+//! The contents of a page, told from its bytes as `docs/format.md` describes them.
 //!
 //! A [`Decoder`] knows the family of formats on a chip and turns the bytes of a page into a [`Page`]: what it
 //! is, its fields one by one, the nodes in it. It asks no index, so it tells what is on the chip and not what
@@ -75,9 +75,9 @@ pub enum Role {
 /// A node in a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// Its level; a leaf is 1.
+    /// The level; a leaf is 1.
     pub level: u8,
-    /// Its own number, where nodes have one that is not their page.
+    /// The node's own number, where nodes have one that is not their page.
     pub number: Option<u32>,
     /// Entries in use.
     pub entries: usize,
@@ -98,17 +98,17 @@ pub struct Node {
 pub struct Page {
     /// The part that it plays.
     pub role: Role,
-    /// What it is, in a few words.
+    /// The kind of page, in a few words.
     pub title: String,
-    /// What there is to say besides; empty as a rule.
+    /// A remark besides; empty as a rule.
     pub note: String,
-    /// Its fields in the order of the format.
+    /// The fields in the order of the format.
     pub fields: Vec<Field>,
     /// The nodes in it, the highest last.
     pub nodes: Vec<Node>,
     /// The logical page that it holds.
     pub logical: Option<u32>,
-    /// Its place in time: a page with a higher one was written later.
+    /// The page's place in time: a page with a higher one was written later.
     pub version: u64,
     /// Whether every checksum passed.
     pub whole: bool,
@@ -170,7 +170,7 @@ pub enum Family {
     Ipl,
     /// Logical pages of an FTL, whatever stands on them.
     Ftl,
-    /// The same, with the buffer blocks of a TBM behind the FTL's.
+    /// Logical pages, with the buffer blocks of a TBM behind the FTL's.
     Tbm,
 }
 

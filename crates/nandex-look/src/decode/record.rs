@@ -5,7 +5,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::codec::{get_u16, get_u32, get_u64};
 use serde::Serialize;
 
-/// What a record of the checkpoint area is.
+/// The kinds of records of the checkpoint area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Record {

@@ -1,7 +1,7 @@
 'use strict';
 const $ = id => document.getElementById(id);
 const el = (tag, cls, text) => { const e = document.createElement(tag); if (cls) e.className = cls; if (text !== undefined) e.textContent = text; return e; };
-let about = null, run = null, at = { step: 0, event: 0 }, state = null, previous = null, playing = null, stopAt = -1, cursor = -1, asked = 0, before = [];
+let about = null, run = null, at = { step: 0, event: 0 }, state = null, playing = null, stopAt = -1, cursor = -1, asked = 0, before = [];
 
 async function call(path, body) {
   const answer = await fetch('api/' + path, body === undefined ? {} : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
@@ -45,7 +45,7 @@ function setup() {
 // ---- runs
 
 async function take(made, place) {
-  run = made; previous = null; state = null; stopAt = -1;
+  run = made; state = null; stopAt = -1;
   const s = run.setup;
   $('run-name').textContent = s.index + (s.ftl || chosenOn(s.index) ? ' on ' + (s.ftl || 'page-map') : '') + ', chip ' + run.chip.name + ' (' + run.chip.blocks + ' blocks of ' + run.chip.pages +
     ' pages of ' + run.chip.page + ' bytes), workload ' + s.workload + ', durable after: ' + run.durability;
@@ -63,7 +63,7 @@ async function go(place) {
   $('slider').value = at.step;
   const seen = await call('at?id=' + id + '&step=' + at.step + '&event=' + at.event);
   if (mine !== asked || run.id !== id) return;
-  previous = state; state = seen;
+  state = seen;
   render();
 }
 async function step(by) {
@@ -290,7 +290,7 @@ function drawTree(marks, focus) {
   $('tree-note').textContent = t.note;
 }
 function drawFigures() {
-  const old = new Map(previous ? previous.metrics : []);
+  const old = new Map(state.metrics_before);
   $('ram-name').textContent = state.ram ? state.ram.toLocaleString('en') + ' bytes held' : '';
   $('metrics').tBodies[0].replaceChildren(...state.metrics.map(([name, value]) => {
     const row = el('tr'), was = old.has(name) ? old.get(name) : value, change = value - was;

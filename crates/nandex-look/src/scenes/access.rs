@@ -99,8 +99,8 @@ pub(super) fn r_tree() -> Played {
 pub(super) fn mr_tree() -> Played {
     let session = Session::run(setup("mr-tree"))?;
     let half = first(&session, 1, "half_leaf_moves")?;
-    let handed = first(&session, half + 1, "splits")?;
     let converted = first(&session, half + 1, "conversions")?;
+    let handed = first(&session, half + 1, "propagations")?;
     let last = session.steps().len() - 1;
     let r = Session::run(setup("r-tree"))?;
     let written = |step: usize| pages(&session, step, What::Program);
@@ -130,9 +130,10 @@ pub(super) fn mr_tree() -> Played {
         stop(
             &session,
             handed,
-            "A split goes up only where there is room",
+            "A split goes up where there is room",
             format!(
-                "At point {handed}: pages {}. The new leaf takes a free entry above.",
+                "At point {handed} a full leaf is split and handed up, as a node on the way has a free entry: pages {}. \
+                 Where none has, the leaf becomes a half-leaf, and the tree gets no higher.",
                 list(&written(handed))
             ),
             written(handed),
@@ -177,6 +178,9 @@ mod tests {
         let root = &scan.tree.nodes[0];
         assert!(root.mixed && root.own_records > 0 && root.entries > root.own_records);
         assert_eq!(scan.records(), session.steps()[half].records() as u64);
+        let steps = ["half_leaf_moves", "conversions", "propagations"]
+            .map(|name| first(&session, half, name).unwrap());
+        assert!(steps[0] < steps[1] && steps[1] != steps[2], "{steps:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde::Serialize;
 pub struct Scene {
     /// The name by which it is asked for.
     pub name: &'static str,
-    /// What it shows.
+    /// The idea that it shows.
     pub title: &'static str,
     /// The paper.
     pub paper: &'static str,
@@ -39,7 +39,7 @@ pub struct Stop {
     pub at: At,
     /// A few words.
     pub title: String,
-    /// What to look at.
+    /// The things to look at.
     pub text: String,
     /// The pages that it is about.
     pub pages: Vec<u32>,
@@ -110,7 +110,7 @@ fn after(session: &Session, step: usize) -> At {
     At { step, event: session.steps()[step].events.len() }
 }
 
-/// What the chip holds behind a step.
+/// The chip behind a step, looked at.
 fn seen_after(session: &Session, step: usize) -> Result<Scan, String> {
     show::look(session, after(session, step))
 }
@@ -151,7 +151,7 @@ fn programs_of(session: &Session) -> usize {
     session.steps()[1..].iter().map(|step| step.count(What::Program)).sum()
 }
 
-/// The same run with another index.
+/// A run like this with another index.
 fn other(setup: &Setup, index: &str) -> Result<Session, String> {
     Session::run(Setup { index: index.into(), options: Vec::new(), ..setup.clone() })
 }

@@ -6,7 +6,7 @@
 
 use super::http::{Refused, Request, refused};
 
-/// What a request must show.
+/// The demands on a request.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     port: u16,

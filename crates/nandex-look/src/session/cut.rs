@@ -22,9 +22,9 @@ pub enum CutMode {
     Prefix,
     /// Some of its bits.
     RandomBits,
-    /// What is left cannot be read.
+    /// The remains cannot be read.
     Unreadable,
-    /// What is left looks erased, and is not.
+    /// The remains look erased, and are not.
     LooksErased,
     /// All of it happened, and nobody was told.
     After,
@@ -75,14 +75,14 @@ pub struct Difference {
     pub is: Option<u64>,
 }
 
-/// What came of a cut.
+/// The outcome of a cut.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
     /// The change of the chip that the cut met, in words.
     pub met: String,
     /// How it met it.
     pub mode: CutMode,
-    /// What the index promises.
+    /// The promise of the index.
     pub promise: &'static str,
     /// The error of the mount, where it refused.
     pub refused: Option<String>,
@@ -100,7 +100,7 @@ pub struct Recovery {
     pub flash_ns: u64,
     /// Records before and after.
     pub records: (usize, usize),
-    /// What differs from the last acknowledged state, the first hundred.
+    /// Records that differ from the last acknowledged state, the first hundred.
     pub differences: Vec<Difference>,
     /// How many differ.
     pub differing: usize,
@@ -257,6 +257,7 @@ impl Session {
             }
         }
         let flash_ns = watched.chip.lock().time().0.saturating_sub(time);
+        let mut events = std::mem::take(&mut *watched.events.lock());
         let acknowledged = self.last_contents();
         let (found, sound) = match &mut opened {
             Ok(subject) => {
@@ -266,7 +267,10 @@ impl Session {
             }
             Err(_) => (Contents::new(), None),
         };
-        let events = watched.events.lock().clone();
+        // Reads of this look are no part of the mount; what it made the index change on the chip is.
+        let looked = std::mem::take(&mut *watched.events.lock());
+        events.extend(looked.into_iter().filter(|event| event.what.changes()));
+        *watched.events.lock() = events.clone();
         let is_open = opened.is_ok();
         let states = self.states();
         let (kept, verdict) = judge(self.durability, is_open, &found, (&states, in_flight.as_deref()));
@@ -296,6 +300,9 @@ impl Session {
             step: self.steps.len(),
         });
         self.finish_mount(opened, watched, refused, found);
+        if let Some(step) = self.steps.last_mut() {
+            step.flash_ns = flash_ns;
+        }
         Ok(())
     }
 

@@ -43,15 +43,15 @@ pub struct At {
 /// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What was asked.
+    /// The request in words.
     pub what: String,
     /// The kind of it, in a word.
     pub kind: &'static str,
-    /// What came of it.
+    /// The answer in words.
     pub outcome: String,
     /// Whether it failed.
     pub failed: bool,
-    /// What the chip did.
+    /// The operations of the chip.
     pub events: Vec<Event>,
     /// The changes among that, as they can be repeated.
     pub changes: Vec<Recorded>,
@@ -63,7 +63,7 @@ pub struct Step {
     pub ram_bytes: usize,
     /// Simulated time that it took, in ns.
     pub flash_ns: u64,
-    /// What the index should contain after it.
+    /// The contents that the index should have after it.
     pub(crate) contents: Arc<Contents>,
 }
 
@@ -92,7 +92,7 @@ struct Live {
 
 /// A recorded run.
 pub struct Session {
-    /// What it is of.
+    /// The set-up.
     pub setup: Setup,
     plan: Plan,
     steps: Vec<Step>,
@@ -109,7 +109,7 @@ pub struct Session {
     time_ns: u64,
     /// A chip that was cut and is to be mounted.
     waiting: Option<Watched>,
-    /// What a mount after a power cut found, where this run goes on from one.
+    /// The findings of the mount after a power cut, where this run goes on from one.
     pub recovery: Option<Recovery>,
 }
 

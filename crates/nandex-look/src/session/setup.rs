@@ -1,4 +1,4 @@
-//! What a run is of: index, FTL, chip, records, workload; checked before anything is made.
+//! The set-up of a run: index, FTL, chip, records, workload; checked before anything is made.
 
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::{Durability, RecordFormat};
@@ -82,7 +82,7 @@ fn seed() -> u64 {
 /// Why a run cannot be.
 pub(crate) type Refusal = String;
 
-/// What is run.
+/// The subject of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// An ordered index.

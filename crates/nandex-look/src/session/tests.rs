@@ -20,7 +20,7 @@ fn bytes(chip: &SimChip) -> (Vec<Option<Vec<u8>>>, Vec<u32>) {
     (pages, chip.wear().to_vec())
 }
 
-/// What the simulated chip itself holds now.
+/// The simulated chip itself as it is now.
 fn now(session: &Session) -> SimChip {
     session.live.as_ref().unwrap().watched.chip.lock().clone()
 }
@@ -130,7 +130,7 @@ fn every_ftl_carries_a_tree_that_is_seen() {
     }
 }
 
-/// What the bytes tell is what the index says: records, height, the root and nothing torn.
+/// Compares what the bytes tell with what the index says: records, height, the root and nothing torn.
 fn agrees(session: &Session, name: &str) -> Scan {
     let step = session.steps().len() - 1;
     let last = At { step, event: session.steps()[step].events.len() };

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// An operation of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// What was done.
+    /// The kind of operation.
     pub what: What,
     /// The page, or the block of an erase.
     pub at: u32,

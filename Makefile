@@ -31,8 +31,8 @@ test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is m
 		sh tests/mtd/run.sh $(RELEASE); fi
 
 test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back, cuts the power; skipped where that is missing
-	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-look --example look && \
-		sh tests/look/run.sh $(RELEASE)/examples/look; fi
+	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-cli && \
+		sh tests/look/run.sh "$(RELEASE)/nandex serve"; fi
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check

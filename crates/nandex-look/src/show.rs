@@ -46,7 +46,9 @@ pub(crate) fn timeline(id: u64, session: &Session, stops: &[Stop]) -> Value {
 /// Looks at the chip at a place of a run.
 pub(crate) fn look(session: &Session, at: At) -> Result<Scan, String> {
     let mut chip = session.chip_at(at)?;
-    let family = Family::of_index(&session.setup.index);
+    // With an FTL beneath, a tree on raw NAND has its pages in logical ones.
+    let on_ftl = session.setup.options.iter().any(|(name, value)| name == "beneath" && value != "none");
+    let family = if on_ftl { Family::Ftl } else { Family::of_index(&session.setup.index) };
     Scan::of(&mut chip, family, session.record()).map_err(|e| e.to_string())
 }
 

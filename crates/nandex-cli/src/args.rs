@@ -4,6 +4,7 @@
 use crate::device_args::Device;
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
+use crate::trace_args::{Capture, Cells, Import, Sweep, Trace};
 use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
@@ -14,7 +15,6 @@ use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
-use nandex_lab::sweep::Shard;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
@@ -37,6 +37,14 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
     Sweep(Sweep),
+    /// Run cells of sweeps that come in JSON, one on each line.
+    Cells(Cells),
+    /// Capture what a program does to its directory tree as a trace; needs strace.
+    Capture(Capture),
+    /// Make a trace of what another system logged: SQL statements, YCSB, RocksDB, a table of operations.
+    Import(Box<Import>),
+    /// Look at a trace.
+    Trace(Trace),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -224,35 +232,6 @@ pub(crate) struct Run {
     /// Write a report with the experiment's plots that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct Sweep {
-    /// The grid, a TOML file (docs/sweeps.md).
-    #[arg(value_name = "FILE")]
-    pub(crate) grid: PathBuf,
-    /// Folder that keeps a file for each cell; it is made when it is not there.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: PathBuf,
-    /// The part to do, such as 2/8: every eighth cell, beginning with the second.
-    #[arg(long, value_name = "I/N", default_value = "1/1")]
-    pub(crate) shard: Shard,
-    /// Go on from what the folder keeps.
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Go on, and run cells again that failed.
-    #[arg(long)]
-    pub(crate) retry: bool,
-    /// Say how many cells there are, and how many of them are kept, and run none.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Write all cells that are known as one table in CSV; - for stdout.
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) out: Option<Target>,
-    /// Cells at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, ClapArgs)]

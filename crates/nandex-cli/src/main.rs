@@ -1,6 +1,6 @@
 //! The `nandex` program.
 //!
-//! `args` and `device_args` turn the command line into plain data, `commands` does what it says with the lab,
+//! `args`, `device_args` and `trace_args` turn the command line into plain data, `commands` does what it says with the lab,
 //! `output` and `progress` talk to files and the terminal. Results go to stdout, everything else to stderr.
 //! Exit codes: see [`args::AFTER_HELP`].
 
@@ -10,6 +10,7 @@ mod device_args;
 mod output;
 mod parse;
 mod progress;
+mod trace_args;
 
 use clap::Parser;
 use nandex_lab::LabError;

@@ -8,6 +8,8 @@
 pub mod analysis;
 pub mod block_trace;
 pub(crate) mod bundle;
+#[cfg(unix)]
+pub mod capture;
 pub mod chip;
 pub mod compare;
 pub mod counts;
@@ -16,6 +18,7 @@ pub mod data;
 pub mod disks;
 pub mod error;
 pub mod experiment;
+pub mod import;
 pub mod input;
 #[cfg(test)]
 #[path = "../../../src/inputs.rs"]

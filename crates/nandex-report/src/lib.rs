@@ -17,3 +17,4 @@ pub mod replay;
 pub mod scorecard;
 pub mod table;
 pub mod torture;
+pub mod trace;

@@ -1,5 +1,6 @@
 //! The commands of the program, a file for each.
 
+mod cells;
 mod check;
 mod compare;
 mod counts;
@@ -14,6 +15,7 @@ mod run;
 mod spatial;
 mod sweep;
 mod torture;
+mod traces;
 
 use crate::Status;
 use crate::args::{Args, Command};
@@ -27,6 +29,10 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
         Command::Sweep(sweep) => sweep::run(&sweep),
+        Command::Cells(cells) => cells::run(&cells),
+        Command::Capture(capture) => traces::capture(&capture),
+        Command::Import(import) => traces::import(&import),
+        Command::Trace(trace) => traces::trace(&trace),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),
         Command::Counts(counts) => counts::run(&counts),

@@ -47,8 +47,8 @@ fn a_directory_keeps_its_number_and_children_work_where_their_parent_was() {
 1 unlink("f/x") = 0
 1 rmdir("f/none") = -1 ENOENT (No such file or directory)
 "#;
-    // The root has d, f; their directory the start of its listing, e, none, x.
-    let expected = "insert 0; insert 5; insert 3; remove 0; insert 1; hit 1; range 3 2; remove 5; miss 4";
+    // The root has d and f, the directory e, none and x.
+    let expected = "insert 0; insert 4; insert 2; remove 0; insert 1; hit 1; range 2 2; remove 4; miss 3";
     assert_eq!(traced(&[], log), expected);
 }
 

@@ -161,7 +161,9 @@ impl Tree {
         };
         let Some(key) = path.and_then(|path| self.key(&path)) else { return };
         match &call.outcome {
-            Outcome::Done(..) if creates && self.is_absent(&key) => drop(self.builder.put(TABLE, key)),
+            Outcome::Done(..) if creates && self.is_absent(&key) => {
+                self.builder.put(TABLE, key);
+            }
             Outcome::Done(..) => {
                 self.builder.look_up(TABLE, key.clone(), Some(true));
                 if truncates {
@@ -223,8 +225,12 @@ impl Tree {
             keys.0.into_iter().for_each(|key| self.told(key, error));
             return;
         }
-        keys.0.into_iter().for_each(|key| drop(self.builder.remove(TABLE, key)));
-        keys.1.into_iter().for_each(|key| drop(self.builder.put(TABLE, key)));
+        keys.0.into_iter().for_each(|key| {
+            self.builder.remove(TABLE, key);
+        });
+        keys.1.into_iter().for_each(|key| {
+            self.builder.put(TABLE, key);
+        });
         // A directory keeps its number, and so do those below it.
         let below = [from.as_slice(), b"/"].concat();
         let moved: Vec<Vec<u8>> =
@@ -318,7 +324,9 @@ fn plain(base: &[u8], path: &[u8]) -> Vec<u8> {
     for part in base.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {
         match part {
             b"" | b"." => {}
-            b".." => drop(parts.pop()),
+            b".." => {
+                parts.pop();
+            }
             part => parts.push(part),
         }
     }

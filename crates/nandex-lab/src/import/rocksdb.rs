@@ -23,7 +23,7 @@ fn entry(line: &str) -> Option<(Vec<u8>, u32, u32)> {
         last if !is_number(&last) => (last, &words[..4]),
         _ => (words[0], &words[1..]),
     };
-    if !numbers.iter().all(|word| is_number(word)) {
+    if !numbers.iter().all(is_number) {
         return None;
     }
     let digits = key.strip_prefix("0x").or_else(|| key.strip_prefix("0X")).unwrap_or(key);
@@ -51,8 +51,12 @@ pub(super) fn read(log: impl BufRead, sink: &mut Sink<'_>) -> Result<(), WrongLi
         let key = Key::Text(key);
         match operation {
             0 | 8 => sink.builder.look_up(table, key, None),
-            1 | 5 => drop(sink.builder.put(table, key)),
-            2 | 3 => drop(sink.builder.remove(table, key)),
+            1 | 5 => {
+                sink.builder.put(table, key);
+            }
+            2 | 3 => {
+                sink.builder.remove(table, key);
+            }
             // How far an iterator went the trace does not tell.
             6 => sink.builder.range(table, one(Bound::Included(key), Bound::Unbounded, false)),
             7 => sink.builder.range(table, one(Bound::Unbounded, Bound::Included(key), true)),

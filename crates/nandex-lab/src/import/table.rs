@@ -141,9 +141,15 @@ fn row(
     let key = Key::of_word(field(Column::Key).ok_or((line, format!("a {name} has a key")))?);
     match word {
         Word::Get => sink.builder.look_up(table, key, None),
-        Word::Put => drop(sink.builder.put(table, key)),
-        Word::Update => drop(sink.builder.update(table, key)),
-        Word::Remove => drop(sink.builder.remove(table, key)),
+        Word::Put => {
+            sink.builder.put(table, key);
+        }
+        Word::Update => {
+            sink.builder.update(table, key);
+        }
+        Word::Remove => {
+            sink.builder.remove(table, key);
+        }
         Word::Range | Word::Sync => {
             let count = field(Column::Count).unwrap_or("1");
             let limit = count.parse().ok().filter(|count| *count > 0);

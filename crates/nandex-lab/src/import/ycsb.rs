@@ -25,9 +25,15 @@ pub(super) fn read(log: impl BufRead, sink: &mut Sink<'_>) -> Result<(), WrongLi
         let key = Key::Text(words[2].as_bytes().to_vec());
         match words[0] {
             "READ" => sink.builder.look_up(table, key, None),
-            "UPDATE" => drop(sink.builder.update(table, key)),
-            "INSERT" => drop(sink.builder.put(table, key)),
-            "DELETE" => drop(sink.builder.remove(table, key)),
+            "UPDATE" => {
+                sink.builder.update(table, key);
+            }
+            "INSERT" => {
+                sink.builder.put(table, key);
+            }
+            "DELETE" => {
+                sink.builder.remove(table, key);
+            }
             _ => {
                 let limit = words.get(3).and_then(|word| word.parse().ok());
                 let Some(limit) = limit.filter(|limit| *limit > 0) else {

@@ -163,8 +163,12 @@ impl Builder {
             _ => false,
         };
         match found {
-            Some(true) if !present => drop(self.set(table, key.clone(), true)),
-            Some(false) if present => drop(self.set(table, key.clone(), false)),
+            Some(true) if !present => {
+                self.set(table, key.clone(), true);
+            }
+            Some(false) if present => {
+                self.set(table, key.clone(), false);
+            }
             _ => {}
         }
         let kind = if found.unwrap_or(present) { RecordKind::Hit } else { RecordKind::Miss };

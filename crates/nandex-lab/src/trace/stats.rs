@@ -278,25 +278,33 @@ fn difference(one: &BTreeMap<&'static str, f64>, other: &BTreeMap<&'static str, 
 
 fn phases(slices: &[Slice]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
-    for slice in slices {
-        match phases.last_mut() {
-            Some(phase) if difference(&phase.shares, &slice.shares) < SAME_PHASE => {
-                let whole = (phase.operations + slice.operations) as f64;
-                let (old, new) = (phase.operations as f64 / whole, slice.operations as f64 / whole);
-                phase.shares.values_mut().for_each(|share| *share *= old);
-                for (name, share) in &slice.shares {
-                    *phase.shares.entry(name).or_insert(0.0) += share * new;
-                }
-                phase.operations += slice.operations;
-            }
-            _ => phases.push(Phase {
-                first: slice.first,
-                operations: slice.operations,
-                shares: slice.shares.clone(),
-            }),
-        }
+    for (at, slice) in slices.iter().enumerate() {
+        let Slice { first, operations, shares, .. } = slice.clone();
+        let phase = Phase { first, operations, shares };
+        let Some(last) = phases.last_mut() else {
+            phases.push(phase);
+            continue;
+        };
+        let before = difference(&last.shares, &phase.shares);
+        // A slice in which one phase ends and the next begins is of the nearer one.
+        let after = slices.get(at + 1).map_or(0.0, |next| difference(&next.shares, &phase.shares));
+        let is_border = after >= SAME_PHASE && before <= after;
+        if before < SAME_PHASE || is_border { last.take(&phase) } else { phases.push(phase) }
     }
     phases
+}
+
+impl Phase {
+    /// What follows belongs to this phase too.
+    fn take(&mut self, next: &Phase) {
+        let whole = (self.operations + next.operations) as f64;
+        let (old, new) = (self.operations as f64 / whole, next.operations as f64 / whole);
+        self.shares.values_mut().for_each(|share| *share *= old);
+        for (name, share) in &next.shares {
+            *self.shares.entry(name).or_insert(0.0) += share * new;
+        }
+        self.operations += next.operations;
+    }
 }
 
 fn picture(ranks: &[Option<u32>], distinct: u64) -> Vec<Vec<u32>> {

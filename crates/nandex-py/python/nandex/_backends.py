@@ -175,8 +175,8 @@ class Dask:
                 futures[future] = request
             for future in as_completed(list(futures), timeout=None):
                 request = futures.pop(future)
-                error = future.exception()
-                done(future.result() if error is None else failed(request, f"{type(error).__name__}: {error}"))
+                why = future.exception()
+                done(future.result() if why is None else failed(request, f"{type(why).__name__}: {why}"))
         finally:
             if not is_client:
                 self.client.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _native
 from ._table import Table
@@ -50,7 +50,7 @@ class Grid:
     def __len__(self) -> int:
         return len(self._cells)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         return (json.loads(cell) for cell in self._cells)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ def grid(
     skip        combinations left out: ``[{"index": "vmtree", "ram": "64KiB"}]``
     """
     given = locals()
-    axes = {name: _listed(given[name]) for name in _AXES if given[name] is not None}
+    axes: dict[str, Any] = {name: _listed(given[name]) for name in _AXES if given[name] is not None}
     if options:
         axes["options"] = {name: _listed(value) for name, value in options.items()}
     if skip:

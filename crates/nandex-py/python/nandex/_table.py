@@ -8,8 +8,6 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Iterator, List, Optional, Union, overload
 
-Row = "dict[str, Any]"
-
 
 def _library(name: str, wanted: str) -> Any:
     try:

@@ -107,22 +107,19 @@ pub(super) fn stacked(axes: &Axes<'_>, columns: &[Vec<(usize, f64)>]) -> String 
 /// A picture: each column from its lowest cell up, darker where there is more.
 pub(super) fn dots(axes: &Axes<'_>, columns: &[Vec<u32>]) -> String {
     let most = f64::from(columns.iter().flatten().copied().max().unwrap_or(0).max(1));
-    let mut inside = String::new();
+    let mut shades: [String; 8] = Default::default();
     let width = 1.0 / columns.len().max(1) as f64;
     for (number, column) in columns.iter().enumerate() {
         let height = 1.0 / column.len().max(1) as f64;
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
             // Of a few and of many operations both should be seen.
-            let shade = (f64::from(*count).ln_1p() / most.ln_1p() * 7.0).round() as u32;
-            let _ = write!(
-                inside,
-                "<rect class=\"d{shade}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-                x(number as f64 * width),
-                y((row + 1) as f64 * height),
-                x(width) - x(0.0) + 0.2,
-                y(0.0) - y(height) + 0.2
-            );
+            let shade = (f64::from(*count).ln_1p() / most.ln_1p() * 7.0).round() as usize;
+            let (wide, high) = (x(width) - x(0.0) + 0.2, y(0.0) - y(height) + 0.2);
+            let (left, top) = (x(number as f64 * width), y((row + 1) as f64 * height));
+            let _ = write!(shades[shade.min(7)], "M{left:.1} {top:.1}h{wide:.1}v{high:.1}h-{wide:.1}z");
         }
     }
+    let drawn = shades.iter().enumerate().filter(|(_, path)| !path.is_empty());
+    let inside: String = drawn.map(|(at, path)| format!("<path class=\"d{at}\" d=\"{path}\"/>")).collect();
     frame(axes, false, &inside)
 }

@@ -233,9 +233,15 @@ impl Follower<'_, '_> {
             let builder = &mut self.sink.builder;
             match effect {
                 Effect::None => {}
-                Effect::Inserted => drop(builder.remove(table, key)),
-                Effect::Updated => drop(builder.update(table, key)),
-                Effect::Removed => drop(builder.put(table, key)),
+                Effect::Inserted => {
+                    builder.remove(table, key);
+                }
+                Effect::Updated => {
+                    builder.update(table, key);
+                }
+                Effect::Removed => {
+                    builder.put(table, key);
+                }
             }
         }
     }

@@ -374,7 +374,9 @@ impl Words<'_> {
                 Token::Sign(",") if depth == 0 => begins = true,
                 Token::Word(word, false) if word.eq_ignore_ascii_case("primary") => {
                     self.at += 2;
-                    primary = if self.takes_sign("(") { self.name() } else { columns.last().cloned() };
+                    let lists = self.takes_sign("(");
+                    depth += i32::from(lists);
+                    primary = if lists { self.name() } else { columns.last().cloned() };
                     begins = false;
                     continue;
                 }

@@ -29,9 +29,9 @@ pub(super) fn tokens(text: &str, quoted_texts: bool) -> Vec<Token> {
             '-' if rest.starts_with("--") => (None, rest.find('\n').unwrap_or(rest.len())),
             '#' if quoted_texts => (None, rest.find('\n').unwrap_or(rest.len())),
             '/' if rest.starts_with("/*") => (None, rest.find("*/").map_or(rest.len(), |end| end + 2)),
-            '\'' => quoted(rest, '\'', |text| Token::Constant(Key::of_word(&text))),
-            '"' if quoted_texts => quoted(rest, '"', |text| Token::Constant(Key::of_word(&text))),
-            '"' | '`' => quoted(rest, first, |text| Token::Word(text, true)),
+            '\'' => quoted(rest, ('\'', quoted_texts), |text| Token::Constant(Key::of_word(&text))),
+            '"' if quoted_texts => quoted(rest, ('"', true), |text| Token::Constant(Key::of_word(&text))),
+            '"' | '`' => quoted(rest, (first, false), |text| Token::Word(text, true)),
             '$' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
                 let number = rest[1..=digits].parse::<usize>().unwrap_or(0).saturating_sub(1);
@@ -63,12 +63,16 @@ fn number(text: &str) -> (Option<Token>, usize) {
     (Some(Token::Constant(Key::of_word(&text[..end]))), end)
 }
 
-/// A text in quotes, which it has twice or behind a backslash, and its length.
-fn quoted(text: &str, quote: char, make: impl Fn(String) -> Token) -> (Option<Token>, usize) {
+/// A text in quotes, which it has twice, or behind a backslash where that `escapes`; and its length.
+fn quoted(
+    text: &str,
+    (quote, escapes): (char, bool),
+    make: impl Fn(String) -> Token,
+) -> (Option<Token>, usize) {
     let mut inner = String::new();
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
-        if c == '\\' && quote != '`' {
+        if c == '\\' && escapes {
             inner.extend(chars.next().map(|(_, escaped)| escaped));
         } else if c == quote {
             if chars.peek().is_none_or(|(_, next)| *next != quote) {

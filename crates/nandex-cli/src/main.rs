@@ -1,7 +1,8 @@
 //! The `nandex` program.
 //!
-//! `args`, `device_args` and `trace_args` turn the command line into plain data, `commands` does what it says with the lab,
-//! `output` and `progress` talk to files and the terminal. Results go to stdout, everything else to stderr.
+//! `args`, `device_args` and `trace_args` turn the command line into plain data, `commands` does what it says
+//! with the lab, `output` and `progress` talk to files and the terminal. Results go to stdout, everything else
+//! to stderr.
 //! Exit codes: see [`args::AFTER_HELP`].
 
 mod args;

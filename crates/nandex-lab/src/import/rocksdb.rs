@@ -2,8 +2,8 @@
 //!
 //! Operations (`trace_analyzer -convert_to_human_readable_trace`): the key in hexadecimal and the numbers of
 //! the operation and of the column family, the bytes of the value, the time; older tools have the key last.
-//! Accesses of the block cache (`block_cache_trace_analyzer -human_readable_trace_file_path`): each look-up of
-//! a key once. The tool numbers keys in the order in which it meets them, so theirs is lost.
+//! Accesses of the block cache (`block_cache_trace_analyzer -human_readable_trace_file_path`): each look-up
+//! of a key once. The tool numbers keys in the order in which it meets them, so theirs is lost.
 
 use super::Sink;
 use crate::input::{Lines, WrongLine};

@@ -99,7 +99,7 @@ fn operations_of_rocksdb_in_both_orders_of_columns() {
                0x6B31 7 1 0 4\n0x6B31 2 0 0 5\n";
     let imported = read(new);
     assert_eq!((imported.format, imported.passed_over), (Format::Rocksdb, 1));
-    assert_eq!(lines(&imported), "insert 1; hit 1; range 1 1; range 1:0 -1; remove 1");
+    assert_eq!(lines(&imported), "insert 0; hit 0; range 0 1; range 1:0 -1; remove 0");
     let old = "1 0 100 1550000000 6b31\n8 0 0 1550000001 6b31\n";
     assert_eq!(lines(&read(old)), "insert 0; hit 0");
     let error =

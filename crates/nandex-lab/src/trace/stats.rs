@@ -289,7 +289,9 @@ fn phases(slices: &[Slice]) -> Vec<Phase> {
         // A slice in which one phase ends and the next begins is of the nearer one.
         let after = slices.get(at + 1).map_or(0.0, |next| difference(&next.shares, &phase.shares));
         let is_border = after >= SAME_PHASE && before <= after;
-        if before < SAME_PHASE || is_border { last.take(&phase) } else { phases.push(phase) }
+        // The rest of a trace is too few operations to say anything.
+        let is_rest = slice.operations * 2 < slices[0].operations;
+        if before < SAME_PHASE || is_border || is_rest { last.take(&phase) } else { phases.push(phase) }
     }
     phases
 }

@@ -16,6 +16,9 @@ impl BlockTable {
     /// Without this it learns of the policy when [`BlockTable::victim`] is first called, and takes the order
     /// of the last changes for it.
     pub fn follow(&mut self, policy: VictimPolicy) {
+        if !cfg!(feature = "policies") {
+            return;
+        }
         if policy != VictimPolicy::Greedy {
             self.keep_ages();
         }
@@ -32,6 +35,9 @@ impl BlockTable {
         self.follow(policy);
         // Who has the fewest valid pages also says whether there is a victim at all.
         let greedy = self.fewest_valid()?;
+        if !cfg!(feature = "policies") {
+            return Some(greedy);
+        }
         Some(match policy {
             VictimPolicy::Greedy => greedy,
             VictimPolicy::CostBenefit | VictimPolicy::Cat => self.best(policy).unwrap_or(greedy),

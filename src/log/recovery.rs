@@ -198,7 +198,7 @@ impl<N: Nand> Log<N> {
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
     /// in RAM.
     pub fn remount(&mut self) -> Result<(), IndexError> {
-        assert_eq!(self.writes.pages(), 0, "what waits to be written would be lost");
+        assert!(self.writes.slots.is_empty(), "what waits to be written would be lost");
         let Log {
             blocks,
             area,
@@ -227,6 +227,7 @@ impl<N: Nand> Log<N> {
         self.in_doubt = in_doubt;
         self.next_free = 0;
         self.weak.clear();
+        self.goes_on = false;
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
         self.recount();
@@ -517,6 +518,7 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
                 .into(),
         ));
     }
+    config.victim.require_built()?;
     if geometry.blocks < 8 {
         return Err(IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks });
     }

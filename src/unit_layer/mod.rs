@@ -480,6 +480,14 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.trim_dead()
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         self.store.checkpoint()

@@ -303,6 +303,13 @@ pub struct Sample {
     pub flash_time_ns: u64,
 }
 
+/// The causes that have columns of a CSV file. Scrubbing has none: the chips of runs report no corrected
+/// bits, and results in JSON name each cause that did anything.
+pub(crate) const CAUSE_COLUMNS: [Cause; 8] = {
+    let [first @ .., Cause::Scrubbing] = Cause::COUNTED else { panic!("another cause is the last") };
+    first
+};
+
 /// Reads a map whose keys are names of the program: kinds of operations or causes.
 fn with_known_names<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,

@@ -125,7 +125,7 @@ pub fn page_in_detail(
     let mut data = vec![0; geometry.page_bytes as usize];
     let mut spare = vec![0; geometry.spare_bytes as usize];
     match shown.read(ppn, Cause::Check, &mut data, &mut spare) {
-        Ok(()) => Ok((decoder.page(ppn, &data, &spare), data, spare)),
+        Ok(_) => Ok((decoder.page(ppn, &data, &spare), data, spare)),
         Err(NandError::Uncorrectable(_)) => Ok((crate::decode::Page::unreadable(), Vec::new(), Vec::new())),
         Err(error) => Err(error),
     }

@@ -78,7 +78,7 @@ pub fn read(chip: &mut dyn Nand, ppn: Ppn) -> Result<Bytes, NandError> {
     let mut data = vec![0; geometry.page_bytes as usize];
     let mut spare = vec![0; geometry.spare_bytes as usize];
     match chip.read(ppn, Cause::Check, &mut data, &mut spare) {
-        Ok(()) => Ok(Some((data, spare))),
+        Ok(_) => Ok(Some((data, spare))),
         Err(NandError::Uncorrectable(_)) => Ok(None),
         Err(error) => Err(error),
     }

@@ -306,7 +306,6 @@ impl PageStore for InProcess {
         self.0.ram_bytes()
     }
 }
-
 #[cfg(test)]
 #[cfg(feature = "bundled")]
 mod power;

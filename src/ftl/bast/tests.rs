@@ -60,7 +60,7 @@ fn the_published_rules_step_by_step() {
             let c = ftl.counters();
             assert_eq!([c.switch_merges, c.partial_merges, c.full_merges], *merges, "step {step}");
             let counters = ftl.nand().counters();
-            let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+            let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
             let found = [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)];
             assert_eq!(found, *physical, "step {step}");
             let expected: Vec<(u32, Vec<u16>)> = in_logs.iter().map(|&(l, p)| (l, p.to_vec())).collect();

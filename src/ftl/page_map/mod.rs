@@ -53,6 +53,7 @@
 //!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
 //!   The version of the page that was cut is not given to another.
 
+mod ahead;
 mod look;
 mod recovery;
 mod relocate;
@@ -73,7 +74,7 @@ use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
-use crate::store::{PageStore, StoreError, StoreStats};
+use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -125,8 +126,10 @@ pub struct PageMapFtl<N> {
     stale: bool,
     /// A checkpoint should come before the next write.
     due: bool,
-    /// A logical page that was not read whole at the first try and is to be written anew, or [`NONE`].
+    /// A logical page that was hard to read and is to be written anew, or [`NONE`].
     weak: u32,
+    /// Logical pages that the round of scrubbing has passed.
+    scrubbed: u32,
     page: Vec<u8>,
     group: Vec<Ppn>,
     /// Open batches of the host.
@@ -137,6 +140,7 @@ pub struct PageMapFtl<N> {
 impl<N: Nand> PageMapFtl<N> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
         blocks.retire_marked(&mut nand)?;
@@ -165,6 +169,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        settings.require_built()?;
         let before_map = State::bytes_before_map(nand.geometry());
         let found = CheckpointArea::mount_and_look(&mut nand, before_map)?;
         let Some(checkpoint::Found { area, payload, begun }) = found else {
@@ -191,8 +196,8 @@ impl<N: Nand> PageMapFtl<N> {
             state.blocks.keep_ages();
         }
         let hot = match settings.separation {
-            Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
-            Separation::None | Separation::TwoFrontiers => None,
+            Separation::HotFilter(numbers) if cfg!(feature = "policies") => Some(HotFilter::new(numbers)),
+            _ => None,
         };
         let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
         PageMapFtl {
@@ -213,6 +218,7 @@ impl<N: Nand> PageMapFtl<N> {
             stale: false,
             due: false,
             weak: NONE,
+            scrubbed: 0,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
             batches: 0,
@@ -424,6 +430,14 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn prefix_consistent(&self) -> bool {
         true
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.collect_ahead(budget))
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.look_on(budget))
     }
 
     fn ram_bytes(&self) -> usize {

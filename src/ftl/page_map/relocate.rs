@@ -42,7 +42,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<(), StoreError> {
+    pub(super) fn collect(&mut self) -> Result<(), StoreError> {
         let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
         debug_assert!(
             self.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
@@ -197,14 +197,20 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreError> {
         let stream = self.stream_of_moves();
         if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {
-            return Ok(());
+            // Where chips are in use for long, room comes by collection only.
+            let mut pages = [0; 2];
+            pages[stream as usize] = 1;
+            match self.collect_for(pages) {
+                Err(StoreError::Full) => return Ok(()),
+                done => done?,
+            }
         }
         let lpn = core::mem::replace(&mut self.weak, NONE);
         let Some(ppn) = self.state.map.get(lpn as usize).filter(|&&ppn| ppn < LOST).map(|&ppn| Ppn(ppn))
         else {
             return Ok(());
         };
-        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::GarbageCollection);
+        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::Scrubbing);
         let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)

@@ -27,7 +27,7 @@ fn write(ftl: &mut dyn PageStore, lpns: &[u32]) {
 /// Reads, programs and erases for merges and host.
 fn physical(chip: &SimChip) -> [u64; 3] {
     let counters = chip.counters();
-    let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+    let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
     [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)]
 }
 

@@ -32,7 +32,7 @@ fn collected(ftl: &SuperblockFtl<SimChip>) -> [u64; 4] {
 /// Reads, programs and erases for collection and host.
 fn physical(ftl: &SuperblockFtl<SimChip>) -> [u64; 3] {
     let counters = ftl.nand().counters();
-    let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::GarbageCollection as usize];
+    let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::GarbageCollection as usize];
     [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)]
 }
 

@@ -348,7 +348,7 @@ impl<N: Nand> Store<N> {
             let in_use = self.blocks[pbn.index()].live > 0;
             if in_use && self.table.free_count() > FREE_FOR_INSERT {
                 let limit = self.format.nodes_limit(self.geometry);
-                match self.merge(&[pbn], limit, Cause::GarbageCollection) {
+                match self.merge(&[pbn], limit, Cause::Scrubbing) {
                     // The nodes stay where they are, for whoever asks for them.
                     Err(IndexError::Full | IndexError::Corrupted { .. }) => {}
                     other => other?,

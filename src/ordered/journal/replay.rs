@@ -87,6 +87,14 @@ pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result
     }
 }
 
+/// Carries a change out without asking whether its key existed, where it puts a value.
+pub(super) fn apply_blind(index: &mut impl OrderedIndex, change: Change<'_>) -> Result<bool, IndexError> {
+    match change.value {
+        Some(value) => index.put(change.key, value).map(|()| false),
+        None => index.remove(change.key),
+    }
+}
+
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Carries out what the records of a run say and the index below has not.
     pub(super) fn replay(&mut self, run: Run) -> Result<(), IndexError> {

@@ -323,6 +323,18 @@ impl<S: PageStore> PageStore for Guarded<S> {
         self.journal.lock().shows = newest;
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        let done = self.store.maintain(budget);
+        self.note(done.clone().map(drop))?;
+        done
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        let done = self.store.scrub(budget);
+        self.note(done.clone().map(drop))?;
+        done
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let done = self.store.checkpoint();
         self.note(done)

@@ -263,7 +263,7 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for LayeredTree<S> {
-    crate::forward_index!(tree: record, get, insert, remove, load, range, sync, close, ram_bytes);
+    crate::forward_index!(tree: record, get, insert, remove, load, range, sync, close, maintain, scrub, ram_bytes);
 
     fn durability(&self) -> Durability {
         Durability::None

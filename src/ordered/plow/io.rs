@@ -245,7 +245,11 @@ impl<N: Nand> Plow<N> {
         if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
             self.loaded = None;
         }
-        let cause = if matches!(target, Target::Level(_)) { Cause::Merge } else { Cause::Host };
+        let cause = match target {
+            Target::Level(_) if self.cause == Cause::Scrubbing => Cause::Scrubbing,
+            Target::Level(_) => Cause::Merge,
+            Target::Commits | Target::Sealed => Cause::Host,
+        };
         let programmed = self.nand.program(ppn, cause, &self.output, &[]);
         match programmed {
             Ok(()) => {

@@ -43,6 +43,7 @@
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 
+mod ahead;
 mod bits;
 mod blocks;
 mod check;
@@ -71,7 +72,9 @@ mod walk;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::ordered::{
+    Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+};
 use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
@@ -127,8 +130,10 @@ pub struct Plow<N> {
     planned_for: usize,
     /// The highest key of any level; none if it is not known.
     top: Option<Vec<u8>>,
-    /// A page that could not be read at once: it is written anew.
+    /// A page that was hard to read: it is written anew.
     weak: Option<Ppn>,
+    /// Pages of the chip that the round of scrubbing has passed.
+    scrubbed: u32,
     /// A page of the first level with keys above all others, to which more are added.
     tail: Option<Ppn>,
     /// Operations of late, and those that the plan was made for.
@@ -189,6 +194,7 @@ impl<N: Nand> Plow<N> {
             top: None,
             tail: None,
             weak: None,
+            scrubbed: 0,
             mix: Mix::usual(),
             planned_mix: Mix::usual(),
             drain: Drain::Off,
@@ -218,6 +224,8 @@ impl<N: Nand> Plow<N> {
     fn judged<T>(&mut self, done: Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = match &done {
             Ok(_) | Err(IndexError::Corrupted { .. } | IndexError::NotSorted { .. }) => false,
+            // Refused before anything was done.
+            Err(IndexError::BatchTooLarge { .. } | IndexError::WrongLength { .. }) => false,
             Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => false,
             Err(error) => !error.is_refusal(),
         };
@@ -306,6 +314,40 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             self.change(key, None)?;
         }
         Ok(existed)
+    }
+
+    /// No level is asked.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.usable()?;
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.change(key, Some(value))
+    }
+
+    fn batch_max(&self) -> usize {
+        self.changes_max()
+    }
+
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.usable()?;
+        let done = self.apply_all(batch);
+        self.judged(done)
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        let done = self.work_ahead(budget);
+        self.judged(done)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        let done = self.look_on(budget);
+        self.judged(done)
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(self.room())
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {

@@ -30,6 +30,11 @@ impl<N: Nand> Plow<N> {
         self.has_room() && self.blocks.free() > self.reserve() + self.kept_back()
     }
 
+    /// Whether a change finds room for good.
+    pub(super) fn has_room_now(&self) -> bool {
+        self.has_room()
+    }
+
     fn has_room(&self) -> bool {
         let needed = self.reserve() + self.dissolved_blocks();
         self.blocks.free() + self.blocks.left() >= needed && !self.is_root_long()
@@ -181,7 +186,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn work_below(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn work_below(&mut self) -> Result<bool, IndexError> {
         if self.commits.sealed.len() > self.sealed_max() {
             self.step(0)?;
             return Ok(true);
@@ -201,9 +206,15 @@ impl<N: Nand> Plow<N> {
         self.scrub()
     }
 
+    /// Reads and programs are a merge's from now on, or a scrub's: who paid before.
+    pub(super) fn begin_merging(&mut self) -> Cause {
+        let merging = if self.cause == Cause::Scrubbing { Cause::Scrubbing } else { Cause::Merge };
+        core::mem::replace(&mut self.cause, merging)
+    }
+
     /// A step of the level that holds a weak page, until its sweep has written that page's records anew;
     /// whether there was one.
-    fn scrub(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn scrub(&mut self) -> Result<bool, IndexError> {
         let Some(ppn) = self.weak.filter(|_| self.is_roomy()) else { return Ok(false) };
         let level = (0..self.levels.len()).find(|&level| self.levels[level].uses(ppn, Ppn(ppn.0 + 1)));
         let Some(level) = level else {
@@ -211,8 +222,10 @@ impl<N: Nand> Plow<N> {
             return Ok(false);
         };
         self.counters.scrubbed += 1;
-        self.step(level)?;
-        Ok(true)
+        let before = core::mem::replace(&mut self.cause, Cause::Scrubbing);
+        let stepped = self.step(level);
+        self.cause = before;
+        stepped.map(|()| true)
     }
 
     /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.

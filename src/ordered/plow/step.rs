@@ -9,7 +9,7 @@ use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand};
+use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -96,7 +96,7 @@ impl<N: Nand> Plow<N> {
                 return Err(self.no_room());
             }
         }
-        let cause = core::mem::replace(&mut self.cause, Cause::Merge);
+        let cause = self.begin_merging();
         let mut done = self.step_once(level);
         // A sweep that only ever came up to the next one would write a short page each time: it passes it at
         // once.

@@ -318,7 +318,9 @@ impl<N: Nand> MicroHash<N> {
         while next <= self.last {
             let header = match self.read_page(next, Cause::Recovery) {
                 Ok(header) => header,
-                Err(error @ IndexError::Store(StoreError::Nand(NandError::PowerLost))) => return Err(error),
+                Err(
+                    error @ IndexError::Store(StoreError::Nand(NandError::PowerLost | NandError::Device(_))),
+                ) => return Err(error),
                 Err(_) => return Ok(false),
             };
             for place in (0..header.count).filter(|_| header.kind == Kind::Data) {

@@ -2,7 +2,7 @@
 
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Cause, Geometry, Nand, NandError};
+use nandex::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use nandex::units::{Pbn, Ppn};
 use std::time::Instant;
 
@@ -29,7 +29,13 @@ impl Nand for TimedChip {
     fn geometry(&self) -> Geometry {
         self.chip.lock().geometry()
     }
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.timed(|chip| chip.read(ppn, cause, data, spare))
     }
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

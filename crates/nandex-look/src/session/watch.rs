@@ -1,5 +1,6 @@
 //! A chip that notes what is asked of it, reads too, which a recording does not have.
 
+use nandex::nand::ReadOutcome;
 use nandex::nand::sim::SimChip;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn, Shared};
 use serde::Serialize;
@@ -63,10 +64,16 @@ impl Nand for Watched {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let outcome = self.chip.read(ppn, cause, data, spare);
         if cause != Cause::Check {
-            self.note(What::Read, ppn.0, cause.name(), &outcome);
+            self.note(What::Read, ppn.0, cause.name(), &outcome.map(drop));
         }
         outcome
     }

@@ -47,7 +47,7 @@ pub(super) const DASHES: [DashType; 6] = [
 ];
 
 /// Who pays for an operation of the chip, with the words of the legend, in stacking order.
-pub(super) const CAUSES: [(&str, &str); 8] = [
+pub(super) const CAUSES: [(&str, &str); 9] = [
     ("host", "the operation itself"),
     ("cache_eviction", "cache eviction"),
     ("garbage_collection", "garbage collection"),
@@ -56,6 +56,7 @@ pub(super) const CAUSES: [(&str, &str); 8] = [
     ("wear_levelling", "wear levelling"),
     ("checkpoint", "checkpoint"),
     ("recovery", "recovery"),
+    ("scrubbing", "scrubbing"),
 ];
 
 /// The marker of a series, as text.

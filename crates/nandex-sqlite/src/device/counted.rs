@@ -1,6 +1,7 @@
 //! A chip that counts what is done to it, and says how far a mount is.
 
 use crate::stats::ChipCounts;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 use std::fs::File;
 use std::sync::Arc;
@@ -99,7 +100,13 @@ impl<N: Nand> Nand for Counted<N> {
         self.nand.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.counts.count_read();
         self.nand.read(ppn, cause, data, spare)
     }

@@ -63,7 +63,8 @@ struct OnFtl {
 }
 
 impl OrderedIndex for OnFtl {
-    nandex::forward_index!(tree: record, durability, get, insert, remove, load, range, sync, check);
+    nandex::forward_index!(tree: record, durability, get, insert, put, remove, apply, load, range, sync, check);
+    nandex::forward_index!(tree: maintain, scrub, free);
 
     /// Closes the tree, then the FTL.
     fn close(&mut self) -> Result<(), IndexError> {

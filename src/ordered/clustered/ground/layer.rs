@@ -413,6 +413,14 @@ impl<S: PageStore> PageStore for Layer<S> {
     }
 
     /// Syncs with a checkpoint of the table.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {

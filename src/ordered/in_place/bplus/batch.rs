@@ -1,6 +1,6 @@
 //! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
 //!
-//! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the
+//! For an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf once, merges the
 //! changes into it, and writes each page that changes once, all of them as one atomic group. A leaf that gets
 //! too full is split evenly into as many leaves as the caller allows, two or more; one that gets too empty is
 //! evened out or merged with a neighbour, as a removal would do. More than two leaves come of one only where
@@ -9,7 +9,7 @@
 //! are applied and the caller comes back with the rest.
 //!
 //! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only
-//! `apply` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
+//! `apply_to_leaf` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
 
 use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
@@ -82,7 +82,7 @@ pub struct Lookup {
     pub(in crate::ordered) span: LeafSpan,
 }
 
-/// The outcome of [`BPlusTree::apply`].
+/// The outcome of [`BPlusTree::apply_to_leaf`].
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The leaf.
@@ -224,7 +224,7 @@ impl<S: PageStore> BPlusTree<S> {
         for depth in 0..nodes {
             let level = self.height - depth;
             let frame = frame_at(&mut self.path, depth, &self.layout);
-            load(&mut self.store, &self.layout, (lpn, Some(level)), cause, frame)?;
+            load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, Some(level)), cause, frame)?;
             if level > 1 {
                 frame.slot = self.layout.internal.child_slot(frame.area(), frame.count(), key);
                 lpn = self.layout.child(frame, frame.slot)?;
@@ -253,7 +253,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves
     /// or, where the parent or the store lack room for these, two; at least one change, or on error none.
     /// Removing an absent key changes nothing.
-    pub(in crate::ordered) fn apply<'a>(
+    pub(in crate::ordered) fn apply_to_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         leaves_max: usize,

@@ -382,6 +382,16 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: Some(value) })
     }
 
+    /// A message is all that it takes: nothing is looked up.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.shadow.ready()?;
+        self.scheme.update(&mut self.shadow, key, Some(value))?;
+        self.shadow.updated();
+        Ok(())
+    }
+
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.update(Change { key, value: None })
@@ -416,6 +426,16 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     fn sync(&mut self) -> Result<(), IndexError> {
         self.shadow.ready()?;
         if self.shadow.is_changed() { commit(&mut self.shadow, &self.scheme) } else { self.shadow.sync() }
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().maintain(budget)?)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().scrub(budget)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

@@ -40,6 +40,7 @@ mod range;
 mod restore;
 pub(crate) mod room;
 mod scheme;
+mod service;
 pub(crate) mod update;
 
 use crate::check::message;
@@ -48,7 +49,10 @@ use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use crate::ordered::{
+    Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
+    Visit,
+};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -268,7 +272,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     #[inline]
     fn resolve(&self, level: u8, named: Ppn) -> Ppn {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let named = if level == 1 { self.journal.resolve(named) } else { named };
+        let named = if S::TAKES_JOURNAL && level == 1 { self.journal.resolve(named) } else { named };
         if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
     }
 
@@ -366,7 +370,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
                 }
                 let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
-                if level == 1 {
+                if S::TAKES_JOURNAL && level == 1 {
                     child = self.journal.resolve(child);
                 }
                 if child != ppn || rereads {
@@ -392,6 +396,26 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.update_began = false;
         let outcome = self.remove_entry(key);
         self.settled(outcome, key, None)
+    }
+
+    fn batch_max(&self) -> usize {
+        self.changes_max()
+    }
+
+    fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
+        self.apply_as_one(batch)
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.maintain_log(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.scrub_log(budget)
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(self.room_left())
     }
 
     fn range(

@@ -264,10 +264,10 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     /// A value for a key, or none to remove it; returns whether the key existed.
-    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    fn update(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.ready()?;
         self.updates_since_merge += 1;
-        let existed = self.take_in(change)?;
+        let existed = self.take_in(change, answers)?;
         if self.full_merge_every > 0 && self.updates_since_merge >= self.full_merge_every {
             unless_full(self.full_merge())?;
         }
@@ -286,13 +286,13 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.leaf_of(key, Cause::Host)
     }
 
-    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         for _ in 0..ATTEMPTS {
             let lpn = self.find_leaf(change.key)?;
             if let Some(existed) = self.amend(lpn, change) {
                 return Ok(existed);
             }
-            let (below, entries) = self.below(lpn, change.key)?;
+            let (below, entries) = self.below(lpn, change.key, answers)?;
             if below == Below::Absent && change.value.is_none() {
                 return Ok(false);
             }
@@ -348,8 +348,8 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     /// The state of a key in the leaf, and the leaf's number of entries, if anybody looks.
-    fn below(&mut self, lpn: Lpn, key: &[u8]) -> Result<(Below, u16), IndexError> {
-        if self.answers == Answers::Pool {
+    fn below(&mut self, lpn: Lpn, key: &[u8], answers: Answers) -> Result<(Below, u16), IndexError> {
+        if answers == Answers::Pool {
             if let Some(unit) = self.buffer().units.find(lpn) {
                 self.buffer_mut().hit(unit);
             }
@@ -406,9 +406,9 @@ impl<S: PageStore> LsLruTree<S> {
             self.full_merge()?;
         }
         let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
-        let (below, _) = self.below(lpn, change.key)?;
+        let (below, _) = self.below(lpn, change.key, self.answers)?;
         self.buffer_mut().is_committing = true;
-        let applied = self.tree.apply(core::iter::once(change), self.leaves_max);
+        let applied = self.tree.apply_to_leaf(core::iter::once(change), self.leaves_max);
         self.buffer_mut().is_committing = false;
         if let Some(reshaped) = &applied?.reshaped {
             self.regroup(reshaped);
@@ -483,12 +483,19 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.update(Change { key, value: Some(value) })
+        self.update(Change { key, value: Some(value) }, self.answers)
+    }
+
+    /// The leaf of the key is not read.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
-        self.update(Change { key, value: None })
+        self.update(Change { key, value: None }, self.answers)
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
@@ -531,6 +538,8 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         stats.metrics.extend(self.metrics().map(|(name, value)| Metric { name, value }));
         stats
     }
+
+    crate::forward_index!(tree: maintain, scrub);
 
     fn ram_bytes(&self) -> usize {
         let (_, [_, _, lent, _]) = self.buffer().slab_use();

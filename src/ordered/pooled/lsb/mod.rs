@@ -496,6 +496,8 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         stats
     }
 
+    crate::forward_index!(tree: maintain, scrub);
+
     fn ram_bytes(&self) -> usize {
         let key_bytes = usize::from(self.record().key_bytes);
         let nodes = self.open.capacity() * size_of::<LogNode>()

@@ -581,6 +581,8 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
         stats
     }
 
+    crate::forward_index!(directory: maintain, scrub);
+
     fn ram_bytes(&self) -> usize {
         self.directory.ram_bytes() + buffer_bytes(self.record, &self.layout) + size_of::<Self>()
             - size_of::<BPlusTree<S>>()

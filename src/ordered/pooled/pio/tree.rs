@@ -555,6 +555,8 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         stats
     }
 
+    crate::forward_index!(directory: maintain, scrub);
+
     fn ram_bytes(&self) -> usize {
         let pages = self.directory.space().page_count();
         self.directory.ram_bytes() + buffer_bytes(&self.layout, self.requests_max, pages) + size_of::<Self>()

@@ -64,8 +64,8 @@ mod slots;
 pub(crate) mod tests;
 
 pub(crate) use gather::Source;
+pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
-pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use crate::blocks::checkpoint::CheckpointArea;
@@ -103,7 +103,7 @@ pub struct Rules {
 
 /// The use of a block, as its pages tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct BlockTag {
     /// The kind of its pages; none for a block that is not in use.
     pub role: Option<PageKind>,
     /// Whose it is: the logical block of a Data block.
@@ -113,18 +113,18 @@ pub struct Tag {
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
 
-const UNUSED: Tag = Tag { role: None, owner: NOBODY };
+const UNUSED: BlockTag = BlockTag { role: None, owner: NOBODY };
 
-impl Tag {
+impl BlockTag {
     fn role_byte(&self) -> u8 {
         self.role.map_or(0, |kind| kind as u8)
     }
 
-    fn from_bytes(role: u8, owner: u32) -> Option<Tag> {
+    fn from_bytes(role: u8, owner: u32) -> Option<BlockTag> {
         if role == 0 {
-            return Some(Tag { role: None, owner });
+            return Some(BlockTag { role: None, owner });
         }
-        PageKind::from_byte(role).map(|kind| Tag { role: Some(kind), owner })
+        PageKind::from_byte(role).map(|kind| BlockTag { role: Some(kind), owner })
     }
 }
 
@@ -200,7 +200,7 @@ pub struct Flash<N> {
     blocks: BlockTable,
     area: CheckpointArea,
     slots: Slots,
-    tags: Vec<Tag>,
+    tags: Vec<BlockTag>,
     next_version: u64,
     /// A page of the next version was programmed, and its write is not done.
     is_next_begun: bool,
@@ -325,7 +325,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The use of the block.
-    pub fn tag(&self, pbn: Pbn) -> Tag {
+    pub fn tag(&self, pbn: Pbn) -> BlockTag {
         self.tags[pbn.index()]
     }
 

@@ -7,6 +7,7 @@ mod crash;
 mod device;
 mod list;
 mod manual;
+mod on_chip;
 mod places;
 mod replay;
 mod repro;

@@ -39,7 +39,7 @@ macro_rules! raw_tree {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
                     spare::lent(nand, settings, $spare, |nand, settings| {
                         let config = $config(settings, nand.geometry())?;
-                        Ok(Box::new($tree::format(nand, &config)?))
+                        Ok(Box::new($tree::format(nand, &config)?) as Box<dyn OrderedIndex>)
                     })
                 })
             },
@@ -47,7 +47,7 @@ macro_rules! raw_tree {
                 stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
                     spare::lent(nand, settings, $spare, |nand, settings| {
                         let config = $config(settings, nand.geometry())?;
-                        Ok(Box::new($tree::mount(nand, &config)?))
+                        Ok(Box::new($tree::mount(nand, &config)?) as Box<dyn OrderedIndex>)
                     })
                 })
             },

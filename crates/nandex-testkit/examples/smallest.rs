@@ -28,7 +28,7 @@ const TREES: [(&str, Option<&str>); 5] = [
 fn parts() -> [(&'static str, Part); 3] {
     let mut large = catalogue::mlc_64m();
     large.geometry = Geometry::new(4096, 128, 128, 2048);
-    let w25n01gv = catalogue::find("w25n01gv").unwrap_or_else(catalogue::mlc_64m);
+    let w25n01gv = catalogue::find("w25n01gv").cloned().unwrap_or_else(catalogue::mlc_64m);
     [
         ("w25n01gv, 128 MiB, 2 KiB pages", w25n01gv),
         ("mlc-64m, 4 KiB pages", catalogue::mlc_64m()),

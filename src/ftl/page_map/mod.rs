@@ -53,6 +53,7 @@
 //!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
 //!   The version of the page that was cut is not given to another.
 
+mod event;
 mod look;
 mod map;
 mod recovery;

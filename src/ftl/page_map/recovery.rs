@@ -26,6 +26,7 @@
 //! (`Layout`).
 
 use super::PageMapFtl;
+use super::event::{Event, Since};
 use super::look::{First, is_data};
 use super::settings::Layout;
 use super::state::{LOST, NONE, NOT_ERASED, PageSet, Stream};
@@ -39,48 +40,6 @@ use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A page with a logical page in it, programmed after the checkpoint. There may be one for each page of the
-/// chip, so it is small.
-#[derive(Clone, Copy)]
-struct Event {
-    lpn: u32,
-    ppn: Ppn,
-    /// The version, from 1 since the checkpoint, and 0 for all before, of which a logical page has only one.
-    /// In the lowest bit whether the page can be read.
-    version_and: u32,
-}
-
-impl Event {
-    fn readable(&self) -> bool {
-        self.version_and & 1 == 1
-    }
-}
-
-/// How versions are told in events.
-#[derive(Clone, Copy)]
-struct Since {
-    /// The first version after the checkpoint, and the last one that was committed before it.
-    first: u64,
-    committed: u64,
-}
-
-impl Since {
-    /// Versions since the checkpoint are no more than pages. One far beyond them is nonsense that passed for a
-    /// page, and stays beyond every horizon.
-    fn event(self, lpn: u32, version: u64, readable: bool, ppn: Ppn) -> Event {
-        let since = (version + 1).saturating_sub(self.first).min(u64::from(u32::MAX >> 1));
-        Event { lpn, ppn, version_and: (since as u32) << 1 | u32::from(readable) }
-    }
-
-    /// The version: for a page from before the checkpoint the last that was committed then.
-    fn version(self, event: &Event) -> u64 {
-        match u64::from(event.version_and >> 1) {
-            0 => self.committed,
-            since => self.first - 1 + since,
-        }
-    }
-}
 
 /// An unreadable page of the trim log.
 #[derive(Clone, Copy)]

@@ -109,7 +109,8 @@ fn no_ftl_holds_more_than_it_did() {
 }
 
 /// Indexes that hold more than they are given, and how much at most, in percent: this may only become less.
-const BEYOND: [(&str, usize); 16] = [
+const BEYOND: [(&str, usize); 0] = [];
+const WAS: [(&str, usize); 16] = [
     // These two at budgets that were refused before the table of blocks became smaller.
     ("bplus", 149),
     ("mu-star", 115),

@@ -3,7 +3,8 @@
 //! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a
 //! [`PageStore`](crate::store::PageStore) of it. This module programs, copies and erases for it, remembers
 //! which pages are valid and which can still be programmed, and finds all valid pages again after the power
-//! was cut at any instant.
+//! was cut at any instant. `docs/ftl/ground.md` shows a merge that a cut strikes at three points, and what a
+//! mount makes of each.
 //!
 //! # On the chip
 //!

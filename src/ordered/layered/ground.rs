@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //!
-//! Those of the tree (B1 to B8) and of the layer ([`nodes`](crate::unit_layer), N1 to N8).
+//! Those of the tree (B1 to B8) and of the layer ([`unit_layer`](crate::unit_layer), N1 to N8).
 //!
 //! # What all share that no paper says
 //!

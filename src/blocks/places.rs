@@ -1,10 +1,10 @@
 //! Where the blocks stand that can be taken and those that can be collected: all in one row.
 //!
 //! ```text
-//! +-----------------+------------------+----+------------------+---------------+---------------------------+
-//! | full, 0 valid   | full, 1 valid .. |    | full, all valid  |  no block     | free, the least worn first |
-//! +-----------------+------------------+----+------------------+---------------+---------------------------+
-//! 0              ends[0]            ends[1]                 ends[pages]      pool
+//! +---------------+------------------+----+-----------------+------------+----------------------------+
+//! | full, 0 valid | full, 1 valid .. |    | full, all valid |  no block  | free, the least worn first |
+//! +---------------+------------------+----+-----------------+------------+----------------------------+
+//! 0            ends[0]            ends[1]             ends[pages]       pool
 //! ```
 //!
 //! A block is full, or free, or neither, so one place for each is enough, and nothing ever asks for memory.

@@ -248,14 +248,16 @@ impl<N: Nand> VmTree<N> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
-        let tree = RawTree::format(nand, &below).map_err(|error| in_all(error, config, &waiting))?;
+        let tree = RawTree::format(nand, &below)
+            .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Finds the tree on the chip again and runs it like this.
     pub fn mount(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
-        let tree = RawTree::mount(nand, &below).map_err(|error| in_all(error, config, &waiting))?;
+        let tree = RawTree::mount(nand, &below)
+            .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
@@ -265,11 +267,11 @@ impl<N: Nand> VmTree<N> {
     }
 }
 
-/// A refusal of the tree below the buffer in the numbers of both.
-fn in_all(error: IndexError, config: &VmConfig, waiting: &Waiting) -> IndexError {
-    match (error, config.tree.ram_bytes) {
+/// A refusal of the tree below a buffer in the numbers of both.
+fn in_all(error: IndexError, ram_bytes: Option<usize>, buffer_bytes: usize) -> IndexError {
+    match (error, ram_bytes) {
         (IndexError::TooLittleRam { what, needed, .. }, Some(given)) => {
-            IndexError::TooLittleRam { what, given, needed: needed + buffer_bytes(waiting) }
+            IndexError::TooLittleRam { what, given, needed: needed + buffer_bytes }
         }
         (error, _) => error,
     }

@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod device_args;
+mod look_args;
 mod output;
 mod parse;
 mod progress;

@@ -27,7 +27,7 @@
 //! are one newer base.
 
 use super::slots::Slots;
-use super::tags::{TAG_BYTES, Tag, Tags};
+use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_all, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable};
@@ -58,7 +58,7 @@ pub(super) struct Base {
     pub(super) next_version: u64,
     pub(super) blocks: BlockTable,
     pub(super) slots: Slots,
-    pub(super) tags: Tags,
+    pub(super) tags: BlockTags,
     pub(super) lost: BTreeSet<u32>,
     pub(super) extra: Vec<u8>,
 }
@@ -137,7 +137,7 @@ pub(super) struct BaseContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) fixed: [u8; FIXED_BYTES],
     pub(super) slots: &'a Slots,
-    pub(super) tags: &'a Tags,
+    pub(super) tags: &'a BlockTags,
     pub(super) lost: &'a BTreeSet<u32>,
     pub(super) extra: &'a [u8],
 }
@@ -205,11 +205,11 @@ impl Base {
         }
         let blocks = BlockTable::decode(g, source)?;
         let slots = Slots::decode(g, source)?;
-        let mut tags = Tags::unused(g.blocks);
+        let mut tags = BlockTags::unused(g.blocks);
         for at in 0..g.blocks as usize {
             let mut row = [0; TAG_BYTES];
             source.take(&mut row)?;
-            tags.set(at, Tag::from_bytes(row[0], get_u32(&row, 1)).ok_or_else(|| corrupted(54))?);
+            tags.set(at, BlockTag::from_bytes(row[0], get_u32(&row, 1)).ok_or_else(|| corrupted(54))?);
         }
         let lost: BTreeSet<u32> = take_rows(source, lost, u32::from_le_bytes)?.into_iter().collect();
         if lost.iter().any(|&lpn| lpn >= page_count) {
@@ -265,7 +265,7 @@ impl Base {
         }
         let (valid, spent) = row[ROW_BYTES..].split_at(bitmap_bytes(g));
         let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
-        self.tags.set(pbn.index(), Tag::from_bytes(row[5], get_u32(row, 6))?);
+        self.tags.set(pbn.index(), BlockTag::from_bytes(row[5], get_u32(row, 6))?);
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
         let spent = g.random_order.then(|| bits(g, spent));
         self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());

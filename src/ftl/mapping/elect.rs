@@ -14,8 +14,8 @@
 //!    named the mount is refused: no older version is passed off for it.
 
 use super::scan::Scan;
-use super::tags::Tags;
-use super::{Flash, Live, NOBODY, Tag};
+use super::tags::BlockTags;
+use super::{BlockTag, Flash, Live, NOBODY};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
@@ -299,12 +299,12 @@ impl<N: Nand> Flash<N> {
         }
         sort::unstable_by_key(&mut chosen, |&(_, ppn)| ppn);
         let mut live = Vec::with_capacity(chosen.len());
-        let mut tags = Tags::unused(g.blocks);
+        let mut tags = BlockTags::unused(g.blocks);
         for &((_, number), ppn) in &chosen {
             let pbn = g.block_of(ppn);
             let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            tags.set(pbn.index(), Tag { role: Some(kind), owner });
+            tags.set(pbn.index(), BlockTag { role: Some(kind), owner });
             if self.blocks.state(pbn).is_free() {
                 self.blocks.claim(pbn);
             }

@@ -65,10 +65,10 @@ mod tags;
 pub(crate) mod tests;
 
 pub(crate) use gather::Source;
+pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
-pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
-pub use tags::Tag;
+pub use tags::BlockTag;
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
@@ -81,7 +81,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::Base;
 use slots::Slots;
-use tags::{Tags, UNUSED};
+use tags::{BlockTags, UNUSED};
 
 /// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
 /// count.
@@ -179,7 +179,7 @@ pub struct Flash<N> {
     blocks: BlockTable,
     area: CheckpointArea,
     slots: Slots,
-    tags: Tags,
+    tags: BlockTags,
     next_version: u64,
     /// A page of the next version was programmed, and its write is not done.
     is_next_begun: bool,
@@ -231,7 +231,7 @@ impl<N: Nand> Flash<N> {
             next_version: 1,
             blocks,
             slots: Slots::new(geometry),
-            tags: Tags::unused(geometry.blocks),
+            tags: BlockTags::unused(geometry.blocks),
             lost: BTreeSet::new(),
             extra: Vec::new(),
         };
@@ -304,7 +304,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The use of the block.
-    pub fn tag(&self, pbn: Pbn) -> Tag {
+    pub fn tag(&self, pbn: Pbn) -> BlockTag {
         self.tags.get(pbn.index())
     }
 
@@ -356,7 +356,7 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn table_bytes(&self) -> usize {
         self.blocks.ram_bytes()
             + self.slots.ram_bytes()
-            + Tags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
+            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
     }
 }
 

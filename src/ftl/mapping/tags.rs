@@ -11,7 +11,7 @@ pub(super) const TAG_BYTES: usize = 5;
 
 /// The use of a block, as its pages tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct BlockTag {
     /// The kind of its pages; none for a block that is not in use.
     pub role: Option<PageKind>,
     /// Whose it is: the logical block of a Data block.
@@ -19,18 +19,18 @@ pub struct Tag {
 }
 
 /// No use.
-pub(super) const UNUSED: Tag = Tag { role: None, owner: NOBODY };
+pub(super) const UNUSED: BlockTag = BlockTag { role: None, owner: NOBODY };
 
-impl Tag {
+impl BlockTag {
     pub(super) fn role_byte(&self) -> u8 {
         self.role.map_or(0, |kind| kind as u8)
     }
 
-    pub(super) fn from_bytes(role: u8, owner: u32) -> Option<Tag> {
+    pub(super) fn from_bytes(role: u8, owner: u32) -> Option<BlockTag> {
         if role == 0 {
-            return Some(Tag { role: None, owner });
+            return Some(BlockTag { role: None, owner });
         }
-        PageKind::from_byte(role).map(|kind| Tag { role: Some(kind), owner })
+        PageKind::from_byte(role).map(|kind| BlockTag { role: Some(kind), owner })
     }
 
     pub(super) fn to_bytes(self) -> [u8; TAG_BYTES] {
@@ -42,22 +42,22 @@ impl Tag {
 
 /// The uses of all blocks: a byte each, and four more from the time that a block has an owner.
 #[derive(Clone, Debug)]
-pub(super) struct Tags {
+pub(super) struct BlockTags {
     roles: Vec<Option<PageKind>>,
     owners: Vec<u32>,
 }
 
-impl Tags {
+impl BlockTags {
     /// No block is in use.
-    pub(super) fn unused(blocks: u32) -> Tags {
-        Tags { roles: vec![None; blocks as usize], owners: Vec::new() }
+    pub(super) fn unused(blocks: u32) -> BlockTags {
+        BlockTags { roles: vec![None; blocks as usize], owners: Vec::new() }
     }
 
-    pub(super) fn get(&self, at: usize) -> Tag {
-        Tag { role: self.roles[at], owner: self.owners.get(at).copied().unwrap_or(NOBODY) }
+    pub(super) fn get(&self, at: usize) -> BlockTag {
+        BlockTag { role: self.roles[at], owner: self.owners.get(at).copied().unwrap_or(NOBODY) }
     }
 
-    pub(super) fn set(&mut self, at: usize, tag: Tag) {
+    pub(super) fn set(&mut self, at: usize, tag: BlockTag) {
         self.roles[at] = tag.role;
         if tag.owner != NOBODY && self.owners.is_empty() {
             self.owners = vec![NOBODY; self.roles.len()];

@@ -547,6 +547,9 @@ pub(crate) struct Counts {
 pub(crate) struct List {
     /// The list to show.
     pub(crate) what: Listed,
+    /// Of indexes the smallest RAM on this chip, of FTLs the room that they leave on it.
+    #[arg(long, value_name = "PART|FILE", value_parser = parse::chip)]
+    pub(crate) chip: Option<Part>,
     /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -43,4 +43,4 @@ pub mod trace;
 pub mod workload;
 
 pub use error::LabError;
-pub use nandex_stacks::{forest, names, options, registry};
+pub use nandex_stacks::{forest, names, needed, options, registry};

@@ -22,6 +22,7 @@ mod entry;
 pub mod forest;
 mod ftls;
 pub mod names;
+pub mod needed;
 pub mod options;
 pub mod registry;
 mod spare;

@@ -37,16 +37,18 @@ macro_rules! raw_tree {
             hosting: Hosting::Raw,
             format: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
-                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
-                    let config = $config(&settings, nand.geometry())?;
-                    Ok(Box::new($tree::format(nand, &config)?))
+                    spare::lent(nand, settings, $spare, |nand, settings| {
+                        let config = $config(settings, nand.geometry())?;
+                        Ok(Box::new($tree::format(nand, &config)?) as Box<dyn OrderedIndex>)
+                    })
                 })
             },
             mount: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
-                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
-                    let config = $config(&settings, nand.geometry())?;
-                    Ok(Box::new($tree::mount(nand, &config)?))
+                    spare::lent(nand, settings, $spare, |nand, settings| {
+                        let config = $config(settings, nand.geometry())?;
+                        Ok(Box::new($tree::mount(nand, &config)?) as Box<dyn OrderedIndex>)
+                    })
                 })
             },
             mount_after_cut: None,

@@ -2,8 +2,9 @@
 
 use crate::Status;
 use crate::args::{List, Listed};
+use crate::commands::on_chip;
 use crate::output;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
@@ -23,6 +24,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
+    if let Some(part) = &args.chip {
+        output::print(&on_this_chip(args.what, args.json, part)?)?;
+        return Ok(Status::Done);
+    }
     let text = match (args.what, args.json) {
         (Listed::Chips, false) => chips(),
         (Listed::Chips, true) => pretty(&catalogue::parts().map(|p| json!(chip::facts(p))).collect()),
@@ -37,6 +42,16 @@ pub(crate) fn run(args: &List) -> Result<Status> {
     };
     output::print(&text)?;
     Ok(Status::Done)
+}
+
+fn on_this_chip(what: Listed, is_json: bool, part: &Part) -> Result<String> {
+    Ok(match (what, is_json) {
+        (Listed::Indexes, false) => on_chip::indexes(part),
+        (Listed::Indexes, true) => pretty(&on_chip::indexes_json(part)),
+        (Listed::Ftls, false) => on_chip::ftls(part),
+        (Listed::Ftls, true) => pretty(&on_chip::ftls_json(part)),
+        _ => bail!("--chip is for the lists of indexes and of ftls"),
+    })
 }
 
 fn pretty(values: &Value) -> String {

@@ -8,6 +8,7 @@ mod device;
 mod inspect;
 mod list;
 mod manual;
+mod on_chip;
 mod places;
 mod replay;
 mod repro;

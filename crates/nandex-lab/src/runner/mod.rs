@@ -14,6 +14,7 @@
 
 mod chip;
 mod failure;
+mod fit;
 mod medium;
 pub(crate) mod meter;
 mod pattern;
@@ -179,12 +180,15 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
 
 fn measure(job: &Job<'_>, control: &Control, result: &mut Run) -> Result<(), Failure> {
     let planned = job.prepared.workload.operations();
+    let settings: Vec<Settings> = job.index.fitting(&job.settings).collect();
+    let fitting: Vec<Job<'_>> =
+        settings.into_iter().map(|settings| Job { settings, ..job.clone() }).collect();
     let opened = refusal(job).map_or(Ok(()), Err).and_then(|()| {
         job.index.check_options(&job.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
-        let (device, nand) = medium::new_chip(job.part, &job.options)?;
-        Ok((device, Records::open(job, nand)?))
+        fit::open(&fitting)
     });
-    let (device, subject) = opened.inspect_err(|_| control.add_done(planned))?;
+    let (job, device, subject) = opened.inspect_err(|_| control.add_done(planned))?;
+    result.storage = job.index.storage(&job.settings.options);
     let sizes = Sizes {
         page_bytes: job.part.geometry.page_bytes.into(),
         record_bytes: job.settings.record.entry_bytes() as u64,

@@ -139,7 +139,7 @@ impl Subject for Records<'_> {
 
 impl<'a> Records<'a> {
     /// Formats the index on a chip.
-    pub(super) fn open(job: &'a Job<'a>, nand: Box<dyn Nand>) -> Result<Records<'a>, Failure> {
+    pub(super) fn open(job: &'a Job<'a>, nand: Box<dyn Nand>) -> Result<Records<'a>, IndexError> {
         let index = format(job, nand)?;
         let record = index.record();
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);

@@ -127,11 +127,16 @@ impl Comparison {
     }
 
     fn workloads(&self, options: &Options) -> Result<Vec<Workload>, LabError> {
-        match &self.source {
+        let read: Result<Vec<Workload>, LabError> = match &self.source {
             Source::Generator(entry) => self.seeds.iter().map(|seed| entry.build(*seed, options)).collect(),
             Source::Trace(path, options) => Ok(vec![Trace::read(path, options)?.workload(options)]),
             Source::Bundled(bundle, options) => Ok(vec![bundle.workload(options)?]),
-        }
+        };
+        let at_once = |workload: Workload| match self.run.load_at_once {
+            true => workload.loaded_at_once(),
+            false => workload,
+        };
+        read.map(|workloads| workloads.into_iter().map(at_once).collect())
     }
 
     fn part_for(&self, index: &IndexEntry) -> Part {

@@ -231,6 +231,7 @@ static SORTED_PAGES: IndexEntry = IndexEntry {
     confidence: Confidence::High,
     basis: "written here",
     needs: &[],
+    parts: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;

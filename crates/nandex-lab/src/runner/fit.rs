@@ -63,6 +63,10 @@ mod tests {
         assert!(named.contains("RAM"), "{named}");
         let none = run_in(100, None);
         assert_eq!(none.storage, "page-map+lru");
-        assert_ne!(none.error.unwrap(), run_in(100, Some("page-map")).error.unwrap(), "it names the least need");
+        assert_ne!(
+            none.error.unwrap(),
+            run_in(100, Some("page-map")).error.unwrap(),
+            "it names the least need"
+        );
     }
 }

@@ -155,6 +155,14 @@ impl<'a> Records<'a> {
         })
     }
 
+    /// Lets the index go; one that promises nothing without is closed.
+    pub(super) fn end(mut self) -> Result<(), IndexError> {
+        match self.index.durability() {
+            Durability::None => self.index.close(),
+            _ => Ok(()),
+        }
+    }
+
     fn op(&self, at: At) -> &'a Op {
         &self.job.prepared.workload.phases[at.phase].ops[at.op]
     }

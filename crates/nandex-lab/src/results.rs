@@ -209,15 +209,25 @@ impl WorkloadFacts {
     /// The facts of a workload that runs with these settings; its own options and those set for indexes
     /// together.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
+        WorkloadFacts::with(settings, &workload.name, workload.operations(), &workload.options)
+    }
+
+    /// The facts of any workload of this name, with so many operations and these options of its own.
+    pub(crate) fn with(
+        settings: &Settings,
+        name: &str,
+        operations: u64,
+        options: &BTreeMap<String, String>,
+    ) -> WorkloadFacts {
         let set = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         WorkloadFacts {
-            name: workload.name.clone(),
+            name: name.to_string(),
             key_bytes: settings.record.key_bytes,
             value_bytes: settings.record.value_bytes,
-            operations: workload.operations(),
+            operations,
             ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
             durability: settings.durability.name().to_string(),
-            options: workload.options.clone().into_iter().chain(set).collect(),
+            options: options.clone().into_iter().chain(set).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
-use nandex_lab::compare::{Class, Comparison, Source, Watch};
+use nandex_lab::compare::{Class, Comparison, Ordered, Source, Watch};
 use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
@@ -268,14 +268,17 @@ impl Watch for Alone {
     fn finished(&self, _: &Run) {}
 }
 
-fn comparison() -> Comparison {
+fn comparison() -> Comparison<Ordered> {
     let mut settings = Settings::new(RecordFormat::new(8, 8)).with("records", "20000");
     settings.ram_bytes = Some(1 << 20);
     Comparison {
         part: catalogue::mlc_64m(),
-        source: Source::Generator(workload::workload("mu").unwrap()),
-        indexes: vec![&SORTED_PAGES, registry::index("bplus").unwrap(), registry::index("mu").unwrap()],
-        suits_chip: false,
+        contest: Ordered {
+            source: Source::Generator(workload::workload("mu").unwrap()),
+            indexes: vec![&SORTED_PAGES, registry::index("bplus").unwrap(), registry::index("mu").unwrap()],
+            suits_chip: false,
+            loads_at_once: false,
+        },
         classes: vec![Class { durability: Durability::EveryOperation, sync_every: None }],
         settings,
         seeds: vec![1],

@@ -7,6 +7,9 @@ use nandex_lab::advise::{Advice, Contender, Life, USUAL_RAM, Want};
 use nandex_lab::summary::scale::{Quantity, show, show_count};
 use std::fmt::Write as _;
 
+/// Equals that are named in the answer.
+const NAMED: usize = 4;
+
 /// Finalists that are listed.
 const LISTED: usize = 8;
 
@@ -96,12 +99,12 @@ pub(crate) fn headline(advice: &Advice, answer: &Contender) -> String {
             }
             None => String::from(" Nothing else runs."),
         },
-        n => format!(
-            " {} {} as good and {} parts or RAM; it is the simplest.",
-            listed(&equals),
-            if n == 1 { "is" } else { "are" },
-            if n == 1 { "has more" } else { "have more" }
+        n if n > NAMED => format!(
+            " As good, with more parts or RAM: {} and {} more.",
+            equals[..NAMED].join(", "),
+            n - NAMED
         ),
+        _ => format!(" As good, with more parts or RAM: {}.", listed(&equals)),
     };
     out
 }
@@ -240,7 +243,11 @@ mod tests {
         assert!(text.contains("at one operation a second") && text.contains("Rust:\nlet settings"), "{text}");
         advice.others.truncate(1);
         advice.others[0].is_equivalent = true;
-        assert!(headline(&advice, &answer).contains("is as good"), "{}", headline(&advice, &answer));
+        assert!(
+            headline(&advice, &answer).contains("As good, with more parts"),
+            "{}",
+            headline(&advice, &answer)
+        );
         advice.others[0].is_equivalent = false;
         assert!(headline(&advice, &answer).contains("is next"), "{}", headline(&advice, &answer));
         let none =

@@ -2,7 +2,7 @@
 
 use super::Want;
 use crate::latency::Latencies;
-use crate::results::{Costs, Run};
+use crate::results::{ChipFacts, Costs, Run};
 use nandex::nand::Part;
 use serde::Serialize;
 
@@ -129,8 +129,14 @@ impl Figures {
     /// How long the chip lives at so many operations a second, in years: until its blocks are erased as often
     /// as they are specified for. Infinite where nothing is written.
     pub fn life(&self, part: &Part, rate: f64) -> Life {
-        let erases_a_second = self.erases_in_the_long_run(part) * rate;
-        let all = f64::from(part.endurance_erases) * f64::from(part.geometry.blocks);
+        self.life_on(&ChipFacts::of(part), rate)
+    }
+
+    /// The same, from the facts of a chip.
+    pub fn life_on(&self, chip: &ChipFacts, rate: f64) -> Life {
+        let programs = self.page_programs / f64::from(chip.pages_per_block.max(1));
+        let erases_a_second = self.block_erases.max(programs) * rate;
+        let all = f64::from(chip.endurance_erases) * f64::from(chip.blocks);
         let even_years = all / erases_a_second / YEAR_SECONDS;
         Life { rate, even_years, worst_years: self.wear_max_over_mean.map(|uneven| even_years / uneven) }
     }

@@ -18,7 +18,7 @@ pub use config::CONFIG_HEAD;
 pub use figures::{Figures, Life};
 
 use crate::LabError;
-use crate::compare::{Comparison, Source};
+use crate::compare::{Comparison, Ordered, Source};
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use crate::sweep;
@@ -236,7 +236,7 @@ impl Request {
     }
 
     /// The comparison of one that has the chip, the operations and the settings.
-    fn comparison(&self) -> Result<Comparison, LabError> {
+    fn comparison(&self) -> Result<Comparison<Ordered>, LabError> {
         if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
             let given = self.rate.unwrap_or_default().to_string();
             return Err(LabError::bad_option("rate", &given, "is no number of operations a second above 0"));
@@ -257,12 +257,12 @@ impl Request {
     }
 
     /// The operations: of each seed of a generator, of a trace once.
-    fn workloads(&self, comparison: &Comparison) -> Result<Vec<Workload>, LabError> {
+    fn workloads(&self, comparison: &Comparison<Ordered>) -> Result<Vec<Workload>, LabError> {
         let no_options = || match self.options.first_key_value() {
             None => Ok(()),
             Some((name, value)) => Err(LabError::bad_option(name, value, "is no option of a trace here")),
         };
-        match &comparison.source {
+        match &comparison.contest.source {
             Source::Generator(entry) => {
                 let seeds = 1..=self.seeds.max(1);
                 seeds.map(|seed| entry.build(seed, &comparison.settings.options)).collect()

@@ -6,7 +6,7 @@ use super::space::{Candidate, candidates};
 use super::trial::{Bench, Parts, Tried};
 use super::{ADVICE_SCHEMA, Advice, AtRam, Request, Turn, Want, config};
 use crate::LabError;
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Ordered};
 use crate::machine::shown;
 use crate::parallel::cores;
 use crate::results::ChipFacts;
@@ -35,7 +35,7 @@ const RAM_ASKED: (u64, u64) = (4 << 10, 64 << 20);
 /// A search under way.
 pub(super) struct Search<'a> {
     pub(super) request: &'a Request,
-    pub(super) comparison: &'a Comparison,
+    pub(super) comparison: &'a Comparison<Ordered>,
     pub(super) control: &'a Control,
     pub(super) tell: &'a (dyn Fn(&str) + Sync),
 }

@@ -16,7 +16,7 @@ pub(super) struct Candidate {
 
 /// Options that are tried, one after the other, on those that came far: what decides most, with values that
 /// keep every promise. Sizes follow the RAM by themselves.
-const TRIED: [(&str, &[&str]); 9] = [
+static TRIED: [(&str, &[&str]); 9] = [
     ("cache", &["cflru", "2q", "cfdc"]),
     ("victim", &["cost-benefit", "fifo"]),
     ("pool_percent", &["25", "80"]),

@@ -1,30 +1,35 @@
-//! The first of several set-ups that the RAM suffices for.
+//! The FTL that an index over a store takes where none is named.
 
-use super::medium::{self, Device};
-use super::records::Records;
-use super::{Failure, Job};
+use super::records::format;
+use super::{Job, medium};
 use nandex::IndexError;
+use nandex_stacks::options::Settings;
+use std::borrow::Cow;
 
-/// Formats the index as the first of these jobs that fits in its RAM, each on a new chip. Where none does,
-/// the refusal is the one that asks for the least.
-pub(super) fn open<'j>(jobs: &'j [Job<'j>]) -> Result<(&'j Job<'j>, Device, Records<'j>), Failure> {
-    let mut least: Option<(usize, IndexError)> = None;
-    for job in jobs {
-        let (device, nand) = medium::new_chip(job.part, &job.options)?;
-        match (Records::open(job, nand), &least) {
-            (Ok(records), _) => return Ok((job, device, records)),
-            (Err(error @ IndexError::TooLittleRam { needed, .. }), _) => {
+/// The job on an FTL that fits in its RAM, where it may choose; where none does, on the one that asks for the
+/// least. Each is formatted on a chip of its own to see.
+pub(super) fn fitting<'j, 'a>(job: &'j Job<'a>) -> Cow<'j, Job<'a>> {
+    let settings: Vec<Settings> = job.index.fitting(&job.settings).collect();
+    if settings.len() < 2 {
+        return Cow::Borrowed(job);
+    }
+    let mut least: Option<(usize, Job<'a>)> = None;
+    for settings in settings {
+        let tried = Job { settings, ..job.clone() };
+        let Ok((_, nand)) = medium::new_chip(job.part, &job.options) else { break };
+        match format(&tried, nand) {
+            Ok(_) => return Cow::Owned(tried),
+            Err(IndexError::TooLittleRam { needed, .. }) => {
                 if least.as_ref().is_none_or(|(known, _)| needed < *known) {
-                    least = Some((needed, error));
+                    least = Some((needed, tried));
                 }
             }
-            // What another FTL refuses besides is no reason that the user could do anything about.
-            (Err(_), Some(_)) => {}
-            (Err(error), None) => return Err(error.into()),
+            // What the first refuses besides, it tells; what another does is no reason that helps anybody.
+            Err(_) if least.is_none() => return Cow::Borrowed(job),
+            Err(_) => {}
         }
     }
-    let refused = || Failure::Refused(String::from("there is nothing to try"));
-    Err(least.map_or_else(refused, |(_, error)| error.into()))
+    least.map_or(Cow::Borrowed(job), |(_, job)| Cow::Owned(job))
 }
 
 #[cfg(test)]
@@ -36,20 +41,21 @@ mod tests {
     use nandex::nand::catalogue::mlc_64m;
     use nandex::ordered::RecordFormat;
     use nandex_stacks::options::Settings;
+    use std::collections::BTreeMap;
 
     fn run_in(ram_bytes: usize, ftl: Option<&str>) -> Run {
         let ops = (0..50).map(|key| Op::new(OpKind::Insert, key * 7919 % 1000)).collect();
         let workload = Workload {
             name: String::from("few"),
             seed: 0,
-            options: Default::default(),
+            options: BTreeMap::new(),
             phases: vec![PhaseOps::measured("all", ops)],
         };
         let prepared = Prepared::new(&workload, 4).unwrap();
         let settings = Settings { ram_bytes: Some(ram_bytes), ..Settings::new(RecordFormat::new(4, 4)) };
         let settings = ftl.map_or(settings.clone(), |ftl| settings.clone().with("ftl", ftl));
         let (index, part) = (index("bplus").unwrap(), mlc_64m());
-        let options = RunOptions::default();
+        let options = RunOptions { mount: true, ..RunOptions::default() };
         run(&Job { index, part: &part, prepared: &prepared, settings, options }, &Control::default())
     }
 
@@ -57,16 +63,12 @@ mod tests {
     fn an_index_takes_an_ftl_that_fits_where_none_is_named_and_its_row_says_so() {
         let roomy = run_in(640 << 10, None);
         assert_eq!((roomy.storage.as_str(), roomy.error), ("page-map+lru", None));
+        assert!(roomy.mount.is_some_and(|costs| costs.page_reads > 0));
         let tight = run_in(60 << 10, None);
         assert_eq!((tight.storage.as_str(), tight.error), ("dftl+lru", None));
         let named = run_in(60 << 10, Some("page-map")).error.unwrap();
         assert!(named.contains("RAM"), "{named}");
-        let none = run_in(100, None);
-        assert_eq!(none.storage, "page-map+lru");
-        assert_ne!(
-            none.error.unwrap(),
-            run_in(100, Some("page-map")).error.unwrap(),
-            "it names the least need"
-        );
+        let least = run_in(100, None).error.unwrap();
+        assert_ne!(least, run_in(100, Some("page-map")).error.unwrap(), "it names the least need");
     }
 }

@@ -37,7 +37,7 @@ pub fn conclusion(results: &Results) -> String {
 
 /// The rows with a mean flash time, the fastest first; equal ones in the order asked for. What ran on another
 /// chip than this is not among them.
-pub(super) fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
+pub fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
     let here = class.rows.iter().filter(|row| row.is_on_this_chip());
     let timed = here.filter_map(|row| Some((row, row.value(Measure::MeanTime)?)));
     let mut rows: Vec<_> = timed.collect();
@@ -90,7 +90,7 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
 }
 
 /// The rows that are as good as the first: within the noise.
-pub(super) fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> {
+pub fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> {
     let Some((winner, _)) = rows.first() else { return Vec::new() };
     let as_good = |row: &&Row<'_>| {
         let ratio = row.ratio(winner, Measure::MeanTime);
@@ -100,7 +100,7 @@ pub(super) fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Ro
 }
 
 /// The row of fewest parts, where the registry knows the indexes and there is one.
-pub(super) fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+pub fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let parts = |row: &&Row<'_>| registry::index(row.index).map_or(usize::MAX, |entry| entry.parts.len());
     let least = rows.iter().map(parts).min().filter(|least| *least < usize::MAX)?;
     let mut with_least = rows.iter().filter(|row| parts(row) == least);

@@ -14,6 +14,7 @@ pub(super) const GLYPHS: [&str; 8] =
 const COLOURS: usize = 12;
 
 /// Series that differ in colour or mark.
+#[cfg(test)]
 pub(super) const DISTINCT: usize = COLOURS * GLYPHS.len();
 
 /// The colour token of a series.

@@ -110,8 +110,8 @@ pub(super) fn details(id: &str, at: &At<'_>) -> Vec<Figure> {
 
 /// Flash time per operation by kind: grouped bars, with the interval over seeds where there are several.
 fn kinds(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Figure {
-    let has = |k: &&str| rows.iter().any(|(_, r)| r.value(Measure::KindTime(k)).is_some());
-    let kinds: Vec<&str> = KINDS.into_iter().filter(has).collect();
+    let has = |k: &&'static str| rows.iter().any(|(_, r)| r.value(Measure::KindTime(k)).is_some());
+    let kinds: Vec<&'static str> = KINDS.into_iter().filter(has).collect();
     let values = || rows.iter().flat_map(|(_, r)| kinds.iter().filter_map(|k| r.value(Measure::KindTime(k))));
     let scale = Scale::of(Quantity::Time, values().map(|s| s.mean));
     let bar = |(series, row): &Shown<'_, '_>| {

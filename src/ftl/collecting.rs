@@ -6,7 +6,7 @@ use crate::blocks::spare::PageKind;
 use crate::blocks::victim::VictimPolicy;
 use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
 use crate::ftl::cmt::ENTRY_BYTES;
-use crate::ftl::mapping::{Flash, Plan};
+use crate::ftl::mapping::{ChipPlan, Flash};
 use crate::ftl::table::{Frontier, blocks_for};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -28,7 +28,7 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
-        let kept_blocks = Plan::base_blocks(geometry, extra_bytes_max(setup));
+        let kept_blocks = ChipPlan::base_blocks(geometry, extra_bytes_max(setup));
         Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
     }
 
@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-/// What is fixed at format: the entries that may be cached, at least so many, and the blocks of the table.
+/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table.
 pub(super) fn setup(
     cache_bytes: Option<u32>,
     entries_min: u32,

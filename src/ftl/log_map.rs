@@ -1,4 +1,4 @@
-//! What the schemes with log blocks share: where the pages in log blocks are, and what a merge brings
+//! Rules that the schemes with log blocks share: where the pages in log blocks are, and what a merge brings
 //! together.
 
 use crate::ftl::mapping::{Flash, Source};

@@ -58,7 +58,7 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::log_map::{Incoming, sources};
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
 use crate::store::StoreError;
@@ -153,7 +153,7 @@ impl Scheme for Nftl {
             first: vec![NONE; units as usize],
             next: vec![NONE; g.blocks as usize],
             chain_blocks_max: settings.chain_blocks_max.unwrap_or(u32::MAX).max(2),
-            floor: Plan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
+            floor: ChipPlan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
             counters: NftlCounters::default(),
         };
         let mut blocks: Vec<(u32, u8, Pbn)> = Vec::new();

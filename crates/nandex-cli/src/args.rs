@@ -3,6 +3,7 @@
 
 use crate::advise_args::Advise;
 use crate::device_args::Device;
+use crate::look_args::{Check, Inspect, Play, Serve};
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use anyhow::Result;
@@ -56,6 +57,12 @@ pub(crate) enum Command {
     Check(Check),
     /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
     Device(Box<Device>),
+    /// Look into an image, a dump or a device: the tree, free space, wear, the log, pages byte by byte.
+    Inspect(Box<Inspect>),
+    /// Look inside an index step by step, in a browser of this machine.
+    Serve(Serve),
+    /// Play the key idea of a paper in a browser of this machine.
+    Play(Play),
     /// List what there is by name.
     List(List),
     /// Print what a shell needs to complete commands and flags.
@@ -536,16 +543,6 @@ pub(crate) struct Counts {
     pub(crate) write_trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: Files,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct Check {
-    /// Image of a chip, compressed or not.
-    pub(crate) image: PathBuf,
-    /// Bytes of a key and of a value [default: 4/4, 8/4, 8/8 and 16/8 are tried].
-    #[arg(long, value_name = "KEY/VALUE", value_parser = parse::record)]
-    pub(crate) record: Option<RecordFormat>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -8,6 +8,7 @@ mod advise_args;
 mod args;
 mod commands;
 mod device_args;
+mod look_args;
 mod output;
 mod parse;
 mod progress;

@@ -49,6 +49,8 @@ fn help_goes_to_stdout_and_tells_the_exit_codes() {
         &["replay", "--help"],
         &["counts", "--help"],
         &["check", "--help"],
+        &["inspect", "--help"],
+        &["serve", "--help"],
         &["list", "--help"],
     ] {
         let output = nandex(args);
@@ -437,6 +439,32 @@ fn a_sound_image_is_told_apart_from_an_empty_and_a_broken_one() {
     let broken = check(&[]);
     assert_eq!((broken.status.code(), stdout(&broken)), (Some(2), ""));
     assert!(stderr(&broken).contains("chip.img"), "{}", stderr(&broken));
+}
+
+#[test]
+fn an_image_is_inspected_down_to_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    let inspect = |more: &[&str]| nandex(&[&["inspect", image.to_str().unwrap()], more].concat());
+    save_image(&image, ("mlc-64m", "mu"), |_| {});
+    let before = fs::read(&image).unwrap();
+    let seen = inspect(&[]);
+    assert!(seen.status.success(), "{}", stderr(&seen));
+    for word in
+        ["raw NAND: mu\n", "records of 8/4 bytes", "height 1, 300 records", "checkpoint", "erases of a block"]
+    {
+        assert!(stdout(&seen).contains(word), "no '{word}' in {}", stdout(&seen));
+    }
+    let json: serde_json::Value = serde_json::from_str(stdout(&inspect(&["--json"]))).unwrap();
+    let root = json["tree"]["nodes"][0]["page"].as_u64().unwrap().to_string();
+    assert_eq!((json["records"].as_u64(), json["record"][0].as_u64()), (Some(300), Some(8)));
+    let page = inspect(&["--page", &root]);
+    assert!(stdout(&page).contains("the root, a leaf") && stdout(&page).contains("level 1, key 299 = 299"));
+    assert_eq!(fs::read(&image).unwrap(), before);
+
+    assert_refused(&["inspect", image.to_str().unwrap(), "--page", "4000000"], &["--page", "16384 pages"]);
+    assert_refused(&["inspect", "no-such-image"], &["no-such-image", "not there"]);
+    assert_refused(&["play", "mue"], &["scene 'mue'", "mu"]);
 }
 
 #[cfg(unix)]

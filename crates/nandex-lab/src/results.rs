@@ -33,7 +33,7 @@ pub struct Results {
     pub workload: WorkloadFacts,
     /// One row per index and seed, in the order asked for.
     pub runs: Vec<Run>,
-    /// One sentence of conclusion.
+    /// One sentence of conclusion; empty until a report draws it (`summary::conclusion` of `nandex-report`).
     pub conclusion: String,
 }
 
@@ -86,7 +86,7 @@ pub struct Run {
     pub index: String,
     /// The storage below the index: "raw" or the FTL and cache.
     pub storage: String,
-    /// Seed of the workload.
+    /// Seed of the workload; 0 for a trace.
     pub seed: u64,
     /// Why the run could not start or had to stop; the figures then cover what was done before.
     pub error: Option<String>,
@@ -94,7 +94,7 @@ pub struct Run {
     pub durability: String,
     /// RAM the index holds: the most seen at the ends of the phases.
     pub ram_bytes: u64,
-    /// Levels from leaf to root at the end.
+    /// Levels from leaf to root at the end; one leaf is 1.
     pub height: u32,
     /// Records at the end.
     pub records: u64,
@@ -106,7 +106,7 @@ pub struct Run {
     pub space_amplification: f64,
     /// Phases in the order they ran.
     pub phases: Vec<Phase>,
-    /// Erases of each block since the format.
+    /// Erases of each block since the format, in block order.
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,

@@ -17,6 +17,7 @@ use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::workload;
+use nandex_report::summary::conclusion::conclude;
 use nandex_report::table;
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -289,7 +290,8 @@ fn comparison() -> Comparison<Ordered> {
 }
 
 fn main() {
-    let results = comparison().run(&Control::default(), &Alone).unwrap();
+    let mut results = comparison().run(&Control::default(), &Alone).unwrap();
+    conclude(&mut results);
     println!("{}", table::render(&results, 160));
 }
 

@@ -3,8 +3,8 @@
 
 use super::grid::{Side, grid};
 use super::table::wrap;
+use crate::summary::scale::{Quantity, show, show_count};
 use nandex_lab::advise::{Advice, Contender, Life, USUAL_RAM, Want};
-use nandex_lab::summary::scale::{Quantity, show, show_count};
 use std::fmt::Write as _;
 
 /// Equals that are named in the answer.

@@ -5,14 +5,14 @@
 //! on colour: the best value of a class bears a star.
 
 use super::grid::{GAP, Side, grid};
+use crate::summary::conclusion::{ranked, ties};
+use crate::summary::measure::{Group, Measure};
+use crate::summary::over_ram::{self, Sets};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use nandex_lab::results::AS_NOR;
 use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::stats;
-use nandex_lab::summary::conclusion::{ranked, ties};
-use nandex_lab::summary::measure::{Group, Measure};
-use nandex_lab::summary::over_ram::{self, Sets};
-use nandex_lab::summary::scale::{Quantity, Scale, show, show_count};
-use nandex_lab::summary::{Class, Row, Summary};
 use std::fmt::Write as _;
 
 /// Renders the results for a terminal of this many columns.

@@ -61,7 +61,7 @@ impl Collecting for Cftl {
         &mut self.data
     }
 
-    /// They are mapped one by one from now on.
+    /// Moves the logical pages out of a block, and frees it; the pages are mapped one by one from now on.
     fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

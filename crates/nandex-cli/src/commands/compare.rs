@@ -13,9 +13,10 @@ use nandex_lab::options::{Options, Settings};
 use nandex_lab::registry::INDEXES;
 use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
-use nandex_lab::summary::over_ram::Sets;
 use nandex_lab::trace::TraceOptions;
 use nandex_lab::{LabError, parallel, record, workload};
+use nandex_report::summary::conclusion::conclude;
+use nandex_report::summary::over_ram::Sets;
 use nandex_report::{html, table};
 use std::error::Error;
 use std::sync::Arc;
@@ -60,8 +61,12 @@ fn over_ram(args: &Compare, rams: &[Option<usize>]) -> Result<Status> {
     let done = several.progress.follow(|| {
         comparisons.iter().map(|comparison| comparison.run(&control, &several)).collect::<Result<Vec<_>, _>>()
     });
-    let mut sets = Sets::of(output::command(), done.map_err(named)?);
-    sets.sets.iter_mut().for_each(|results| results.commit = output::commit());
+    let mut done = done.map_err(named)?;
+    done.iter_mut().for_each(|results| {
+        results.commit = output::commit();
+        conclude(results);
+    });
+    let sets = Sets::of(output::command(), done);
     output::write_report(args.report.as_deref(), || html::render_sets(&sets))?;
     args.files.write(
         |out| {
@@ -117,6 +122,7 @@ pub(super) fn carry_out<C: Contest, E: Error + Send + Sync + 'static>(
     let (mut results, kept) =
         progress.follow(|| comparison.run_and_keep(&control, &progress)).map_err(named)?;
     results.commit = output::commit();
+    conclude(&mut results);
     output::write_report(args.report.as_deref(), || report(&results, kept))?;
     args.files.write(
         |out| record::write_json(&results, out),

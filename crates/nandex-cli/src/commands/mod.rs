@@ -6,12 +6,14 @@ mod compare;
 mod counts;
 mod crash;
 mod device;
+mod inspect;
 mod list;
 mod manual;
 mod places;
 mod replay;
 mod repro;
 mod run;
+mod serve;
 mod spatial;
 mod sweep;
 mod torture;
@@ -36,6 +38,9 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Torture(torture) => torture::run(&torture),
         Command::Check(check) => check::run(&check),
         Command::Device(device) => device::run(&device.action),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Serve(args) => serve::run(args.port, None),
+        Command::Play(args) => serve::run(args.port, args.scene.as_deref()),
         Command::List(list) => list::run(&list),
         Command::Completions(shell) => manual::completions(&shell),
         Command::Man(man) => manual::pages(&man),

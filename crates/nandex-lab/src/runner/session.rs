@@ -138,7 +138,7 @@ impl<'a, S: Subject> Session<'a, S> {
             if is_due && outcome.is_ok() && delays {
                 outcome = self.subject.sync(&mut self.desk).map_err(|why| why.at("the sync at the end: "));
             }
-            let mut done = self.desk.meter.end_phase((&name, measured), &self.subject.stats());
+            let mut done = self.desk.meter.end_phase(&name, measured, &self.subject.stats());
             done.patterns = before.zip(self.desk.device.patterns()).map(|(then, now)| now.since(&then));
             result.phases.push(done);
             result.ram_bytes = result.ram_bytes.max(self.subject.ram_bytes() as u64);

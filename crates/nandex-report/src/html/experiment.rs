@@ -4,10 +4,10 @@ use super::Assets;
 use super::draw::{Axis, Figure, Kind, Series as Drawn, Spread, mark, token};
 use super::plots::spans;
 use crate::experiment::{Table, remarks, tables};
+use crate::summary::scale::{Quantity, Scale, show};
 use askama::Template;
 use nandex_lab::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
 use nandex_lab::repro::{self, ScoreRow, ScoreValue, Verdict};
-use nandex_lab::summary::scale::{Quantity, Scale, show};
 
 /// The page.
 #[derive(Template)]

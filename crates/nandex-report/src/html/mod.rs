@@ -15,13 +15,13 @@ mod replay;
 mod saved;
 mod view;
 
+use crate::summary::over_ram::Sets;
 use askama::Template;
 use nandex_lab::experiment::ExperimentResults;
 use nandex_lab::replay::ReplayResults;
 use nandex_lab::repro::Reproduction;
 use nandex_lab::results::Results;
 use nandex_lab::spatial::map::TreeMap;
-use nandex_lab::summary::over_ram::Sets;
 use serde::Serialize;
 
 /// Renders the results as a self-contained HTML page.

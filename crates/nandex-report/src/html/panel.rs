@@ -1,13 +1,13 @@
 //! What a report of comparisons shows at a time: a workload in a durability class, over the RAM.
 
 use super::plots::Shown;
+use crate::summary::conclusion::{ranked, simplest, ties};
+use crate::summary::measure::Measure;
+use crate::summary::{Class, Row, Summary};
 use nandex_lab::advise::Figures;
 use nandex_lab::registry;
 use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::stats;
-use nandex_lab::summary::conclusion::{ranked, simplest, ties};
-use nandex_lab::summary::measure::Measure;
-use nandex_lab::summary::{Class, Row, Summary};
 
 /// How much dearer a simpler index may be to be pointed out.
 const CLOSE: f64 = 1.05;

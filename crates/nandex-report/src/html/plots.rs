@@ -3,11 +3,11 @@
 
 use super::draw::{Axis, Figure, Kind, Series, Spread, glyph, mark, token};
 use super::panel::{At, Panel};
+use crate::summary::Row;
+use crate::summary::measure::{KINDS, Measure};
+use crate::summary::scale::{Quantity, Scale, show};
 use nandex_lab::results::CauseCounts;
 use nandex_lab::stats;
-use nandex_lab::summary::Row;
-use nandex_lab::summary::measure::{KINDS, Measure};
-use nandex_lab::summary::scale::{Quantity, Scale, show};
 
 /// Bars of the histogram of wear at most.
 pub(super) const WEAR_BARS: u32 = 30;

@@ -5,10 +5,10 @@ use super::Assets;
 use super::draw::{Axis, Figure, Kind, Series, glyph, group, mark, token};
 use super::plots::{CAUSES, blocks_over, spans};
 use crate::replay::{facts, notes};
+use crate::summary::scale::{Quantity, Scale, show};
 use askama::Template;
 use nandex_lab::replay::{ReplayResults, ReplayRun};
 use nandex_lab::results::CauseCounts;
-use nandex_lab::summary::scale::{Quantity, Scale, show};
 
 /// The page.
 #[derive(Template)]

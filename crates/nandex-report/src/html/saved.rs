@@ -1,7 +1,8 @@
 //! The figures of a page as data to be saved: a column for each, a place in it for each run.
 
+use crate::summary::measure::Measure;
 use nandex_lab::results::Results;
-use nandex_lab::summary::measure::{Measure, Totals};
+use nandex_lab::totals::Totals;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

@@ -7,12 +7,12 @@ use super::map::MapView;
 use super::panel::{At, Panel, Spot, panels};
 use super::plots::{self, CAUSES};
 use super::saved::Columns;
+use crate::summary::measure::{Group, Measure};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use askama::Template;
 use nandex_lab::results::Results;
 use nandex_lab::spatial::map::TreeMap;
-use nandex_lab::summary::measure::{Group, Measure};
-use nandex_lab::summary::scale::{Quantity, Scale, show, show_count};
-use nandex_lab::summary::{Class, Row, Summary};
 
 /// The page.
 #[derive(Template)]

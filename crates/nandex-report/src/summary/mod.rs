@@ -8,9 +8,10 @@ pub mod measure;
 pub mod over_ram;
 pub mod scale;
 
-use crate::results::{AS_NOR, Results, Run};
-use crate::stats;
-use measure::{Measure, Totals};
+use measure::Measure;
+use nandex_lab::results::{AS_NOR, Results, Run};
+use nandex_lab::stats;
+use nandex_lab::totals::Totals;
 use scale::Scale;
 
 /// One index on one storage, over all seeds.

@@ -5,7 +5,7 @@ use super::conclusion::{ranked, simplest, ties};
 use super::measure::Measure;
 use super::scale::{Quantity, show};
 use super::{Class, Summary};
-use crate::results::Results;
+use nandex_lab::results::Results;
 use serde::Serialize;
 
 /// Several comparisons, one for each workload and amount of RAM.
@@ -136,7 +136,7 @@ fn told(group: &[&Win], is_end: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use nandex_lab::sample;
 
     fn with(ram_kib: u64, indexes: &[&str]) -> Results {
         let mut results = sample::results();
@@ -169,9 +169,9 @@ mod tests {
         let mut results = with(64, &["mu-tree"]);
         for name in ["lazy-update", "bplus"] {
             let twins = results.runs.iter().filter(|run| run.index == "mu-tree").cloned().collect::<Vec<_>>();
-            results
-                .runs
-                .extend(twins.into_iter().map(|run| crate::results::Run { index: name.to_string(), ..run }));
+            results.runs.extend(
+                twins.into_iter().map(|run| nandex_lab::results::Run { index: name.to_string(), ..run }),
+            );
         }
         let found = wins(&[results]);
         assert_eq!(found[0].wins[0].index, "bplus");
@@ -183,7 +183,7 @@ mod tests {
     fn what_ran_as_nor_is_not_ranked() {
         let mut results = with(64, &["mu-tree", "bplus-wandering"]);
         let nor = results.runs.iter_mut().filter(|run| run.index == "mu-tree");
-        nor.for_each(|run| run.storage += crate::results::AS_NOR);
+        nor.for_each(|run| run.storage += nandex_lab::results::AS_NOR);
         assert_eq!(wins(&[results])[0].wins[0].index, "bplus-wandering");
     }
 }

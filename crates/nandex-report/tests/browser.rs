@@ -7,8 +7,9 @@ use nandex_lab::latency::Latencies;
 use nandex_lab::registry::INDEXES;
 use nandex_lab::results::{Results, Run};
 use nandex_lab::sample;
-use nandex_lab::summary::over_ram::Sets;
+
 use nandex_report::html;
+use nandex_report::summary::over_ram::Sets;
 use std::path::Path;
 use std::process::{Command, Stdio};
 

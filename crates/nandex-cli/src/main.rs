@@ -4,6 +4,7 @@
 //! `output` and `progress` talk to files and the terminal. Results go to stdout, everything else to stderr.
 //! Exit codes: see [`args::AFTER_HELP`].
 
+mod advise_args;
 mod args;
 mod commands;
 mod device_args;

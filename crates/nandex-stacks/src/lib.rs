@@ -19,6 +19,7 @@
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
 mod entry;
+pub mod fit;
 pub mod forest;
 mod ftls;
 pub mod names;

@@ -1,5 +1,6 @@
 //! The commands of the program, a file for each.
 
+mod advise;
 mod check;
 mod compare;
 mod counts;
@@ -27,6 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
         Command::Compare(compare) if compare.spatial.is_empty() => compare::run(&compare),
         Command::Compare(compare) => spatial::run(&compare),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
         Command::Sweep(sweep) => sweep::run(&sweep),

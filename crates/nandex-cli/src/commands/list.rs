@@ -1,11 +1,13 @@
 //! `nandex list`: what there is by name, as a table or as JSON.
 
+use super::forecast;
 use crate::Status;
 use crate::args::{List, Listed};
 use crate::output;
 use anyhow::Result;
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
+use nandex_lab::LabError;
 use nandex_lab::chip;
 use nandex_lab::compare::BUNDLES;
 use nandex_lab::experiment::{self, Experiment};
@@ -23,6 +25,13 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
+    if let Some(part) = &args.chip {
+        if args.what != Listed::Indexes {
+            return Err(LabError::bad_option("--chip", &part.name, "goes with indexes").into());
+        }
+        output::print(&forecast::text(args, part)?)?;
+        return Ok(Status::Done);
+    }
     let text = match (args.what, args.json) {
         (Listed::Chips, false) => chips(),
         (Listed::Chips, true) => pretty(&catalogue::parts().map(|p| json!(chip::facts(p))).collect()),

@@ -5,6 +5,7 @@ mod compare;
 mod counts;
 mod crash;
 mod device;
+mod forecast;
 mod list;
 mod manual;
 mod places;

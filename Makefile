@@ -52,6 +52,7 @@ firmware-keep: ## the same; the sizes become the ones that are compared with
 firmware-if-there:
 	@firmware/run.sh --if-there
 	@firmware/run.sh --if-there --boards
+	@firmware/run.sh --if-there --c --only mu
 
 bench: ## benchmarks of chip, FTL and indexes
 	$(CARGO) bench --workspace
@@ -87,11 +88,8 @@ c: ## the static library for C, for firmware (C_INDEXES=mu for one index alone);
 	@size $(C_TARGET_DIR)/store
 	@ls -l $(C_TARGET_DIR)/release/libnandex_c.a
 
-c-arm: ## the same for a Cortex-M4, each index alone: how large it is linked (where core for the target is at hand)
+c-arm: ## the same for a Cortex-M4: how large each index is linked; the examples run in QEMU (where core for the target is at hand)
 	@firmware/run.sh --if-there --c
-	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -Os -Wall -fsyntax-only -DFIRMWARE \
-		-Icrates/nandex-c/include crates/nandex-c/examples/c/store.c crates/nandex-c/examples/c/places.c; \
-	else echo "skipped: arm-none-eabi-gcc is not installed, the header was not compiled for ARM"; fi
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \

@@ -65,7 +65,20 @@ if [ -n "$core" ]; then
     exit 0
 fi
 
+# Builds an example of C for the board with Debian's compiler and runs it: the records are there after a mount.
+run_c() {
+    local name=$1 library=$2 example=store image="$CARGO_TARGET_DIR/c-$1-example.elf"
+    if [ "$name" = r-tree ]; then example=places; fi
+    arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=soft -Os -Wall -Wextra -DFIRMWARE -ffunction-sections -nostartfiles \
+        --specs=nosys.specs -Wl,--gc-sections,-z,noexecstack -T c/board.ld -I ../crates/nandex-c/include \
+        c/board.c "../crates/nandex-c/examples/c/$example.c" "$library" -o "$image"
+    timeout 100 qemu-system-arm -M mps2-an386 -nographic -monitor none -serial none \
+        -semihosting-config "enable=on,target=native,arg=$example,arg=$name" -kernel "$image"
+}
+
 if [ -n "$c" ]; then
+    board=1
+    for tool in arm-none-eabi-gcc qemu-system-arm; do command -v "$tool" >/dev/null || board=; done
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
     export CARGO_PROFILE_RELEASE_PANIC=abort CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=false
     calls=" nandex_new nandex_format nandex_mount nandex_put nandex_get nandex_remove nandex_scan nandex_sync nandex_close"
@@ -80,7 +93,9 @@ if [ -n "$c" ]; then
         library="$CARGO_TARGET_DIR/thumbv7em-none-eabi/release/libnandex_c.a"
         "$linker" -flavor gnu --gc-sections -e nandex_mount ${called// / -u } "$library" -o "$CARGO_TARGET_DIR/c-$name.elf"
         echo "c: $name, text,data,bss: $(./sizes.sh "$CARGO_TARGET_DIR/c-$name.elf")"
+        if [ -n "$board" ]; then run_c "$name" "$library"; fi
     done
+    [ -n "$board" ] || echo "c: skipped: the examples were not run (apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm)"
     exit 0
 fi
 

@@ -35,10 +35,10 @@ pub mod runner;
 pub mod sample;
 pub mod spatial;
 pub mod stats;
-pub mod summary;
 pub mod sweep;
 pub mod tbm;
 pub mod torture;
+pub mod totals;
 pub mod trace;
 pub mod workload;
 

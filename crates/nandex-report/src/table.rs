@@ -5,12 +5,12 @@
 //! on colour: the best value of a class bears a star.
 
 use super::grid::{GAP, Side, grid};
+use crate::summary::measure::{Group, Measure};
+use crate::summary::scale::{Scale, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use nandex_lab::results::AS_NOR;
 use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::stats;
-use nandex_lab::summary::measure::{Group, Measure};
-use nandex_lab::summary::scale::{Scale, show, show_count};
-use nandex_lab::summary::{Class, Row, Summary};
 use std::fmt::Write as _;
 
 /// Renders the results for a terminal of this many columns.
@@ -160,7 +160,7 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
 
 /// A chip with its shape and its latencies.
 pub(super) fn chip_line(chip: &ChipFacts) -> String {
-    let time = |ns: u64| show(nandex_lab::summary::scale::Quantity::Time, ns as f64);
+    let time = |ns: u64| show(crate::summary::scale::Quantity::Time, ns as f64);
     format!(
         "chip {}: {} blocks of {} pages of {} + {} bytes; read {}, program {}, erase {}",
         chip.name,
@@ -177,7 +177,7 @@ pub(super) fn chip_line(chip: &ChipFacts) -> String {
 /// The RAM each index was given.
 pub(super) fn ram(bytes: Option<u64>) -> String {
     match bytes {
-        Some(bytes) => format!("RAM {}", show(nandex_lab::summary::scale::Quantity::Bytes, bytes as f64)),
+        Some(bytes) => format!("RAM {}", show(crate::summary::scale::Quantity::Bytes, bytes as f64)),
         None => "no cache".to_string(),
     }
 }

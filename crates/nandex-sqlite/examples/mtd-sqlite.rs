@@ -1,47 +1,39 @@
 //! SQLite on a real flash device of Linux, without a file system: a table is filled, found again and checked.
 //!
-//! `mtd-sqlite /dev/mtdN write ROWS` formats the device and commits so many rows one at a time; `mtd-sqlite
-//! /dev/mtdN check ROWS` mounts it and looks at each. The device loses what it holds.
+//! `mtd-sqlite /dev/mtdN write ROWS` commits so many rows one at a time, onto a device that is erased or has
+//! a volume; `mtd-sqlite /dev/mtdN check ROWS` looks at each.
 
 #![allow(clippy::print_stdout)]
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use nandex::PageStore;
-    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-    use nandex_mtd::{Mtd, MtdOptions};
-    use nandex_sqlite::{Vfs, Volume, VolumeSettings};
+    use nandex_sqlite::{Device, OnProgress, Vfs, VolumeSettings};
     use std::error::Error;
-    use std::path::Path;
-
-    /// Pages of a commit at most; 100 random rows change 125 on average.
-    const GROUP_PAGES: u32 = 256;
+    use std::sync::Arc;
 
     fn value(row: u32) -> String {
         format!("{:0100}", row.wrapping_mul(2_654_435_761))
     }
 
+    fn programs(vfs: &Vfs) -> u64 {
+        vfs.stats().and_then(|stats| stats.chip).map_or(0, |chip| chip.page_programs)
+    }
+
     pub(super) fn run(device: &str, action: &str, rows: u32) -> Result<(), Box<dyn Error>> {
-        let chip = Mtd::open(Path::new(device), MtdOptions { writable: true })?;
-        let events = chip.events();
-        let ftl = FtlSettings { atomic_pages: GROUP_PAGES, ..FtlSettings::default() };
+        let told: OnProgress =
+            Arc::new(|mount| println!("{} of {} pages read", mount.pages_read, mount.chip_pages));
         let is_new = action == "write";
-        let store: Box<dyn PageStore> = match is_new {
-            true => Box::new(PageMapFtl::format(chip, ftl)?),
-            false => Box::new(PageMapFtl::mount(chip, ftl)?),
-        };
-        let settings = VolumeSettings::default();
-        let volume = if is_new { Volume::format(store, settings)? } else { Volume::open(store, settings)? };
-        let vfs = Vfs::register("flash", volume)?;
+        let device = Device { create: is_new, ..Device::new(device) };
+        let vfs = Vfs::register("flash", device.open_telling(VolumeSettings::default(), &told)?)?;
         let database = vfs.open("rows.db")?;
         if is_new {
             database.execute_batch("CREATE TABLE rows (id INTEGER PRIMARY KEY, value TEXT)")?;
             database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-            let before = events.counts().programs;
+            let before = programs(&vfs);
             for row in 0..rows {
                 database.execute("INSERT INTO rows VALUES (?1, ?2)", (row, value(row)))?;
             }
-            let programs = events.counts().programs - before;
+            let programs = programs(&vfs) - before;
             println!("{rows} rows, {:.2} programs each", programs as f64 / f64::from(rows.max(1)));
             return Ok(());
         }

@@ -1,8 +1,10 @@
-//! Devices by name: a simulated chip, or a chip in an image file or on a block device.
+//! Devices by name: a simulated chip, a chip in an image file or on a block device, or one behind an MTD
+//! device.
 //!
 //! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file
 //! becomes a chip of erased blocks, and so does a file or a block device that begins with zeros; anything
-//! else must be one that was made so, or it is refused.
+//! else must be one that was made so, or it is refused. An MTD device is formatted where all its blocks are
+//! erased.
 //!
 //! ```text
 //! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
@@ -12,21 +14,25 @@
 //! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then
 //! it survives the end of the process, not that of the system.
 
+mod counted;
+#[cfg(target_os = "linux")]
+mod mtd;
+
 use crate::settings::VolumeSettings;
-use crate::stats::ChipCounts;
 use crate::volume::Volume;
+use counted::{Counted, Counts};
+pub use counted::{MountProgress, OnProgress};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::store::slice::{Slice, divide};
 use nandex::store::store_nand::StoreNand;
-use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, Shared, StoreError};
+use nandex::{Cause, Geometry, Lpn, PageStore, Shared, StoreError};
 use nandex_os::{FileOptions, FilePageStore};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: &[u8; 8] = b"NDXIMG1\n";
 
@@ -68,14 +74,24 @@ impl Device {
         self.name.starts_with("sim:")
     }
 
-    /// The volume on the device.
+    /// The volume on the device; `open_telling` says how far its mount is.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::open_telling`].
+    pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
+        self.open_telling(settings, &(Arc::new(|_| {}) as OnProgress))
+    }
+
+    /// The volume on the device. The mount of a large chip takes a while after a power cut: `told` hears now
+    /// and then how many pages it has read, and once more when it is done.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits;
     /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::Device`] where the system
     /// refuses, another process having it open among the reasons; those of a mount.
-    pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
+    pub fn open_telling(&self, settings: VolumeSettings, told: &OnProgress) -> Result<Volume, StoreError> {
         let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {
             let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue").into());
@@ -86,9 +102,13 @@ impl Device {
             let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
             return Ok(volume.watching(move || chip.lock().counters().into()));
         }
-        let (chip, unlabelled) = self.image()?;
-        let counts = Arc::clone(&chip.counts);
-        let ftl = match unlabelled {
+        #[cfg(target_os = "linux")]
+        if mtd::is_one(Path::new(&self.name)) {
+            return mtd::open(self, ftl, settings, told);
+        }
+        let (chip, unlabelled) = self.image(told)?;
+        let counts = chip.counts();
+        let store = match unlabelled {
             // The label comes last: what is unfinished has none, and may be begun again.
             Some((mut head, label)) => {
                 let made = PageMapFtl::format(chip, ftl)?;
@@ -98,11 +118,11 @@ impl Device {
             }
             None => PageMapFtl::mount(chip, ftl)?,
         };
-        Ok(Volume::open(ftl, settings)?.watching(move || counts.get()))
+        finish(Volume::open(store, settings)?, counts)
     }
 
     /// The chip in the image; for a new one the place of its label and the label, too.
-    fn image(&self) -> Result<(ImageChip<Slice<InProcess>>, Option<Unlabelled>), StoreError> {
+    fn image(&self, told: &OnProgress) -> Result<(ImageChip, Option<Unlabelled>), StoreError> {
         let path = Path::new(&self.name);
         let is_there = path.exists();
         if !is_there && !self.create {
@@ -142,7 +162,7 @@ impl Device {
         let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported("an image of no pages".into()));
         };
-        let chip = ImageChip::new(body, label, Some(lock))?;
+        let chip = Counted::new(label.chip(body)?, told).holding(lock);
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
 
@@ -158,6 +178,15 @@ impl Device {
         geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
         Ok(Label { page_bytes, block_pages, blocks })
     }
+}
+
+/// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
+type ImageChip = Counted<StoreNand<Slice<InProcess>>>;
+
+/// A volume whose mount is done, with the counters of its chip.
+fn finish(volume: Volume, counts: Arc<Counts>) -> Result<Volume, StoreError> {
+    counts.mount_is_done();
+    Ok(volume.mounted_in(counts.get().page_reads).watching(move || counts.get()))
 }
 
 /// Where the label of a new image goes, and the label.
@@ -181,6 +210,11 @@ impl Label {
     /// Bytes that a page takes with spare area and mark: whole sectors.
     fn stored_bytes(self) -> usize {
         (self.page_bytes as usize + 1).next_multiple_of(SECTOR)
+    }
+
+    /// The chip in pages that have room for data, spare area and mark.
+    fn chip<S: PageStore>(self, pages: S) -> Result<StoreNand<S>, StoreError> {
+        StoreNand::new(pages, self.block_pages, (self.stored_bytes() - self.page_bytes as usize - 1) as u32)
     }
 
     /// Pages of the file: the chip's, and the one of the label.
@@ -231,24 +265,6 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Counters that the chip and who watches it share.
-#[derive(Debug, Default)]
-struct Counts {
-    reads: AtomicU64,
-    programs: AtomicU64,
-    erases: AtomicU64,
-}
-
-impl Counts {
-    fn get(&self) -> ChipCounts {
-        ChipCounts {
-            page_reads: self.reads.load(Ordering::Relaxed),
-            page_programs: self.programs.load(Ordering::Relaxed),
-            block_erases: self.erases.load(Ordering::Relaxed),
-        }
-    }
-}
-
 /// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to
 /// survive.
 struct InProcess(FilePageStore);
@@ -291,51 +307,6 @@ impl PageStore for InProcess {
     }
 }
 
-/// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
-struct ImageChip<S> {
-    nand: StoreNand<S>,
-    counts: Arc<Counts>,
-    _lock: Option<File>,
-}
-
-impl<S: PageStore> ImageChip<S> {
-    /// The chip in pages that have room for data, spare area and mark.
-    fn new(store: S, label: Label, lock: Option<File>) -> Result<ImageChip<S>, StoreError> {
-        let spare = (label.stored_bytes() - label.page_bytes as usize - 1) as u32;
-        let nand = StoreNand::new(store, label.block_pages, spare)?;
-        Ok(ImageChip { nand, counts: Arc::default(), _lock: lock })
-    }
-}
-
-impl<S: PageStore> Nand for ImageChip<S> {
-    fn geometry(&self) -> Geometry {
-        self.nand.geometry()
-    }
-
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.counts.reads.fetch_add(1, Ordering::Relaxed);
-        self.nand.read(ppn, cause, data, spare)
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.counts.programs.fetch_add(1, Ordering::Relaxed);
-        self.nand.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.counts.erases.fetch_add(1, Ordering::Relaxed);
-        self.nand.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.nand.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.nand.mark_bad(pbn)
-    }
-}
-
 #[cfg(test)]
 #[cfg(feature = "bundled")]
 mod power;
@@ -360,7 +331,16 @@ mod tests {
         drop(volume);
         // Its label decides, whatever a new image would have.
         let other = Device { page_bytes: 4096, create: false, ..device };
-        assert_eq!(other.open(settings).unwrap().page_bytes(), 2048);
+        let heard = Arc::new(std::sync::Mutex::new(None));
+        let told: OnProgress = {
+            let heard = Arc::clone(&heard);
+            Arc::new(move |progress| *heard.lock().unwrap() = Some(progress))
+        };
+        let volume = other.open_telling(settings, &told).unwrap();
+        assert_eq!(volume.page_bytes(), 2048);
+        let done = heard.lock().unwrap().take().unwrap();
+        assert!(done.is_done && done.pages_read > 0 && done.chip_pages == 2048, "{done:?}");
+        assert_eq!(volume.stats().mount_page_reads, Some(done.pages_read));
     }
 
     #[test]

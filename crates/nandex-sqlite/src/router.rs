@@ -4,7 +4,7 @@
 //! Names belong to one device each. SQLite tells the device only when it opens a database; its journals are
 //! then known by the addresses of their names, which stay while the database is open.
 
-use crate::device::Device;
+use crate::device::{Device, OnProgress};
 use crate::locks::Level;
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
@@ -69,6 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) kind: Kind,
     pub(crate) create: bool,
     pub(crate) device: Option<Device>,
+    /// Hears of the mount of the device.
+    pub(crate) told: Option<OnProgress>,
     /// Where SQLite keeps the name.
     pub(crate) address: usize,
     /// Where it keeps the names of the journals of a database.
@@ -208,7 +210,10 @@ impl Router {
                     .map_or_else(|_| device.name.clone(), |path| path.to_string_lossy().into_owned()),
             };
             if !state.devices.contains_key(&key) {
-                let volume = device.open(self.settings)?;
+                let volume = match &request.told {
+                    Some(told) => device.open_telling(self.settings, told)?,
+                    None => device.open(self.settings)?,
+                };
                 let opened =
                     Opened { shelf: Arc::new(Mutex::new(volume)), uses: 0, stays: device.is_simulated() };
                 state.devices.insert(key.clone(), opened);

@@ -49,6 +49,8 @@ pub struct VolumeStats {
     pub unchanged_pages: u64,
     /// Atomic batches that SQLite asked for.
     pub batches: u64,
+    /// Pages of the chip that the mount read, where the volume was opened with its device.
+    pub mount_page_reads: Option<u64>,
     /// The statistics of the store below.
     pub store: StoreStats,
     /// The counters of the chip below, where they are known.
@@ -80,7 +82,8 @@ impl fmt::Display for VolumeStats {
                 ("block_erases", chip.block_erases),
             ]
         });
-        let mut lines = own.into_iter().chain(chip.into_iter().flatten());
+        let mount = self.mount_page_reads.map(|reads| ("mount_page_reads", reads));
+        let mut lines = own.into_iter().chain(chip.into_iter().flatten()).chain(mount);
         lines.try_for_each(|(name, number)| writeln!(f, "{name} {number}"))
     }
 }

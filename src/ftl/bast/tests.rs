@@ -34,7 +34,7 @@ fn logs<N: Nand>(ftl: &BastFtl<N>) -> Vec<(u32, Vec<u16>)> {
 /// Four pages to a block, four logical blocks in use, two log blocks, LRU; every page was written once, in
 /// place: 16 programs. Writes, then in total: switch, partial, full merges; reads, programs, erases for
 /// merges and host; the logical blocks with log blocks and the places of the pages in these. Derived in
-/// `docs/ftl/bast.md`.
+/// `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u16])]);
 
 const VECTOR: [Row; 11] = [

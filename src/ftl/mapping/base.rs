@@ -27,7 +27,7 @@
 //! are one newer base.
 
 use super::slots::Slots;
-use super::{Flash, Rules, Tag};
+use super::{BlockTag, Flash, Rules};
 use crate::blocks::{BlockState, BlockTable};
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::nand::{Geometry, Nand};
@@ -55,7 +55,7 @@ pub(super) struct Base {
     pub(super) next_version: u64,
     pub(super) blocks: BlockTable,
     pub(super) slots: Slots,
-    pub(super) tags: Vec<Tag>,
+    pub(super) tags: Vec<BlockTag>,
     pub(super) lost: BTreeSet<u32>,
     pub(super) extra: Vec<u8>,
 }
@@ -173,8 +173,8 @@ impl Base {
         let (slots, rest) = rest.split_at(Slots::encoded_bytes(g));
         let (tags, rest) = rest.split_at(g.blocks as usize * 5);
         let (lost, extra) = rest.split_at(4 * lost);
-        let tags: Option<Vec<Tag>> =
-            tags.chunks_exact(5).map(|b| Tag::from_bytes(b[0], get_u32(b, 1))).collect();
+        let tags: Option<Vec<BlockTag>> =
+            tags.chunks_exact(5).map(|b| BlockTag::from_bytes(b[0], get_u32(b, 1))).collect();
         let lost: BTreeSet<u32> = lost.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
         if lost.iter().any(|&lpn| lpn >= page_count) {
             return Err(corrupted(46));
@@ -229,7 +229,7 @@ impl Base {
         }
         let (valid, spent) = row[ROW_BYTES..].split_at(bitmap_bytes(g));
         let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
-        self.tags[pbn.index()] = Tag::from_bytes(row[5], get_u32(row, 6))?;
+        self.tags[pbn.index()] = BlockTag::from_bytes(row[5], get_u32(row, 6))?;
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
         let spent = g.random_order.then(|| bits(g, spent));
         self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());

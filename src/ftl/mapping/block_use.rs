@@ -1,6 +1,6 @@
 //! Blocks: taken, filled, erased, given up, and what each is used for.
 
-use super::{ERASES_PER_BASE_MAX, Flash, Mark, Tag, UNUSED};
+use super::{BlockTag, ERASES_PER_BASE_MAX, Flash, Mark, UNUSED};
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::nand::{Cause, Nand};
@@ -84,7 +84,7 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
         debug_assert!(!self.blocks.state(pbn).is_free(), "T1: {pbn} is free and given a role");
         self.touch(pbn);
-        self.tags[pbn.index()] = Tag { role: Some(role), owner };
+        self.tags[pbn.index()] = BlockTag { role: Some(role), owner };
     }
 
     /// Nothing more is programmed in a block before its next erase.

@@ -14,7 +14,7 @@
 //!    named the mount is refused: no older version is passed off for it.
 
 use super::scan::Scan;
-use super::{Flash, Live, NOBODY, Tag, UNUSED};
+use super::{BlockTag, Flash, Live, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
@@ -304,7 +304,7 @@ impl<N: Nand> Flash<N> {
             let pbn = g.block_of(ppn);
             let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            tags[pbn.index()] = Tag { role: Some(kind), owner };
+            tags[pbn.index()] = BlockTag { role: Some(kind), owner };
             if self.blocks.state(pbn).is_free() {
                 self.blocks.claim(pbn);
             }

@@ -3,7 +3,8 @@
 //! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a
 //! [`PageStore`](crate::store::PageStore) of it. This module programs, copies and erases for it, remembers
 //! which pages are valid and which can still be programmed, and finds all valid pages again after the power
-//! was cut at any instant.
+//! was cut at any instant. `docs/ftl/ground.md` shows a merge that a cut strikes at three points, and what a
+//! mount makes of each.
 //!
 //! # On the chip
 //!
@@ -63,8 +64,8 @@ mod slots;
 pub(crate) mod tests;
 
 pub(crate) use gather::Source;
+pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
-pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use crate::blocks::checkpoint::CheckpointArea;
@@ -102,7 +103,7 @@ pub struct Rules {
 
 /// The use of a block, as its pages tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct BlockTag {
     /// The kind of its pages; none for a block that is not in use.
     pub role: Option<PageKind>,
     /// Whose it is: the logical block of a Data block.
@@ -112,18 +113,18 @@ pub struct Tag {
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
 
-const UNUSED: Tag = Tag { role: None, owner: NOBODY };
+const UNUSED: BlockTag = BlockTag { role: None, owner: NOBODY };
 
-impl Tag {
+impl BlockTag {
     fn role_byte(&self) -> u8 {
         self.role.map_or(0, |kind| kind as u8)
     }
 
-    fn from_bytes(role: u8, owner: u32) -> Option<Tag> {
+    fn from_bytes(role: u8, owner: u32) -> Option<BlockTag> {
         if role == 0 {
-            return Some(Tag { role: None, owner });
+            return Some(BlockTag { role: None, owner });
         }
-        PageKind::from_byte(role).map(|kind| Tag { role: Some(kind), owner })
+        PageKind::from_byte(role).map(|kind| BlockTag { role: Some(kind), owner })
     }
 }
 
@@ -199,7 +200,7 @@ pub struct Flash<N> {
     blocks: BlockTable,
     area: CheckpointArea,
     slots: Slots,
-    tags: Vec<Tag>,
+    tags: Vec<BlockTag>,
     next_version: u64,
     /// A page of the next version was programmed, and its write is not done.
     is_next_begun: bool,
@@ -324,7 +325,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The use of the block.
-    pub fn tag(&self, pbn: Pbn) -> Tag {
+    pub fn tag(&self, pbn: Pbn) -> BlockTag {
         self.tags[pbn.index()]
     }
 

@@ -1,7 +1,7 @@
 //! A mapping scheme, and the page store that it and a chip make.
 
 use super::plan::Needs;
-use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
+use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::CheckReport;
 use crate::check::message;
@@ -153,7 +153,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             extra_bytes: S::extra_bytes_max(setup),
             whole_blocks: S::RULES.one_data_block,
         };
-        let plan = Plan::new(geometry, &S::common(&settings), good, needs)?;
+        let plan = ChipPlan::new(geometry, &S::common(&settings), good, needs)?;
         flash.set_up(plan.page_count, setup);
         let scheme = S::open(&mut flash, &settings, Mounted { is_clean: true, ..Mounted::default() })?;
         let mut ftl = SchemeFtl::assemble(flash, scheme, &settings);
@@ -175,7 +175,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             flash.blocks_mut().keep_ages();
         }
         let setup = flash.setup();
-        let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        let base_blocks = ChipPlan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {
             leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),

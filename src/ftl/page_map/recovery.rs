@@ -158,7 +158,7 @@ impl<N: Nand> PageMapFtl<N> {
                     None => Ok(()),
                 }
             }
-            First::Rewritten(crc, page) => self.follow_rewritten(pbn, (crc, page), scan),
+            First::Rewritten(crc, page) => self.follow_rewritten(pbn, crc, page, scan),
             First::Foreign(crc) => {
                 scan.gone.insert(pbn);
                 self.state.first_crc[pbn.index()] = crc.max(NOT_ERASED);
@@ -175,7 +175,8 @@ impl<N: Nand> PageMapFtl<N> {
     fn follow_rewritten(
         &mut self,
         pbn: Pbn,
-        (first_crc, page): (u32, Header),
+        first_crc: u32,
+        page: Header,
         scan: &mut Scan,
     ) -> Result<(), StoreError> {
         scan.gone.insert(pbn);
@@ -202,7 +203,7 @@ impl<N: Nand> PageMapFtl<N> {
                 continue;
             }
             if let Some(page) = self.second_page(pbn)? {
-                self.follow_rewritten(pbn, (0, page), scan)?;
+                self.follow_rewritten(pbn, 0, page, scan)?;
             }
         }
         Ok(())

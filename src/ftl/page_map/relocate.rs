@@ -142,7 +142,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// Moves a valid page; false when it cannot be read and is lost.
     fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
         let mut data = core::mem::take(&mut self.page);
-        let moved = self.relocate_through(ppn, (stream, cause), &mut data);
+        let moved = self.relocate_through(ppn, stream, cause, &mut data);
         self.page = data;
         moved
     }
@@ -150,7 +150,8 @@ impl<N: Nand> PageMapFtl<N> {
     fn relocate_through(
         &mut self,
         ppn: Ppn,
-        (stream, cause): (Stream, Cause),
+        stream: Stream,
+        cause: Cause,
         data: &mut [u8],
     ) -> Result<bool, StoreError> {
         let header = match read_page(&mut self.nand, ppn, cause, data)? {
@@ -160,7 +161,7 @@ impl<N: Nand> PageMapFtl<N> {
                 return Ok(false);
             }
         };
-        self.move_page((header, ppn), (stream, cause), data)?;
+        self.move_page((header, ppn), stream, cause, data)?;
         Ok(true)
     }
 
@@ -168,7 +169,8 @@ impl<N: Nand> PageMapFtl<N> {
     fn move_page(
         &mut self,
         (header, ppn): (Header, Ppn),
-        (stream, cause): (Stream, Cause),
+        stream: Stream,
+        cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreError> {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
@@ -205,7 +207,7 @@ impl<N: Nand> PageMapFtl<N> {
         let (mut data, cause) = (core::mem::take(&mut self.page), Cause::GarbageCollection);
         let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
-                self.move_page((header, ppn), (stream, cause), &data)
+                self.move_page((header, ppn), stream, cause, &data)
             }
             found => found.map(|_| ()),
         };

@@ -33,7 +33,7 @@ fn physical(chip: &SimChip) -> [u64; 3] {
 
 /// Four pages to a block, two logical blocks to a group, two log blocks to a group and three in all; pages 0
 /// to 15 were written once, in place: 16 programs. Writes, then in total: switch, partial, full merges;
-/// reads, programs, erases for merges and host; the log blocks by group. Derived in `docs/ftl/sast.md`.
+/// reads, programs, erases for merges and host; the log blocks by group. Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u32])]);
 
 const VECTOR: [Row; 11] = [

@@ -46,7 +46,7 @@ fn live<const N: usize>(ftl: &SuperblockFtl<SimChip>, number: usize) -> [Vec<u32
 }
 
 /// Two logical blocks, three blocks at most, all pages written once: 8 programs. Writes, then in total what
-/// `collected` and `physical` count. Derived in `docs/ftl/superblock.md`.
+/// `collected` and `physical` count. Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 4], [u64; 3]);
 
 const VECTOR: [Row; 7] = [

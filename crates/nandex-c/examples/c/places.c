@@ -1,4 +1,5 @@
 /* Places on a map: 1,000 points go into an R-tree, the power is cut, and a window and the nearest ones are found again. */
+#include "arena.h"
 #include "ram_chip.h"
 
 #include <stdio.h>
@@ -40,6 +41,7 @@ int main(void) {
     memset(&config, 0, sizeof config);
     config.struct_bytes = sizeof config;
 
+    TRY(use_arena());
     TRY(nandex_map_new(&functions, &config, &map, NULL));
     TRY(nandex_map_format(map));
     for (int i = 0; i < 1000; i++) {
@@ -61,5 +63,5 @@ int main(void) {
     TRY(nandex_map_free(map));
     printf("%d places in the window, the nearest of 4 is %llu\n", inside.count, (unsigned long long)near.ids[0]);
     free(chip.bytes);
-    return inside.count == 8 && near.count == 4 && near.ids[0] == 10 * 40 + 11 ? 0 : 1;
+    return inside.count == 8 && near.count == 4 && near.ids[0] == 10 * 40 + 11 && all_is_back("r-tree") ? 0 : 1;
 }

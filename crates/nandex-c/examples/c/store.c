@@ -1,22 +1,9 @@
 /* Inserts 2,000 records into an index on a chip in RAM, drops the handle as a power cut would, mounts, and verifies them.
    With -DFIRMWARE it gives the library an arena and prints what it took of it. Usage: store [index] */
+#include "arena.h"
 #include "ram_chip.h"
 
 #include <stdio.h>
-
-#ifdef FIRMWARE
-/* The core library that comes with the compiler can unwind; on a target with panic=abort nothing asks for this. */
-void rust_eh_personality(void);
-void rust_eh_personality(void) {}
-
-static void on_panic(void *context, const char *message) {
-    (void)context;
-    fprintf(stderr, "%s\n", message);
-    exit(3);
-}
-
-static uint8_t arena[512 * 1024];
-#endif
 
 #define TRY(call)                                                                                      \
     do {                                                                                               \
@@ -33,10 +20,7 @@ int main(int count, char **words) {
     static ram_chip chip;
     nandex_index *index = NULL;
     if (nandex_abi_version() >> 16 != NANDEX_ABI_VERSION >> 16) return 2;
-#ifdef FIRMWARE
-    TRY(nandex_use_arena(arena, sizeof arena));
-    TRY(nandex_on_panic(on_panic, NULL));
-#endif
+    TRY(use_arena());
     const char *name = count > 1 ? words[1] : "mu";
     nandex_chip functions = ram_chip_new(&chip);
     nandex_config config = config_of(nandex_index_by_name(name));
@@ -70,15 +54,8 @@ int main(int count, char **words) {
     TRY(nandex_check(index, NULL));
     TRY(nandex_close(index));
     TRY(nandex_free(index));
-    printf("%s: %d of %d records after the mount, index holds %zu bytes\n", name, right, RECORDS, stats.ram_bytes);
-#ifdef FIRMWARE
-    nandex_memory memory;
-    memset(&memory, 0, sizeof memory);
-    memory.struct_bytes = sizeof memory;
-    TRY(nandex_get_memory(&memory));
-    printf("%s: heap peak %zu bytes, left %zu\n", name, memory.peak_bytes, memory.used_bytes);
-    if (memory.used_bytes != 0) return 1;
-#endif
+    printf("%s: %d of %d records after the mount, index holds %lu bytes\n", name, right, RECORDS,
+           (unsigned long)stats.ram_bytes);
     free(chip.bytes);
-    return right == RECORDS ? 0 : 1;
+    return right == RECORDS && all_is_back(name) ? 0 : 1;
 }

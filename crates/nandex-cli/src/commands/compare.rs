@@ -7,7 +7,7 @@ use crate::parse::{self, CLASSES, Choice, knows};
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
 use nandex::ordered::Durability;
-use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Source};
+use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Contest, Ordered, Source};
 use nandex_lab::names;
 use nandex_lab::options::{Options, Settings};
 use nandex_lab::registry::INDEXES;
@@ -15,19 +15,38 @@ use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::trace::TraceOptions;
 use nandex_lab::{LabError, parallel, record};
+use nandex_report::summary::conclusion::conclude;
 use nandex_report::{html, table};
+use std::error::Error;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {
+    let report = |results: &Results, _: Vec<()>| html::render(results);
+    carry_out(args, || Ok(comparison(args)?), report)
+}
+
+/// Does the comparison, and writes table, files and report.
+pub(super) fn carry_out<C: Contest, E: Error + Send + Sync + 'static>(
+    args: &Compare,
+    comparison: impl FnOnce() -> Result<Comparison<C>>,
+    report: impl FnOnce(&Results, Vec<C::Kept>) -> Result<String, E>,
+) -> Result<Status> {
     args.files.prepare()?;
     args.report.as_deref().map_or(Ok(()), output::prepare)?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
-    let comparison = comparison(args)?;
+    let comparison = comparison()?;
     let progress = Progress::new(Arc::clone(&control));
-    let mut results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    let (mut results, kept) =
+        progress.follow(|| comparison.run_and_keep(&control, &progress)).map_err(named)?;
     results.commit = output::commit();
-    write(args, &results)?;
+    conclude(&mut results);
+    output::write_report(args.report.as_deref(), || report(&results, kept))?;
+    args.files.write(
+        |out| record::write_json(&results, out),
+        |out| record::write_csv(&results, out),
+        |width| table::render(&results, width),
+    )?;
     Ok(status(&results))
 }
 
@@ -47,7 +66,7 @@ const STANDARD_RAM: usize = 640 << 10;
 /// Changes between two syncs there, in the class whose syncs count.
 const STANDARD_SYNCS: u64 = 100;
 
-fn comparison(args: &Compare) -> Result<Comparison, LabError> {
+fn comparison(args: &Compare) -> Result<Comparison<Ordered>, LabError> {
     let mut options = parse::options(&args.set);
     let is_standard = args.workload.is_none() && args.trace.is_none();
     let settings = Settings {
@@ -56,15 +75,13 @@ fn comparison(args: &Compare) -> Result<Comparison, LabError> {
     };
     let source = source(args, &mut options)?;
     let takes_all = args.index.iter().all(|choice| matches!(choice, Choice::All));
+    let indexes = match args.index.is_empty() {
+        true => INDEXES.iter().collect(),
+        false => parse::chosen(&args.index, INDEXES),
+    };
     Ok(Comparison {
         part: args.chip.clone(),
-        source,
-        indexes: if args.index.is_empty() {
-            INDEXES.iter().collect()
-        } else {
-            parse::chosen(&args.index, INDEXES)
-        },
-        suits_chip: takes_all,
+        contest: Ordered { source, indexes, suits_chip: takes_all },
         classes: classes(args, is_standard),
         settings: Settings { options, ..settings },
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
@@ -109,18 +126,9 @@ fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
     durabilities.into_iter().map(class).collect()
 }
 
-fn write(args: &Compare, results: &Results) -> Result<()> {
-    output::write_report(args.report.as_deref(), || html::render(results))?;
-    args.files.write(
-        |out| record::write_json(results, out),
-        |out| record::write_csv(results, out),
-        |width| table::render(results, width),
-    )
-}
-
 /// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within
 /// this RAM is a result.
-pub(super) fn status(results: &Results) -> Status {
+fn status(results: &Results) -> Status {
     let stopped = |run: &Run| run.error.is_some() && !run.phases.is_empty();
     match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {
         true => Status::Bad,

@@ -128,7 +128,7 @@ impl Meter {
     }
 
     /// The figures of the phase.
-    pub(crate) fn end_phase(&mut self, (name, measured): (&str, bool), stats: &IndexStats) -> Phase {
+    pub(crate) fn end_phase(&mut self, name: &str, measured: bool, stats: &IndexStats) -> Phase {
         self.sample();
         let done = self.last.counters.since(&self.start.counters);
         let mut total = self.kinds.values().fold(Costs::default(), |sum, costs| sum.plus(costs));

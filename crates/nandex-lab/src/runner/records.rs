@@ -15,7 +15,7 @@ use nandex::{CheckReport, IndexError};
 use std::ops::{Bound, ControlFlow, Range};
 
 /// An ordered index with the operations of a workload.
-pub(super) struct Records<'a> {
+pub(crate) struct Records<'a> {
     job: &'a Job<'a>,
     index: Box<dyn OrderedIndex>,
     model: Model,

@@ -2,10 +2,10 @@
 
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
+use crate::summary::scale::{Quantity, Scale};
 use askama::Template;
 use nandex_lab::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
 use nandex_lab::repro::{self, ScoreRow};
-use nandex_lab::summary::scale::{Quantity, Scale};
 use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
 use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
 use plotly::{Bar, Scatter, Trace};

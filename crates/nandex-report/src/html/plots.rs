@@ -3,11 +3,11 @@
 //! An index has one colour, marker and dash in all of them, by its place in the order asked for. Colours are
 //! written as tokens (`s0`, `c1`, ...) that the page's script replaces by those of the light or dark theme.
 
+use crate::summary::measure::{KINDS, Measure};
+use crate::summary::scale::{Quantity, Scale};
+use crate::summary::{Row, Summary};
 use nandex_lab::results::CauseCounts;
 use nandex_lab::stats;
-use nandex_lab::summary::measure::{KINDS, Measure};
-use nandex_lab::summary::scale::{Quantity, Scale};
-use nandex_lab::summary::{Row, Summary};
 use plotly::common::{Anchor, Font, Pattern, PatternShape, TextPosition, Title};
 use plotly::common::{
     DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, Orientation,

@@ -4,12 +4,12 @@ use super::super::table::{ram, seeds, unit};
 use super::Assets;
 use super::map::MapView;
 use super::plots::{self, CAUSES};
+use crate::summary::measure::{Group, Measure};
+use crate::summary::scale::{Quantity, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use askama::Template;
 use nandex_lab::results::{CauseCounts, Phase, Results, Run};
 use nandex_lab::spatial::map::TreeMap;
-use nandex_lab::summary::measure::{Group, Measure};
-use nandex_lab::summary::scale::{Quantity, show, show_count};
-use nandex_lab::summary::{Class, Row, Summary};
 
 /// The page.
 #[derive(Template)]

@@ -107,7 +107,7 @@ impl PageStore for Synced {
 
 fn vfs(name: &str, store: Synced, is_new: bool, commits: Commits) -> Result<Vfs, String> {
     let settings = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
-    let chip = ImageChip::new(store, LABEL, None).map_err(|error| error.to_string())?;
+    let chip = LABEL.chip(store).map_err(|error| error.to_string())?;
     let ftl = if is_new { PageMapFtl::format(chip, settings) } else { PageMapFtl::mount(chip, settings) };
     let volume = Volume::open(
         ftl.map_err(|error| error.to_string())?,

@@ -3,10 +3,11 @@
 use super::abi::{self, File, Vfs};
 use super::api::Api;
 use super::file::{METHODS, Open, code_of, guarded};
-use crate::device::Device;
+use crate::device::{Device, MountProgress, OnProgress};
 use crate::router::{Failure, Kind, Request, Router};
 use std::ffi::{CStr, CString, c_char, c_double, c_int};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The longest name of a file.
 const NAME_BYTES_MAX: c_int = 512;
@@ -167,12 +168,14 @@ unsafe extern "C" fn open(
                 _ => Kind::Temporary,
             };
             let is_main = kind == Kind::Main;
+            let device = if is_main { device(&app.api, name) } else { None };
             let companions: [super::api::OfName; 2] = [app.api.filename_journal, app.api.filename_wal];
             let request = Request {
                 name: text(name),
                 kind,
                 create: flags & abi::OPEN_CREATE != 0 || kind == Kind::Temporary,
-                device: if is_main { device(&app.api, name) } else { None },
+                told: device.as_ref().map(|device| tells_of(app.api, &device.name)),
+                device,
                 address: name.addr(),
                 journals: companions.map(|of| if is_main { of(name).addr() } else { 0 }),
             };
@@ -193,6 +196,25 @@ unsafe extern "C" fn open(
             }
         })
     }
+}
+
+/// The listener that tells SQLite's error log how far the mount of a device is, where it takes long enough.
+fn tells_of(api: Api, name: &str) -> OnProgress {
+    let (name, was_told) = (String::from(name), AtomicBool::new(false));
+    Arc::new(move |progress: MountProgress| {
+        let MountProgress { pages_read, chip_pages, is_done } = progress;
+        let text = match is_done {
+            false => {
+                format!("{name}: mounting, {pages_read} page reads so far, the chip has {chip_pages} pages")
+            }
+            true if was_told.load(Ordering::Relaxed) => {
+                format!("{name}: mounted after {pages_read} page reads")
+            }
+            true => return,
+        };
+        was_told.store(true, Ordering::Relaxed);
+        api.tell(abi::NOTICE, &text);
+    })
 }
 
 /// The device that the name of a database tells.

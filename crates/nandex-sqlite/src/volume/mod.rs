@@ -174,6 +174,12 @@ impl Volume {
         self
     }
 
+    /// Lets [`Volume::stats`] tell what the mount read.
+    pub(crate) fn mounted_in(mut self, page_reads: u64) -> Volume {
+        self.stats.mount_page_reads = Some(page_reads);
+        self
+    }
+
     /// The most pages that one group takes, those of the directory included.
     pub fn group_pages_max(&self) -> usize {
         if self.store.prefix_consistent() { self.store.atomic_pages_max() } else { 0 }

@@ -34,7 +34,7 @@ impl Wpcb {
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
-        let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
+        let frames = cache_frames(settings, tables, plan.frame_bytes, ftl.page_count())?;
         // Its buffer blocks take every write at once: the two words make no difference, and any other is a
         // mistake.
         options::cache::writes_alone(&settings.options)?;

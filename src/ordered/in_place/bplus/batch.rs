@@ -94,7 +94,7 @@ pub struct Applied {
 }
 
 /// The outcome of merging changes into a leaf.
-struct Plan {
+struct LeafMerge {
     /// Changes that fit.
     changes: usize,
     /// Entries of the leaf after them.
@@ -170,7 +170,8 @@ impl<S: PageStore> BPlusTree<S> {
     /// leaf.
     pub(in crate::ordered) fn leaf_value(
         &mut self,
-        (key, lpn): (&[u8], Lpn),
+        key: &[u8],
+        lpn: Lpn,
         cause: Cause,
     ) -> Result<(Option<&[u8]>, usize), IndexError> {
         self.fetch(self.height - 1, lpn, Some(1), cause)?;
@@ -368,7 +369,7 @@ impl<S: PageStore> BPlusTree<S> {
         let end = |leaf: usize| (entries * (leaf + 1)).div_ceil(leaves);
         let (frames, new) = self.extra.split_at_mut(old + 1);
         let (mut leaf, mut start) = (0, 0);
-        merge(&shape, (frames[old].area(), frames[old].count()), changes, |at, entry| {
+        merge(&shape, frames[old].area(), frames[old].count(), changes, |at, entry| {
             if at == end(leaf) {
                 (leaf, start) = (leaf + 1, at);
             }
@@ -478,8 +479,8 @@ fn plan<'a>(
     leaf: &Frame,
     changes: impl Iterator<Item = Change<'a>>,
     entries_max: usize,
-) -> Plan {
-    let mut plan = Plan { changes: 0, entries: leaf.count(), is_changed: false };
+) -> LeafMerge {
+    let mut plan = LeafMerge { changes: 0, entries: leaf.count(), is_changed: false };
     for change in changes {
         let found = shape.search(leaf.area(), leaf.count(), change.key);
         match (found, change.value) {
@@ -502,7 +503,8 @@ fn plan<'a>(
 /// Shows the entries of a leaf after the changes, in order, each with its place.
 pub(in crate::ordered) fn merge<'a>(
     shape: &NodeShape,
-    (area, count): (&[u8], usize),
+    area: &[u8],
+    count: usize,
     changes: impl Iterator<Item = Change<'a>>,
     mut show: impl FnMut(usize, (&[u8], &[u8])),
 ) {

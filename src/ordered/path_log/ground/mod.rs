@@ -118,14 +118,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
+        RawTree::format_scheme(nand, scheme, record, config, Moves::default())
     }
 
     fn format_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        (config, moves): (LogConfig, Moves),
+        config: LogConfig,
+        moves: Moves,
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
@@ -153,14 +154,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
+        RawTree::mount_scheme(nand, scheme, record, config, Moves::default())
     }
 
     fn mount_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        (config, moves): (LogConfig, Moves),
+        config: LogConfig,
+        moves: Moves,
     ) -> Result<RawTree<N, S>, IndexError> {
         let log = if config.placement == Placement::InPlace {
             Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
@@ -185,7 +187,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
         let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, config.record, (log, moves))?;
+        let mut tree = RawTree::format_scheme(nand, scheme, config.record, log, moves)?;
         tree.set_journal(config.journal);
         tree.require_room_for_a_record()?;
         Ok(tree)
@@ -194,7 +196,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds the tree on the chip again and runs it like this.
     pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
         let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, (log, moves))?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, log, moves)?;
         tree.set_journal(config.journal);
         Ok(tree)
     }
@@ -381,7 +383,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);
-        self.settled(outcome, (key, Some(value)))
+        self.settled(outcome, key, Some(value))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -389,7 +391,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.remove_entry(key);
-        self.settled(outcome, (key, None))
+        self.settled(outcome, key, None)
     }
 
     fn range(

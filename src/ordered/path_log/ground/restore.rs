@@ -68,7 +68,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,
-        (key, value): (&[u8], Option<&[u8]>),
+        key: &[u8],
+        value: Option<&[u8]>,
     ) -> Result<bool, IndexError> {
         let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &outcome)
         else {

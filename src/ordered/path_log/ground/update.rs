@@ -191,7 +191,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
         let (layout, shape) = (self.layout_at(level), self.shape(level));
         let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
-        let width = self.width((level, &shape), half, count);
+        let width = self.width(level, &shape, half, count);
         let page = self.write_detached(layout, level, count)?;
         self.counts.splits += 1;
         Ok(Sibling { separator, page, is_left, width })

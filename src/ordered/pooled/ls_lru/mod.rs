@@ -160,11 +160,11 @@ pub struct LsLruTree<S> {
     split: LeafSplit,
     full_merge_every: u64,
     updates_since_merge: u64,
-    counts: Counts,
+    counts: LsLruCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LsLruCounts {
     /// Commits by the policy set, the write-minimized one or another.
     write_minimized_commits: u64,
     victims: u64,
@@ -225,7 +225,7 @@ impl<S: PageStore> LsLruTree<S> {
             split: config.split,
             full_merge_every: config.full_merge_every,
             updates_since_merge: 0,
-            counts: Counts::default(),
+            counts: LsLruCounts::default(),
         }
     }
 
@@ -304,7 +304,7 @@ impl<S: PageStore> LsLruTree<S> {
                 continue;
             }
             let existed = below == Below::Present;
-            if self.add((lpn, entries), &Entry { change, below }) {
+            if self.add(lpn, entries, &Entry { change, below }) {
                 self.commit_if_long(lpn)?;
                 return Ok(existed);
             }
@@ -355,13 +355,13 @@ impl<S: PageStore> LsLruTree<S> {
             }
             return Ok((Below::Unknown, UNCOUNTED));
         }
-        let (value, entries) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        let (value, entries) = self.tree.leaf_value(key, lpn, Cause::Host)?;
         let below = if value.is_some() { Below::Present } else { Below::Absent };
         Ok((below, entries.min(usize::from(UNCOUNTED) - 1) as u16))
     }
 
     /// Puts an entry into the dirty part of a leaf's unit; false when there is no room.
-    fn add(&mut self, (lpn, entries): (Lpn, u16), entry: &Entry<'_>) -> bool {
+    fn add(&mut self, lpn: Lpn, entries: u16, entry: &Entry<'_>) -> bool {
         let is_new = usize::from(
             self.buffer().units.find(lpn).is_none_or(|unit| self.buffer().units.part(unit).len == 0),
         );
@@ -473,7 +473,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
             }
             return Ok(found.is_some());
         }
-        let (found, _) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        let (found, _) = self.tree.leaf_value(key, lpn, Cause::Host)?;
         if let Some(found) = found {
             value.copy_from_slice(found);
         }

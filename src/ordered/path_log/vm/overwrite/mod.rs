@@ -387,11 +387,7 @@ impl<N: Nand> InPlace<N> {
             }
             if level < self.height {
                 let above = self.node(level + 1);
-                self.require_child(
-                    &above.bytes,
-                    above.slot,
-                    (&self.node(level).bytes, self.node(level).ppn),
-                )?;
+                self.require_child(&above.bytes, above.slot, &self.node(level).bytes, self.node(level).ppn)?;
             }
         }
         Ok(())
@@ -399,12 +395,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Refuses a page that is not the one which the slot of its parent was filled for: it is younger than the
     /// parent exactly if the slot was filled after the parent's birth.
-    fn require_child(
-        &self,
-        parent: &[u8],
-        slot: usize,
-        (child, ppn): (&[u8], u32),
-    ) -> Result<(), IndexError> {
+    fn require_child(&self, parent: &[u8], slot: usize, child: &[u8], ppn: u32) -> Result<(), IndexError> {
         let is_younger = page::sequence(child) > page::sequence(parent);
         if is_younger == (slot >= page::born(parent)) {
             return Ok(());

@@ -7,9 +7,10 @@ pub mod conclusion;
 pub mod measure;
 pub mod scale;
 
-use crate::results::{Results, Run};
-use crate::stats;
-use measure::{Measure, Totals};
+use measure::Measure;
+use nandex_lab::results::{Results, Run};
+use nandex_lab::stats;
+use nandex_lab::totals::Totals;
 use scale::Scale;
 
 /// One index on one storage, over all seeds.

@@ -7,11 +7,16 @@
 use super::measure::Measure;
 use super::scale::show;
 use super::{Class, Row, Summary};
-use crate::results::Results;
-use crate::stats;
+use nandex_lab::results::Results;
+use nandex_lab::stats;
 
 /// A difference smaller than this is not worth a word.
 const NOTABLE: f64 = 1.05;
+
+/// Writes the conclusion into the results.
+pub fn conclude(results: &mut Results) {
+    results.conclusion = conclusion(results);
+}
 
 /// One sentence of conclusion.
 pub fn conclusion(results: &Results) -> String {
@@ -144,12 +149,20 @@ fn capitalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use nandex_lab::sample;
 
     fn only(indexes: &[&str]) -> Results {
         let mut results = sample::results();
         results.runs.retain(|r| indexes.contains(&r.index.as_str()));
         results
+    }
+
+    #[test]
+    fn the_conclusion_is_written_into_the_results() {
+        let mut results = sample::results();
+        let expected = std::mem::take(&mut results.conclusion);
+        conclude(&mut results);
+        assert_eq!(results.conclusion, expected);
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! A chip behind an MTD device of Linux.
+
+use super::counted::{Counted, OnProgress};
+use super::{Device, finish};
+use crate::settings::VolumeSettings;
+use crate::volume::Volume;
+use nandex::ftl::SPARE_BYTES;
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::nand::LentSpare;
+use nandex::{Cause, Nand, NandError, Ppn, StoreError};
+use nandex_mtd::{Mtd, MtdOptions};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Whether the path is a character device, as MTD devices are.
+pub(super) fn is_one(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device())
+}
+
+/// The volume on the device; one whose blocks are all erased is formatted.
+pub(super) fn open(
+    device: &Device,
+    ftl: FtlSettings,
+    settings: VolumeSettings,
+    told: &OnProgress,
+) -> Result<Volume, StoreError> {
+    let refused = |why: &dyn std::fmt::Display| StoreError::Device(format!("{}: {why}", device.name));
+    let path = Path::new(&device.name);
+    let file = super::lock(path)?;
+    let chip = Mtd::open(path, MtdOptions { writable: true }).map_err(|error| refused(&error))?;
+    let events = chip.events();
+    let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told).holding(file);
+    let counts = chip.counts();
+    let opened = (|| {
+        let is_new = device.create && is_erased(&mut chip)?;
+        let store = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
+        Volume::open(store, settings)
+    })();
+    match opened {
+        Ok(volume) => finish(volume, counts),
+        // The driver knows block, page and the system's words.
+        Err(error) => Err(match events.counts().last_fault {
+            Some(fault) => refused(&format!("{error} (the device failed last: {fault})")),
+            None => error,
+        }),
+    }
+}
+
+/// Whether nothing is in the first page of any good block.
+fn is_erased(chip: &mut impl Nand) -> Result<bool, StoreError> {
+    let geometry = chip.geometry();
+    let mut data = vec![0; geometry.page_bytes as usize];
+    let mut spare = vec![0; geometry.spare_bytes as usize];
+    for block in 0..geometry.blocks {
+        let page = Ppn(block * geometry.pages_per_block);
+        match chip.read(page, Cause::Check, &mut data, &mut spare) {
+            Ok(()) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
+            Ok(()) | Err(NandError::Uncorrectable(_)) => return Ok(false),
+            Err(NandError::BadBlock(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}

@@ -2,6 +2,7 @@
 //! flag.
 
 use crate::device_args::Device;
+use crate::forecast_args::Forecast;
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use anyhow::Result;
@@ -553,16 +554,8 @@ pub(crate) struct List {
     /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// With indexes: what our own index, plow, chooses on this part or chip file, and the costs that it
-    /// expects.
-    #[arg(long, value_name = "PART|FILE", value_parser = parse::chip)]
-    pub(crate) chip: Option<Part>,
-    /// With --chip: bytes of a key and of a value.
-    #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record, requires = "chip")]
-    pub(crate) record: RecordFormat,
-    /// With --chip: records that the index holds.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "chip")]
-    pub(crate) records: u64,
+    #[command(flatten)]
+    pub(crate) forecast: Forecast,
 }
 
 /// `nandex completions bash > ~/.local/share/bash-completion/completions/nandex`, for example.

@@ -1,6 +1,6 @@
 //! `nandex list indexes --chip`: the set-up that plow chooses for a chip, by RAM, and what it expects of it.
 
-use crate::args::List;
+use crate::forecast_args::Forecast as Args;
 use anyhow::Result;
 use nandex::IndexError;
 use nandex::nand::Part;
@@ -19,13 +19,13 @@ const RAM_KIB: [usize; 7] = [8, 16, 32, 64, 128, 256, 1024];
 const SYNC: f64 = 100.0;
 const MILLION: f64 = 1e6;
 
-pub(super) fn text(args: &List, part: &Part) -> Result<String> {
+pub(super) fn text(args: &Args, part: &Part, is_json: bool) -> Result<String> {
     let all: Vec<_> = RAM_KIB.iter().map(|&kib| (kib, forecast(args, part, kib * 1024))).collect();
     if all.iter().all(|(_, forecast)| forecast.is_err()) {
         // No RAM would help.
         forecast(args, part, 1 << 40).map_err(LabError::from)?;
     }
-    Ok(if args.json {
+    Ok(if is_json {
         format!("{:#}\n", Value::from_iter(all.iter().map(in_json)))
     } else {
         table(args, part, &all)
@@ -33,7 +33,7 @@ pub(super) fn text(args: &List, part: &Part) -> Result<String> {
 }
 
 /// Half of the operations are look-ups; an answer need not say whether the key was there.
-fn forecast(args: &List, part: &Part, ram_bytes: usize) -> Result<Forecast, IndexError> {
+fn forecast(args: &Args, part: &Part, ram_bytes: usize) -> Result<Forecast, IndexError> {
     let config = PlowConfig {
         ram_bytes: Some(ram_bytes),
         durability: Durability::EverySync,
@@ -43,7 +43,7 @@ fn forecast(args: &List, part: &Part, ram_bytes: usize) -> Result<Forecast, Inde
     Forecast::new(&config, part.geometry, args.records, (1, 2))
 }
 
-fn table(args: &List, part: &Part, all: &[(usize, Result<Forecast, IndexError>)]) -> String {
+fn table(args: &Args, part: &Part, all: &[(usize, Result<Forecast, IndexError>)]) -> String {
     let heads =
         ["RAM", "memtable", "pages of the levels", "filters", "programs a put", "us a put", "reads a get"];
     let sides = [Side::Right, Side::Right, Side::Left, Side::Right, Side::Right, Side::Right, Side::Right];

@@ -25,11 +25,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
-    if let Some(part) = &args.chip {
+    if let Some(part) = &args.forecast.chip {
         if args.what != Listed::Indexes {
             return Err(LabError::bad_option("--chip", &part.name, "goes with indexes").into());
         }
-        output::print(&forecast::text(args, part)?)?;
+        output::print(&forecast::text(&args.forecast, part, args.json)?)?;
         return Ok(Status::Done);
     }
     let text = match (args.what, args.json) {

@@ -12,7 +12,7 @@ fn skewed(rng: &mut Rng, keys: u64) -> u64 {
 
 #[test]
 fn blocks_wear_evenly_until_the_chip_is_worn_out() {
-    const ENDURANCE: u32 = 100;
+    const ENDURANCE: u32 = 60;
     let mut part = chip(512, 16, 48).part().clone();
     part.endurance_erases = ENDURANCE;
     let faults = Faults { wears_out: true, ..Faults::default() };
@@ -110,7 +110,7 @@ fn a_nearly_full_chip_costs_little_more() {
     let measure = |blocks| {
         let mut rng = Rng::new(3);
         let mut plow = loaded(&set, chip(2048, 32, blocks), 100_000, &mut rng);
-        let cost = programs_of_updates(&mut plow, 100_000, 30_000, &mut rng);
+        let cost = programs_of_updates(&mut plow, 100_000, 20_000, &mut rng);
         assert!(plow.check().unwrap().is_sound());
         (cost, plow.blocks.free(), plow.stats().live_pages)
     };

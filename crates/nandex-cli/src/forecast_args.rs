@@ -1,0 +1,20 @@
+//! The arguments of `nandex list indexes --chip`.
+
+use crate::parse;
+use clap::Args as ClapArgs;
+use nandex::nand::Part;
+use nandex::ordered::RecordFormat;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Forecast {
+    /// With indexes: what our own index, plow, chooses on this part or chip file, and the costs that it
+    /// expects.
+    #[arg(long, value_name = "PART|FILE", value_parser = parse::chip)]
+    pub(crate) chip: Option<Part>,
+    /// With --chip: bytes of a key and of a value.
+    #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record, requires = "chip")]
+    pub(crate) record: RecordFormat,
+    /// With --chip: records that the index holds.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "chip")]
+    pub(crate) records: u64,
+}

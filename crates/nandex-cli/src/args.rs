@@ -3,6 +3,7 @@
 
 use crate::advise_args::Advise;
 use crate::device_args::Device;
+use crate::forecast_args::Forecast;
 use crate::look_args::{Check, Inspect, Play, Serve};
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
@@ -550,12 +551,11 @@ pub(crate) struct Counts {
 pub(crate) struct List {
     /// The list to show.
     pub(crate) what: Listed,
-    /// Of indexes the smallest RAM on this chip, of FTLs the room that they leave on it.
-    #[arg(long, value_name = "PART|FILE", value_parser = parse::chip)]
-    pub(crate) chip: Option<Part>,
     /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) forecast: Forecast,
 }
 
 /// `nandex completions bash > ~/.local/share/bash-completion/completions/nandex`, for example.

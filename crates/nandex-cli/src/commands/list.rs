@@ -1,5 +1,6 @@
 //! `nandex list`: what there is by name, as a table or as JSON.
 
+use super::forecast;
 use crate::Status;
 use crate::args::{List, Listed};
 use crate::commands::on_chip;
@@ -24,8 +25,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
-    if let Some(part) = &args.chip {
-        output::print(&on_this_chip(args.what, args.json, part)?)?;
+    if let Some(part) = &args.forecast.chip {
+        output::print(&on_this_chip(args, part)?)?;
         return Ok(Status::Done);
     }
     let text = match (args.what, args.json) {
@@ -44,12 +45,18 @@ pub(crate) fn run(args: &List) -> Result<Status> {
     Ok(Status::Done)
 }
 
-fn on_this_chip(what: Listed, is_json: bool, part: &Part) -> Result<String> {
-    Ok(match (what, is_json) {
-        (Listed::Indexes, false) => on_chip::indexes(part),
-        (Listed::Indexes, true) => pretty(&on_chip::indexes_json(part)),
-        (Listed::Ftls, false) => on_chip::ftls(part),
-        (Listed::Ftls, true) => pretty(&on_chip::ftls_json(part)),
+fn on_this_chip(args: &List, part: &Part) -> Result<String> {
+    let record = args.forecast.record;
+    Ok(match (args.what, args.json) {
+        (Listed::Indexes, false) => {
+            format!("{}\n{}", on_chip::indexes(part, record), forecast::text(&args.forecast, part)?)
+        }
+        (Listed::Indexes, true) => {
+            let plow = forecast::json(&args.forecast, part)?;
+            pretty(&on_chip::indexes_json(part, record, &plow))
+        }
+        (Listed::Ftls, false) => on_chip::ftls(part, record),
+        (Listed::Ftls, true) => pretty(&on_chip::ftls_json(part, record)),
         _ => bail!("--chip is for the lists of indexes and of ftls"),
     })
 }

@@ -6,6 +6,7 @@ mod compare;
 mod counts;
 mod crash;
 mod device;
+mod forecast;
 mod inspect;
 mod list;
 mod manual;

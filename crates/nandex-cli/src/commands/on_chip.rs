@@ -5,20 +5,15 @@ use nandex::ordered::RecordFormat;
 use nandex_lab::needed::{self, Needed};
 use nandex_lab::options::Settings;
 use nandex_lab::registry::{Need, STORES};
-use nandex_lab::summary::scale::{Quantity, show, show_count};
 use nandex_report::grid::{Side, grid};
+use nandex_report::summary::scale::{Quantity, show, show_count};
 use serde_json::{Value, json};
 
-/// Records of 8 + 8 bytes.
-fn settings() -> Settings {
-    Settings::new(RecordFormat::new(8, 8))
-}
-
-/// The smallest RAM of each index.
-pub(super) fn indexes(part: &Part) -> String {
+/// The smallest RAM of each index for such records.
+pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
     let heads = ["index", "smallest RAM", "bytes", "over"].map(String::from);
     let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
-    let rows: Vec<Vec<String>> = needed::all(part, &settings())
+    let rows: Vec<Vec<String>> = needed::all(part, &Settings::new(record))
         .into_iter()
         .map(|(index, needed)| {
             let name = index.name.to_string();
@@ -37,25 +32,28 @@ pub(super) fn indexes(part: &Part) -> String {
     grid(&heads, &sides, &rows)
 }
 
-pub(super) fn indexes_json(part: &Part) -> Value {
+pub(super) fn indexes_json(part: &Part, record: RecordFormat, plow: &Value) -> Value {
     let row = |(index, needed): (&nandex_lab::registry::IndexEntry, Result<Needed, nandex::IndexError>)| {
         match needed {
+            Ok(Needed { bytes, ftl }) if index.name == "plow" => {
+                json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "by_ram": plow})
+            }
             Ok(Needed { bytes, ftl }) => json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl}),
             Err(error) => json!({"name": index.name, "error": error.to_string()}),
         }
     };
-    needed::all(part, &settings()).into_iter().map(row).collect()
+    needed::all(part, &Settings::new(record)).into_iter().map(row).collect()
 }
 
 /// The room that each FTL leaves.
-pub(super) fn ftls(part: &Part) -> String {
+pub(super) fn ftls(part: &Part, record: RecordFormat) -> String {
     let heads = ["FTL", "logical pages", "reserved blocks", "over-provisioning asked", "given", "RAM"]
         .map(String::from);
     let mut sides = [Side::Right; 6];
     sides[0] = Side::Left;
     let rows: Vec<Vec<String>> = STORES
         .iter()
-        .map(|ftl| match needed::ftl_room(ftl, part, &settings()) {
+        .map(|ftl| match needed::ftl_room(ftl, part, &Settings::new(record)) {
             Ok(room) => {
                 let asked = ftl.options.iter().find(|option| option.name == "over_provisioning");
                 vec![
@@ -84,10 +82,10 @@ fn given_percent(part: &Part, pages: u32) -> f64 {
     (all - f64::from(pages)) * 100.0 / f64::from(pages.max(1))
 }
 
-pub(super) fn ftls_json(part: &Part) -> Value {
+pub(super) fn ftls_json(part: &Part, record: RecordFormat) -> Value {
     STORES
         .iter()
-        .map(|ftl| match needed::ftl_room(ftl, part, &settings()) {
+        .map(|ftl| match needed::ftl_room(ftl, part, &Settings::new(record)) {
             Ok(room) => json!({
                 "name": ftl.name,
                 "logical_pages": room.pages,

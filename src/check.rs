@@ -50,6 +50,13 @@ pub enum IndexError {
     },
     /// The index takes ascending keys only, and this one is not above the largest.
     NotAscending,
+    /// More changes than the index makes as one. None was made.
+    BatchTooLarge {
+        /// The name of what is limited: "changes", or "pages" that the changes write.
+        unit: &'static str,
+        /// So many of them are possible.
+        most: usize,
+    },
     /// The RAM that the index was given is less than it needs.
     TooLittleRam {
         /// The part that takes it.
@@ -140,6 +147,9 @@ impl fmt::Display for IndexError {
             }
             IndexError::NotSorted { position } => {
                 write!(f, "the key of record {position} is not above the one before it")
+            }
+            IndexError::BatchTooLarge { unit, most } => {
+                write!(f, "the batch is too large: {most} {unit} are possible; nothing was changed")
             }
             IndexError::NotAscending => {
                 write!(

@@ -63,6 +63,16 @@ impl Durability {
     }
 }
 
+/// What still fits into an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Pages of the medium, or of the store below, that new records may take.
+    pub pages: u64,
+    /// Records for which they do if the nodes to come are half full, as random keys leave them at worst.
+    /// Records with ascending keys, and those that existing nodes still take, come on top.
+    pub records: u64,
+}
+
 /// One figure that an index tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {

@@ -1,4 +1,5 @@
-//! `docs/chips.md` lists the catalogue as it is. `NANDEX_BLESS=1 cargo test --test chip_docs` writes it anew.
+//! `docs/chips.md` lists the catalogue as it is, and `SOURCES.md` beside the catalogue where its numbers are
+//! from. `NANDEX_BLESS=1 cargo test --test chip_docs` writes both anew.
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::{Basis, Note, Part, catalogue};
@@ -6,22 +7,28 @@ use std::fmt::Write;
 
 const HEAD: &str = "# The parts known by name
 
-Written from the catalogue by the test `chip_docs`; edit `src/nand/catalogue/`, not this page.
-
 For example, `25 d` is 25 us from a data sheet. The letter says how far to trust a number: **d** data sheet (directly or
 as quoted by others), **p** a paper, or arithmetic from it, **s** default or calibration of a published simulator,
-**r** remembered: verify before relying on it, **a** our assumption, no source was found. The sources follow the table,
-where there is more to say.
+**r** remembered: verify before relying on it, **a** our assumption. [Where each number is from](../src/nand/catalogue/SOURCES.md)
+stands beside the catalogue; the test `chip_docs` writes both pages from it.
 
-Times are array times; a read or program adds the transfer of its bytes. `Part::with_blocks`, or a chip file with
-`like = \"NAME\"` and `blocks = N` (64 KiB at most), gives any number of blocks whose tables, 32 bytes a page, fit the free
-memory. NOP is the programs a page takes between two erases; *any* is NOR flash, whose pages are overwritten, each program
-clearing bits only: VMTree-OW needs that, and the indexes on an FTL run on it too.
+- **Times** are array times; a read or program adds the transfer of its bytes.
+- **Another size**: `Part::with_blocks`, or a chip file with `like = \"NAME\"` and `blocks = N` (64 KiB at most): any number of
+  blocks whose tables, 32 bytes a page, fit the free memory.
+- **NOP** is the programs a page takes between two erases; *any* is NOR flash, whose pages are overwritten, each program clearing
+  bits only: VMTree-OW needs that, and the indexes on an FTL run on it too.
+- **`2048+17 of 64`**: the part's ECC leaves 16 of 64 spare bytes to its user, besides the place of the bad-block mark. A tree on
+  raw NAND needs more (45 with 64 pages a block; IPL 49, an FTL 16): then the end of the data area is lent to the spare area
+  (`nandex::nand::LentSpare`), here 28 bytes of 2,048, whoever opens it by name. Nodes are 1.4 % smaller and a page of RAM is
+  held for it. On a parallel bus the controller corrects errors and, as in the papers, is given no spare bytes here; the Hamming code of
+  Linux leaves 38 of 64, BCH of 4 bits 34, of 8 bits 10: say so with `spare_bytes` in a chip file.
 
-`2048+17 of 64` is a part whose ECC leaves 16 of 64 spare bytes to its user, besides the place of the bad-block mark. A tree on raw NAND needs more (45 with 64 pages a block; IPL 49,
-an FTL 16): then the end of the data area is lent to the spare area (`nandex::nand::LentSpare`), 28 bytes of 2,048 here, whoever opens
-it by name. Nodes are 1.4 % smaller and a page of RAM is held for it. On a parallel bus the controller corrects errors; as in the papers it is given no
-spare bytes here. The Hamming code of Linux leaves 38 of 64, BCH of 4 bits 34, of 8 bits 10: say so with `spare_bytes` in a chip file.
+";
+
+const SOURCES: &str = "# Where the numbers of the parts are from
+
+Written by the test `chip_docs` from the notes of the catalogue, where there is more to say than the number; the table is
+`docs/chips.md`. Notes that several parts have come first.
 
 ";
 
@@ -80,9 +87,13 @@ fn page() -> String {
     for part in catalogue::parts() {
         page.push_str(&row(part));
     }
-    write!(page, "\n## Sources\n\n{}", of_several()).unwrap();
+    page
+}
+
+fn sources() -> String {
+    let mut page = format!("{SOURCES}{}", of_several());
     for part in catalogue::parts() {
-        write!(page, "\n### {}\n\n{}", part.name, of_one(part)).unwrap();
+        write!(page, "\n## {}\n\n{}", part.name, of_one(part)).unwrap();
     }
     page
 }
@@ -134,14 +145,13 @@ fn of_one(part: &Part) -> String {
 }
 
 #[test]
-fn the_page_of_parts_is_up_to_date() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/chips.md");
-    if std::env::var_os("NANDEX_BLESS").is_some() {
-        std::fs::write(path, page()).unwrap();
+fn the_pages_of_parts_are_up_to_date() {
+    for (name, wanted) in [("docs/chips.md", page()), ("src/nand/catalogue/SOURCES.md", sources())] {
+        let path = format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("NANDEX_BLESS").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == wanted, "{name} is out of date: run NANDEX_BLESS=1 cargo test --test chip_docs");
     }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        written == page(),
-        "docs/chips.md is out of date: run NANDEX_BLESS=1 cargo test --test chip_docs"
-    );
 }

@@ -70,7 +70,7 @@ fn apply<N: Nand>(nand: &mut N, op: &Op) -> Result<(Vec<u8>, Vec<u8>), NandError
     match op {
         Op::Read(ppn, data, spare) => {
             let (mut data, mut spare) = (vec![0x77; *data], vec![0x77; *spare]);
-            nand.read(*ppn, Cause::Host, &mut data, &mut spare).map(|()| (data, spare))
+            nand.read(*ppn, Cause::Host, &mut data, &mut spare).map(|_| (data, spare))
         }
         Op::Program(ppn, data, spare) => {
             nand.program(*ppn, Cause::Host, data, spare).map(|()| <_>::default())

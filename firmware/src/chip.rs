@@ -4,6 +4,7 @@
 //! flash does.
 
 use core::cell::UnsafeCell;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 
 const PAGE_BYTES: usize = 2048;
@@ -11,7 +12,6 @@ const SPARE_BYTES: usize = 64;
 const PAGES_PER_BLOCK: usize = 64;
 const BLOCKS: usize = 40;
 const WHOLE_PAGE: usize = PAGE_BYTES + SPARE_BYTES;
-
 
 const GEOMETRY: Geometry =
     Geometry::new(PAGE_BYTES as u32, SPARE_BYTES as u32, PAGES_PER_BLOCK as u32, BLOCKS as u32);
@@ -72,9 +72,16 @@ impl Nand for Chip {
         GEOMETRY
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let (page, out_of_band) = self.page(ppn)?;
-        read(page, data).and_then(|()| read(out_of_band, spare)).ok_or(NandError::BufferTooLong(ppn))
+        read(page, data).and_then(|()| read(out_of_band, spare)).ok_or(NandError::BufferTooLong(ppn))?;
+        Ok(ReadOutcome::CLEAN)
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

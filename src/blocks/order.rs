@@ -59,6 +59,7 @@ impl Order {
     /// A block was closed.
     pub(super) fn add(&mut self, pbn: u32) {
         match self {
+            _ if !cfg!(feature = "policies") => {}
             Order::None => {}
             Order::Closing(closing) => closing.push(pbn),
             Order::Drawing(drawing) => drawing.add(pbn),
@@ -68,6 +69,7 @@ impl Order {
     /// A block is not full any more.
     pub(super) fn remove(&mut self, pbn: u32) {
         match self {
+            _ if !cfg!(feature = "policies") => {}
             Order::None => {}
             Order::Closing(closing) => closing.remove(pbn),
             Order::Drawing(drawing) => drawing.remove(pbn),

@@ -200,7 +200,7 @@ fn is_exchanged<N: Nand>(
     let Some(place) = place.filter(|_| Header::claimed(spare).is_some()) else { return Ok(false) };
     let mut other = [0; SPARE_BYTES];
     match nand.read(place, Cause::Recovery, data, &mut other) {
-        Ok(()) => Ok(Header::open(ppn, data, &other).is_some()),
+        Ok(_) => Ok(Header::open(ppn, data, &other).is_some()),
         Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(false),
         Err(error) => Err(error.into()),
     }

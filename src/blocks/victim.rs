@@ -14,6 +14,11 @@
 //! whatever the policy, each victim gains a page at least, and collection ends. All arithmetic is in
 //! integers.
 
+use crate::store::StoreError;
+
+/// The words of a refusal.
+pub(crate) const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'policies'";
+
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
@@ -50,6 +55,12 @@ impl VictimPolicy {
         VictimPolicy::Windowed { blocks: 32 },
         VictimPolicy::Choices { count: 3 },
     ];
+
+    /// Refuses what was left out when the engine was built (feature `policies`).
+    pub(crate) fn require_built(self) -> Result<(), StoreError> {
+        let is_built = cfg!(feature = "policies") || self == VictimPolicy::Greedy;
+        if is_built { Ok(()) } else { Err(StoreError::Unsupported(LEFT_OUT.into())) }
+    }
 
     /// The name used in settings and results, without its number.
     pub const fn name(self) -> &'static str {

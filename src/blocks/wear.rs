@@ -33,8 +33,10 @@
 //!
 //! Confidence: the dual pool from the published simulator of its author; threshold levelling is folklore.
 
+use crate::blocks::victim::LEFT_OUT;
 use crate::blocks::{BlockState, BlockTable};
 use crate::sort;
+use crate::store::StoreError;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
@@ -57,6 +59,12 @@ pub enum WearLevelling {
 }
 
 impl WearLevelling {
+    /// Refuses what was left out when the engine was built (feature `policies`).
+    pub(crate) fn require_built(self) -> Result<(), StoreError> {
+        let is_built = cfg!(feature = "policies") || self == WearLevelling::None;
+        if is_built { Ok(()) } else { Err(StoreError::Unsupported(LEFT_OUT.into())) }
+    }
+
     /// Whether it goes by when blocks were last modified ([`BlockTable::keep_ages`]).
     pub const fn asks_for_ages(self) -> bool {
         matches!(self, WearLevelling::DualPool { .. })
@@ -118,6 +126,9 @@ impl WearLeveller {
     /// The move that is due, if any. To be called about once for each block opened; what is told should be
     /// done.
     pub fn next_move(&mut self, blocks: &BlockTable) -> Option<Move> {
+        if !cfg!(feature = "policies") {
+            return None;
+        }
         self.calls_since_scan += 1;
         if self.calls_since_scan > moves_per_scan(blocks) {
             self.calls_since_scan = 0;

@@ -52,8 +52,8 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::fast::log_blocks_of;
-use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
+use crate::ftl::log_map::{log_blocks_of, sources};
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::rng::Rng;
 use crate::store::StoreError;
@@ -199,15 +199,10 @@ impl Scheme for Bast {
         cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreError> {
-        let (lbn, page) = flash.split(lpn);
         let old = self.find(flash, lpn);
-        let in_place = self.data.get_or_take(flash, lbn)?;
-        if flash.is_open(in_place, page) {
-            let ppn = flash.geometry().page_at(in_place, page);
-            if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
-                old.into_iter().for_each(|ppn| flash.invalidate(ppn));
-                return Ok(());
-            }
+        if self.data.write_in_place(flash, lpn, cause, data)? {
+            old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+            return Ok(());
         }
         // A program that fails seals its block, which is merged in the next round.
         while !self.append(flash, lpn, cause, data)? {}
@@ -366,7 +361,7 @@ impl Bast {
         if fill == pages {
             flash.counters.switch_merges += 1;
         } else {
-            let sources = self.sources(flash, lbn);
+            let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
             if !flash.fill(pbn, lbn, fill, &sources[fill as usize..])? {
                 return self.merge_in_full(flash, lbn);
             }
@@ -377,18 +372,13 @@ impl Bast {
 
     /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
-        let sources = self.sources(flash, lbn);
+        let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
         let log = self.logs.remove(&lbn).map(|log| log.pbn);
         for pbn in old.into_iter().chain(log) {
             flash.free(pbn, Cause::Merge, Vec::new)?;
         }
         Ok(())
-    }
-
-    fn sources<N: Nand>(&self, flash: &Flash<N>, lbn: Lbn) -> Vec<Option<Source<'static>>> {
-        let source = |page: u32| self.find(flash, flash.lpn_at(lbn, page)).map(Source::Page);
-        (0..flash.geometry().pages_per_block).map(source).collect()
     }
 }
 

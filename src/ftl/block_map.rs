@@ -57,6 +57,21 @@ impl BlockMap {
         Ok(pbn)
     }
 
+    /// Programs a page in its place in the data block, a new one if there is none; false: the place cannot be
+    /// programmed, or the program failed.
+    pub(super) fn write_in_place<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreError> {
+        let (lbn, page) = flash.split(lpn);
+        let pbn = self.get_or_take(flash, lbn)?;
+        let ppn = flash.geometry().page_at(pbn, page);
+        Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
+    }
+
     /// Where a logical page is, if it is valid in its data block.
     pub(super) fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
         let (lbn, page) = flash.split(lpn);

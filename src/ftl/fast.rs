@@ -41,11 +41,12 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
+use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// A FAST translation layer.
@@ -94,16 +95,11 @@ pub struct Fast {
     data: BlockMap,
     sw: Option<Sequential>,
     rw: VecDeque<Random>,
-    rw_map: BTreeMap<u32, Ppn>,
+    rw_map: LogMap,
     log_blocks: u32,
     eager_switch: bool,
     /// The counters since format or mount.
     pub counters: FastCounters,
-}
-
-/// The number of log blocks, where it is not set.
-pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
-    (good_blocks * 3 / 100).max(2)
 }
 
 impl Scheme for Fast {
@@ -143,7 +139,7 @@ impl Scheme for Fast {
             data: BlockMap::open(flash, &mounted.live),
             sw: None,
             rw: VecDeque::new(),
-            rw_map: BTreeMap::new(),
+            rw_map: LogMap::default(),
             log_blocks,
             eager_switch: settings.eager_switch,
             counters: FastCounters::default(),
@@ -186,23 +182,23 @@ impl Scheme for Fast {
                     data,
                 )? {
                     self.sw = Some(Sequential { fill: page + 1, ..sw });
-                    self.drop_copy(flash, lpn, old);
+                    self.rw_map.drop_copy(flash, lpn, old);
                     return Ok(());
                 }
-                self.merge_owner(flash, Some((lpn, cause, data)))
+                self.merge_owner(flash, Some(Incoming { lpn, cause, data }))
             }
             Some(sw) if self.eager_switch && sw.fill == flash.geometry().pages_per_block => {
                 self.merge_owner(flash, None)?;
                 self.append(flash, lpn, cause, data)
             }
-            Some(_) => self.merge_owner(flash, Some((lpn, cause, data))),
+            Some(_) => self.merge_owner(flash, Some(Incoming { lpn, cause, data })),
             None => self.append(flash, lpn, cause, data),
         }
     }
 
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
         let old = self.find(flash, lpn);
-        self.drop_copy(flash, lpn, old);
+        self.rw_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
@@ -233,29 +229,22 @@ impl Scheme for Fast {
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
-        for (&lpn, &ppn) in &self.rw_map {
-            let pbn = flash.geometry().block_of(ppn);
-            if !self.rw.iter().any(|block| block.pbn == pbn) {
-                report.violation(
-                    "A2",
-                    u64::from(lpn),
-                    message!("lpn {lpn} is mapped to {ppn}, in no log block"),
-                );
-            }
+        let is_log = |_, pbn: Pbn| self.rw.iter().any(|block| block.pbn == pbn);
+        for (lpn, ppn) in self.rw_map.strays(flash, is_log) {
+            let what = message!("lpn {lpn} is mapped to {ppn}, in no log block");
+            report.violation("A2", u64::from(lpn), what);
         }
         Ok(0)
     }
 }
 
-type Incoming<'a> = (u32, Cause, &'a [u8]);
-
-/// Bytes of RAM for a page of a random log block: its number, and where it is, twice for the tree's own.
-const LOG_PAGE_BYTES: usize = size_of::<u32>() + 2 * size_of::<(u32, Ppn)>();
+/// Bytes of RAM for a page of a random log block: its number, and where it is.
+const LOG_PAGE_BYTES: usize = size_of::<u32>() + LogMap::PAGE_BYTES;
 
 impl Fast {
     fn log_bytes(&self) -> usize {
         let blocks = self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4);
-        blocks.sum::<usize>() + self.rw_map.len() * 2 * size_of::<(u32, Ppn)>()
+        blocks.sum::<usize>() + self.rw_map.ram_bytes()
     }
 
     /// Owner and fill of the sequential log block.
@@ -265,7 +254,7 @@ impl Fast {
 
     /// The logical pages in random log blocks.
     pub fn random_pages(&self) -> impl Iterator<Item = u32> + '_ {
-        self.rw_map.keys().copied()
+        self.rw_map.lpns()
     }
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) {
@@ -308,16 +297,7 @@ impl Fast {
         let (lbn, page) = flash.split(lpn);
         let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
         let in_sw = || self.sw.filter(|sw| sw.owner == lbn).and_then(|sw| at(sw.pbn));
-        self.rw_map.get(&lpn).copied().or_else(in_sw).or_else(|| self.data.find(flash, lpn))
-    }
-
-    fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
-        if let Some(old) = old {
-            flash.invalidate(old);
-            if self.rw_map.get(&lpn) == Some(&old) {
-                self.rw_map.remove(&lpn);
-            }
-        }
+        self.rw_map.get(lpn).or_else(in_sw).or_else(|| self.data.find(flash, lpn))
     }
 
     /// Case 1; false: it does not apply, or the program failed.
@@ -335,9 +315,7 @@ impl Fast {
         if self.sw.is_some_and(|sw| sw.owner == lbn && page < sw.fill) {
             return Ok(false);
         }
-        let pbn = self.data.get_or_take(flash, lbn)?;
-        let ppn = flash.geometry().page_at(pbn, page);
-        Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
+        self.data.write_in_place(flash, lpn, cause, data)
     }
 
     /// Case 2.
@@ -357,7 +335,7 @@ impl Fast {
             let old = self.find(flash, lpn);
             if flash.write(flash.geometry().page_at(pbn, 0), (PageKind::Sequential, lpn), cause, data)? {
                 self.sw = Some(Sequential { pbn, owner, fill: 1 });
-                self.drop_copy(flash, lpn, old);
+                self.rw_map.drop_copy(flash, lpn, old);
                 return Ok(());
             }
             flash.free(pbn, Cause::Merge, Vec::new)?;
@@ -373,7 +351,7 @@ impl Fast {
     ) -> Result<(), StoreError> {
         let Some(sw) = self.sw else { return Ok(()) };
         let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
-        let place = incoming.map_or(pages, |(lpn, ..)| flash.split(lpn).1);
+        let place = incoming.map_or(pages, |page| flash.split(page.lpn).1);
         let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
         // After a mount the data block may hold the copy that counts of a page in SW.
         let below = |flash: &Flash<N>, pbn: Pbn| {
@@ -396,15 +374,15 @@ impl Fast {
         sw: Sequential,
         incoming: Option<Incoming<'_>>,
     ) -> Result<bool, StoreError> {
-        let sources = self.sources(flash, sw.owner, incoming);
-        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn).map(|ppn| (lpn, ppn)));
+        let sources = sources(flash, sw.owner, incoming, |lpn| self.find(flash, lpn));
+        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         if !flash.fill(sw.pbn, sw.owner, sw.fill, &sources[sw.fill as usize..])? {
             return Ok(false);
         }
         if let Some((lpn, ppn)) = old {
-            self.drop_copy(flash, lpn, Some(ppn));
+            self.rw_map.drop_copy(flash, lpn, Some(ppn));
         }
-        self.forget_random(flash, sw.owner, sw.fill);
+        self.rw_map.forget(flash, sw.owner, sw.fill, |ppn| !flash.is_valid(ppn));
         Ok(true)
     }
 
@@ -427,40 +405,14 @@ impl Fast {
         lbn: Lbn,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreError> {
-        let sources = self.sources(flash, lbn, incoming);
-        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn).map(|ppn| (lpn, ppn)));
+        let sources = sources(flash, lbn, incoming, |lpn| self.find(flash, lpn));
+        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         let pbn = flash.gather(lbn, &sources)?;
         if let Some((lpn, ppn)) = old {
-            self.drop_copy(flash, lpn, Some(ppn));
+            self.rw_map.drop_copy(flash, lpn, Some(ppn));
         }
-        self.forget_random(flash, lbn, 0);
+        self.rw_map.forget(flash, lbn, 0, |ppn| !flash.is_valid(ppn));
         self.data.switch(flash, lbn, pbn)
-    }
-
-    fn sources<'a, N: Nand>(
-        &self,
-        flash: &Flash<N>,
-        lbn: Lbn,
-        incoming: Option<Incoming<'a>>,
-    ) -> Vec<Option<Source<'a>>> {
-        let source = |page: u32| {
-            let lpn = flash.lpn_at(lbn, page);
-            match incoming {
-                Some((wanted, cause, data)) if wanted == lpn => Some(Source::Host(data, cause)),
-                _ => self.find(flash, lpn).map(Source::Page),
-            }
-        };
-        (0..flash.geometry().pages_per_block).map(source).collect()
-    }
-
-    /// Drops the RW entries of a logical block, from a page on, whose pages have moved.
-    fn forget_random<N: Nand>(&mut self, flash: &Flash<N>, lbn: Lbn, first: u32) {
-        for page in first..flash.geometry().pages_per_block {
-            let lpn = flash.lpn_at(lbn, page);
-            if self.rw_map.get(&lpn).is_some_and(|&ppn| !flash.is_valid(ppn)) {
-                self.rw_map.remove(&lpn);
-            }
-        }
     }
 
     /// Case 4.
@@ -480,7 +432,7 @@ impl Fast {
             tail.lpns.push(lpn);
             let old = self.find(flash, lpn);
             if flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
-                self.drop_copy(flash, lpn, old);
+                self.rw_map.drop_copy(flash, lpn, old);
                 self.rw_map.insert(lpn, ppn);
                 return Ok(());
             }

@@ -36,7 +36,8 @@ use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
-use crate::ftl::fast::{Fast, FastSettings, log_blocks_of};
+use crate::ftl::fast::{Fast, FastSettings};
+use crate::ftl::log_map::log_blocks_of;
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
@@ -314,7 +315,10 @@ impl Hftl {
         const CAUSE: Cause = Cause::GarbageCollection;
         let Some(header) = flash.load_into(ppn, CAUSE, page)? else {
             let lost = self.hot_map.iter().find(|(_, at)| **at == ppn).map(|(&lpn, _)| lpn);
-            let Some(lpn) = lost else { unreachable!("A3: {ppn} is live and not in the hot map") };
+            let Some(lpn) = lost else {
+                let what = "A3: a live page of the hot area is not in its map";
+                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            };
             self.hot_map.remove(&lpn);
             flash.lose(ppn, lpn);
             return Ok(());

@@ -57,7 +57,8 @@ use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
+use crate::ftl::log_map::{Incoming, sources};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
 use crate::store::StoreError;
@@ -110,8 +111,6 @@ pub struct Nftl {
     pub counters: NftlCounters,
 }
 
-type Incoming<'a> = (u32, Cause, &'a [u8]);
-
 impl Scheme for Nftl {
     type Settings = NftlSettings;
 
@@ -154,7 +153,7 @@ impl Scheme for Nftl {
             first: vec![NONE; units as usize],
             next: vec![NONE; g.blocks as usize],
             chain_blocks_max: settings.chain_blocks_max.unwrap_or(u32::MAX).max(2),
-            floor: Plan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
+            floor: ChipPlan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
             counters: NftlCounters::default(),
         };
         let mut blocks: Vec<(u32, u8, Pbn)> = Vec::new();
@@ -207,7 +206,7 @@ impl Scheme for Nftl {
             if self.chain(unit).count() >= self.chain_blocks_max as usize {
                 self.counters.folds_of_long_chains += 1;
                 if has_room {
-                    return self.fold_out(flash, unit, Some((lpn, cause, data)));
+                    return self.fold_out(flash, unit, Some(Incoming { lpn, cause, data }));
                 }
                 self.fold(flash, unit)?;
             } else if has_room {
@@ -329,7 +328,7 @@ impl Nftl {
     /// Folds in place if possible, else out of place.
     fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreError> {
         let Some(last) = self.chain(unit).last() else { return Ok(()) };
-        let mut sources = self.sources(flash, unit, None);
+        let mut sources = sources(flash, unit, None, |lpn| self.find(flash, lpn));
         for (page, source) in (0..).zip(&mut sources) {
             match source {
                 Some(Source::Page(ppn)) if flash.geometry().block_of(*ppn) == last => *source = None,
@@ -353,11 +352,11 @@ impl Nftl {
         unit: Lbn,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreError> {
-        let sources = self.sources(flash, unit, incoming);
+        let sources = sources(flash, unit, incoming, |lpn| self.find(flash, lpn));
         if sources.iter().all(Option::is_none) {
             return self.replace(flash, unit, None);
         }
-        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn));
+        let old = incoming.and_then(|page| self.find(flash, page.lpn));
         let pbn = flash.gather(unit, &sources)?;
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         self.replace(flash, unit, Some(pbn))
@@ -376,19 +375,6 @@ impl Nftl {
             flash.free(pbn, Cause::Merge, || self.encode())?;
         }
         Ok(())
-    }
-
-    fn sources<'a, N: Nand>(
-        &self,
-        flash: &Flash<N>,
-        unit: Lbn,
-        incoming: Option<Incoming<'a>>,
-    ) -> Vec<Option<Source<'a>>> {
-        let source = |page: u32| match incoming {
-            Some((lpn, cause, data)) if flash.split(lpn).1 == page => Some(Source::Host(data, cause)),
-            _ => self.find(flash, flash.lpn_at(unit, page)).map(Source::Page),
-        };
-        (0..flash.geometry().pages_per_block).map(source).collect()
     }
 }
 

@@ -55,8 +55,8 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::fast::log_blocks_of;
-use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
+use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
@@ -124,7 +124,7 @@ struct Group {
 pub struct Sast {
     data: BlockMap,
     groups: BTreeMap<u32, Group>,
-    log_map: BTreeMap<u32, Ppn>,
+    log_map: LogMap,
     logs_in_use: u32,
     group_blocks: u32,
     logs_per_group: u32,
@@ -175,7 +175,7 @@ impl Scheme for Sast {
         let mut sast = Sast {
             data: BlockMap::open(flash, &mounted.live),
             groups: BTreeMap::new(),
-            log_map: BTreeMap::new(),
+            log_map: LogMap::default(),
             logs_in_use: 0,
             group_blocks,
             logs_per_group,
@@ -204,14 +204,10 @@ impl Scheme for Sast {
         cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreError> {
-        let (lbn, page) = flash.split(lpn);
-        let in_place = self.data.get_or_take(flash, lbn)?;
-        if flash.is_open(in_place, page) {
-            let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(in_place, page));
-            if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
-                self.drop_copy(flash, lpn, old);
-                return Ok(());
-            }
+        let old = self.find(flash, lpn);
+        if self.data.write_in_place(flash, lpn, cause, data)? {
+            self.log_map.drop_copy(flash, lpn, old);
+            return Ok(());
         }
         // A program that fails seals its log block, and the next one is tried.
         while !self.append(flash, lpn, cause, data)? {}
@@ -220,7 +216,7 @@ impl Scheme for Sast {
 
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
         let old = self.find(flash, lpn);
-        self.drop_copy(flash, lpn, old);
+        self.log_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
@@ -248,23 +244,23 @@ impl Scheme for Sast {
         self.data.ram_bytes()
             + self.groups.len() * size_of::<(u32, Group)>()
             + logs.map(|log| size_of::<Log>() + log.lpns.capacity() * 4).sum::<usize>()
-            + self.log_map.len() * 2 * size_of::<(u32, Ppn)>()
+            + self.log_map.ram_bytes()
     }
 
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        let page = size_of::<u32>() + 2 * size_of::<(u32, Ppn)>();
+        let page = size_of::<u32>() + LogMap::PAGE_BYTES;
         let log = size_of::<(u32, Group)>() + size_of::<Log>() + geometry.pages_per_block as usize * page;
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
-        for (&lpn, &ppn) in &self.log_map {
-            let pbn = flash.geometry().block_of(ppn);
+        let is_log = |lpn: u32, pbn: Pbn| {
             let group = self.groups.get(&self.group_of(flash.split(lpn).0));
-            if !group.is_some_and(|g| g.logs.iter().any(|log| log.pbn == pbn)) {
-                let what = message!("lpn {lpn} is mapped to {ppn}, in no log block of its group");
-                report.violation("S1", u64::from(lpn), what);
-            }
+            group.is_some_and(|g| g.logs.iter().any(|log| log.pbn == pbn))
+        };
+        for (lpn, ppn) in self.log_map.strays(flash, is_log) {
+            let what = message!("lpn {lpn} is mapped to {ppn}, in no log block of its group");
+            report.violation("S1", u64::from(lpn), what);
         }
         let counts = self.groups.values().map(|group| group.logs.len() as u32);
         if counts.clone().sum::<u32>() != self.logs_in_use
@@ -324,16 +320,7 @@ impl Sast {
     }
 
     fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
-        self.log_map.get(&lpn).copied().or_else(|| self.data.find(flash, lpn))
-    }
-
-    fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
-        if let Some(old) = old {
-            flash.invalidate(old);
-            if self.log_map.get(&lpn) == Some(&old) {
-                self.log_map.remove(&lpn);
-            }
-        }
+        self.log_map.get(lpn).or_else(|| self.data.find(flash, lpn))
     }
 
     /// Cases 2 and 3; false: the program failed.
@@ -358,7 +345,7 @@ impl Sast {
         log.lpns.push(lpn);
         group.written = self.clock;
         self.clock += 1;
-        self.drop_copy(flash, lpn, old);
+        self.log_map.drop_copy(flash, lpn, old);
         self.log_map.insert(lpn, ppn);
         Ok(true)
     }
@@ -413,14 +400,15 @@ impl Sast {
         if fill == flash.geometry().pages_per_block {
             flash.counters.switch_merges += 1;
         } else {
-            let sources = self.sources(flash, owner);
+            let sources = sources(flash, owner, None, |lpn| self.find(flash, lpn));
             if !flash.fill(pbn, owner, fill, &sources[fill as usize..])? {
                 self.merge_all_in(flash, number, 0)?;
                 return self.erase_log(flash, number, 0);
             }
         }
         self.remove_log(number, 0);
-        self.forget_logged(flash, owner);
+        // All of it is in the data block by now.
+        self.log_map.forget(flash, owner, 0, |_| true);
         self.data.switch(flash, owner, pbn)
     }
 
@@ -453,24 +441,13 @@ impl Sast {
 
     /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
-        let sources = self.sources(flash, lbn);
+        let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
-        self.forget_logged(flash, lbn);
+        // All of it is in the data block by now.
+        self.log_map.forget(flash, lbn, 0, |_| true);
         match old {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),
             None => Ok(()),
-        }
-    }
-
-    fn sources<N: Nand>(&self, flash: &Flash<N>, lbn: Lbn) -> Vec<Option<Source<'static>>> {
-        let source = |page: u32| self.find(flash, flash.lpn_at(lbn, page)).map(Source::Page);
-        (0..flash.geometry().pages_per_block).map(source).collect()
-    }
-
-    /// All of a logical block is in its data block by now.
-    fn forget_logged<N: Nand>(&mut self, flash: &Flash<N>, lbn: Lbn) {
-        for page in 0..flash.geometry().pages_per_block {
-            self.log_map.remove(&flash.lpn_at(lbn, page));
         }
     }
 

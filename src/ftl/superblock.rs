@@ -55,7 +55,7 @@ use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
@@ -183,7 +183,7 @@ impl Scheme for Superblock {
             supers: vec![Super::default(); supers],
             group_blocks,
             blocks_max: group_blocks.saturating_add(settings.extra_blocks.max(1)) as usize,
-            floor: Plan::base_blocks(g, 0) + COLLECTION_BLOCKS,
+            floor: ChipPlan::base_blocks(g, 0) + COLLECTION_BLOCKS,
             clock: 1,
             counters: SuperblockCounters::default(),
         };
@@ -488,7 +488,7 @@ impl Superblock {
     ) -> Result<(), StoreError> {
         while let Some(ppn) = flash.blocks().next_valid(from, 0) {
             let Some(header) = flash.load(ppn, cause)? else {
-                self.lose(flash, (number, ppn))?;
+                self.lose(flash, number, ppn)?;
                 continue;
             };
             let lpn = header.number;
@@ -544,7 +544,7 @@ impl Superblock {
     }
 
     /// A live page cannot be read: the logical page that is mapped to it is lost.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, (number, ppn): (usize, Ppn)) -> Result<(), StoreError> {
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, ppn: Ppn) -> Result<(), StoreError> {
         let pages = self.group_blocks.saturating_mul(flash.geometry().pages_per_block);
         let first = number as u32 * pages;
         let mut lpns = first..first.saturating_add(pages).min(self.map.len() as u32);

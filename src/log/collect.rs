@@ -92,7 +92,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a page that needed another read elsewhere, where there is room besides `need`; moves that fail undo
+/// Writes a page that was hard to read elsewhere, where there is room besides `need`; moves that fail undo
 /// nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
     while let Some(weak) = tree.log().take_weak() {
@@ -101,7 +101,10 @@ fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), In
         if !has_free(tree, need.pages + 2 * programs) {
             return Ok(());
         }
-        tree.relocate(weak)?;
+        tree.log().moves_weak = true;
+        let moved = tree.relocate(weak);
+        tree.log().moves_weak = false;
+        moved?;
     }
     Ok(())
 }
@@ -167,7 +170,7 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 }
 
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
-fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
+pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
     let programs_per_move = tree.programs_per_move();
     debug_assert!(programs_per_move > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
@@ -208,6 +211,11 @@ impl<N: Nand> Log<N> {
     fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
         let victim = self.blocks.fewest_valid();
         self.ready_to_collect(victim)
+    }
+
+    /// The valid pages of the next victim.
+    pub(super) fn valid_in_victim(&mut self) -> Result<Option<u32>, IndexError> {
+        Ok(self.victim()?.map(|victim| self.valid_count(victim)))
     }
 
     fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {

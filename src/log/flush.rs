@@ -1,6 +1,7 @@
 //! Programming the write part of the cache.
 
 use crate::check::IndexError;
+use crate::log::parts::WritePart;
 use crate::log::tag::{self, Gaps, Tag};
 use crate::log::{Log, WritePartLimit, parts};
 use crate::nand::{Cause, Nand};
@@ -33,6 +34,19 @@ impl<N: Nand> Log<N> {
     /// Pages that the write part holds between operations at most.
     pub(super) fn part_limit(&self) -> usize {
         self.writes.pages() + usize::from(self.config.write_part == WritePartLimit::Lenient)
+    }
+
+    /// Forgets the write part: what waits is of a batch that is given up.
+    pub fn drop_written(&mut self) {
+        self.writes = WritePart::new(self.config.write_pages, self.geometry.page_bytes as usize);
+        (self.is_part_divided, self.passed_over) = (false, 0);
+    }
+
+    /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
+    /// which no root leads to yet: whatever waited before was programmed when the batch began.
+    pub fn relieve(&mut self) -> Result<(), IndexError> {
+        debug_assert!(self.goes_on, "what is dropped may be needed");
+        if self.writes.slots.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
 
     /// Programs a full write part before it takes another page, in the middle of an operation, where asked

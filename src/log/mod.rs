@@ -18,6 +18,7 @@
 //! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's
 //!   addresses from then on (its home), so that no pointer in the tree changes.
 
+pub mod ahead;
 pub mod collect;
 mod config;
 mod flush;
@@ -46,6 +47,7 @@ use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
+use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
@@ -90,9 +92,6 @@ struct Frontier {
     block_sequence: u32,
 }
 
-/// Weak pages that are kept in mind.
-const WEAK_MAX: usize = 8;
-
 /// The log allocator.
 pub struct Log<N> {
     nand: N,
@@ -131,8 +130,14 @@ pub struct Log<N> {
     is_part_divided: bool,
     /// The low half of each block's number in the order of opening, by home: older pages are no pages of it.
     openings: Vec<u16>,
-    /// Pages that needed another read, to be written elsewhere.
+    /// Pages that were hard to read, to be written elsewhere.
     weak: Vec<Ppn>,
+    /// One of them is being moved.
+    moves_weak: bool,
+    /// Pages that the round of scrubbing has passed.
+    scrubbed: u32,
+    /// The operation under way goes on after the next root: what is programmed of it is no root yet.
+    goes_on: bool,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -215,6 +220,9 @@ impl<N: Nand> Log<N> {
             is_part_divided: false,
             openings: state.openings,
             weak: Vec::new(),
+            moves_weak: false,
+            scrubbed: 0,
+            goes_on: false,
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
@@ -358,7 +366,7 @@ impl<N: Nand> Log<N> {
                 at: u64::from(ppn.0),
             });
         }
-        let physical = self.physical(ppn);
+        let (physical, cause) = (self.physical(ppn), self.charged(cause));
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
         let mut found = None;
@@ -389,19 +397,6 @@ impl<N: Nand> Log<N> {
             }
             None => wrong("the page's checksum does not match"),
         }
-    }
-
-    /// A page was whole at the second or third read only.
-    fn note_weak(&mut self, ppn: Ppn) {
-        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
-            self.weak.push(ppn);
-        }
-    }
-
-    /// A page that should be written elsewhere soon; it counts as dealt with.
-    fn take_weak(&mut self) -> Option<Ppn> {
-        let weak = self.weak.pop()?;
-        self.is_valid(weak).then_some(weak)
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {
@@ -472,6 +467,7 @@ impl<N: Nand> Log<N> {
     }
 
     fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
+        let cause = self.charged(cause);
         match self.blocks.take_erased(&mut self.nand, Wear::Least, cause) {
             Ok(block) => Ok(block),
             Err(error) => {
@@ -482,7 +478,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Writes a page at an address that [`Log::allocate`] gave.
-    pub fn write(&mut self, ppn: Ppn, tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexError> {
+    pub fn write(&mut self, ppn: Ppn, mut tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexError> {
         debug_assert!(!tag.root || tag.height > 0, "R2: a root of no height");
         debug_assert!(usize::from(tag.lowest_level) <= tag::LEVELS_MAX, "R2: level {}", tag.lowest_level);
         self.sequence += 1;
@@ -490,6 +486,7 @@ impl<N: Nand> Log<N> {
         if tag.root {
             self.root = Some(Root { ppn, height: tag.height });
         }
+        tag.root &= !self.goes_on;
         let sequence = self.sequence;
         if let Some(slot) = self.writes.find_mut(ppn) {
             slot.sequence = sequence;
@@ -564,8 +561,19 @@ impl<N: Nand> Log<N> {
 
     /// Whether so few blocks are free that garbage should be collected.
     pub fn wants_collection(&self) -> bool {
+        self.is_short_of_blocks(0)
+    }
+
+    /// The same, if so many blocks more were to be free.
+    fn is_short_of_blocks(&self, more: u32) -> bool {
         let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
-        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks
+        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks + more
+    }
+
+    /// Says that the operation goes on after the next root, or does so no longer: until then a mount finds
+    /// nothing of it.
+    pub fn set_goes_on(&mut self, goes_on: bool) {
+        self.goes_on = goes_on;
     }
 
     /// Gives the chip back.

@@ -38,6 +38,7 @@ impl<N: Nand> Log<N> {
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
         tag::encode(&mut self.page.spare, data, (tag, place), valid, seal);
         let physical = self.physical(ppn);
+        let cause = self.charged(cause);
         match self.nand.program(physical, cause, data, &self.page.spare) {
             // The store below takes no more.
             Err(NandError::ProgramFailed(_)) if self.is_placed() => Err(IndexError::WornOut),

@@ -15,7 +15,8 @@ const DOUBTFUL_TRIES: usize = 5;
 pub enum Reading {
     /// Whole, at the first read.
     Whole,
-    /// Whole, but not at the first read: the page is weak and should be written anew elsewhere.
+    /// Whole, but not at the first read, or only just by what the chip says: the page should be written anew
+    /// elsewhere.
     Weak,
     /// Never whole, but the chip returned bytes: the same ones at two reads, unless all of them differed.
     /// Those are in the buffers.
@@ -41,10 +42,11 @@ pub fn read_again<N: Nand + ?Sized>(
     let (mut sums, mut broken) = ([0; DOUBTFUL_TRIES], 0);
     for attempt in 0..DOUBTFUL_TRIES {
         outcome = match nand.read(ppn, cause, data, spare) {
-            Ok(()) if is_whole(data, spare) => {
-                return Ok(if attempt == 0 { Reading::Whole } else { Reading::Weak });
+            Ok(outcome) if is_whole(data, spare) => {
+                let is_weak = attempt > 0 || outcome.is_weak;
+                return Ok(if is_weak { Reading::Weak } else { Reading::Whole });
             }
-            Ok(()) => {
+            Ok(_) => {
                 let sum = crc32(&[data, spare]);
                 if sums[..broken].contains(&sum) {
                     return Ok(Reading::Broken);

@@ -13,7 +13,7 @@
 //! number of bytes need not be a power of two for anything above. Byte 0 of the spare area, the place of the
 //! bad-block mark, stays where it is.
 
-use super::{Cause, Geometry, Nand, NandError};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -80,17 +80,34 @@ impl<N: Nand> Nand for LentSpare<N> {
         geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.check(ppn, data.len(), spare.len())?;
         let (own, rest) = spare.split_at_mut(self.own(spare.len()));
         if rest.is_empty() {
             return self.nand.read(ppn, cause, data, own);
         }
         let at = self.page.len() - self.lent;
-        self.nand.read(ppn, cause, &mut self.page[..at + rest.len()], own)?;
+        let outcome = self.nand.read(ppn, cause, &mut self.page[..at + rest.len()], own)?;
         data.copy_from_slice(&self.page[..data.len()]);
         rest.copy_from_slice(&self.page[at..at + rest.len()]);
-        Ok(())
+        Ok(outcome)
+    }
+
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.check(ppn, from as usize + data.len(), 0)?;
+        self.nand.read_at(ppn, cause, from, data)
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

@@ -1,6 +1,6 @@
 //! For tests: a chip that gives back something else than it holds.
 
-use super::{Cause, Geometry, Nand, NandError};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 
@@ -15,10 +15,16 @@ impl<N: Nand, F: FnMut(Ppn, Cause, &mut [u8], &mut [u8]) + Send> Nand for Misrea
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let outcome = self.chip.read(ppn, cause, data, spare)?;
         (self.spoil)(ppn, cause, data, spare);
-        Ok(())
+        Ok(outcome)
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

@@ -13,6 +13,7 @@ mod geometry;
 mod lent;
 #[cfg(test)]
 pub(crate) mod misread;
+mod pairing;
 mod part;
 mod range;
 #[cfg(feature = "sim")]
@@ -21,6 +22,7 @@ pub mod sim;
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
+pub use pairing::{LowerPages, Pairing};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 
@@ -48,13 +50,15 @@ pub enum Cause {
     Checkpoint,
     /// Mounting after a clean or unclean end.
     Recovery,
+    /// Moving data that became hard to read, and looking for it.
+    Scrubbing,
     /// A checker looks on: the simulated chip neither counts nor times it.
     Check,
 }
 
 impl Cause {
     /// Every cause that is counted, in the order of the counters.
-    pub const COUNTED: [Cause; 8] = [
+    pub const COUNTED: [Cause; 9] = [
         Cause::Host,
         Cause::CacheEviction,
         Cause::GarbageCollection,
@@ -63,6 +67,7 @@ impl Cause {
         Cause::WearLevelling,
         Cause::Checkpoint,
         Cause::Recovery,
+        Cause::Scrubbing,
     ];
 
     /// The name used in results, in snake case.
@@ -76,8 +81,34 @@ impl Cause {
             Cause::WearLevelling => "wear_levelling",
             Cause::Checkpoint => "checkpoint",
             Cause::Recovery => "recovery",
+            Cause::Scrubbing => "scrubbing",
             Cause::Check => "check",
         }
+    }
+}
+
+/// A number for each cause, in the order of [`Cause::COUNTED`].
+pub type ByCause = [u64; Cause::COUNTED.len()];
+
+/// What a chip says of a read that succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOutcome {
+    /// Bits that the ECC corrected, in the worst of its code words if the driver knows; 0 too where it cannot
+    /// tell.
+    pub corrected: u32,
+    /// Whether so many come near to what the ECC corrects: the index moves what is in the page.
+    pub is_weak: bool,
+}
+
+impl ReadOutcome {
+    /// Nothing was corrected, or nobody knows.
+    pub const CLEAN: ReadOutcome = ReadOutcome { corrected: 0, is_weak: false };
+
+    /// So many bits were corrected by an ECC that corrects `strength`. A page is weak from three quarters of
+    /// them on, as Linux has it, but never for a single bit: that is what an ECC of one bit is for.
+    pub const fn corrected(corrected: u32, strength: u32) -> ReadOutcome {
+        let most = strength - strength / 4;
+        ReadOutcome { corrected, is_weak: corrected >= if most < 2 { 2 } else { most } }
     }
 }
 
@@ -89,8 +120,34 @@ pub trait Nand: MaybeSend {
     /// The shape of the chip and the rules it enforces.
     fn geometry(&self) -> Geometry;
 
-    /// Reads a page. An erased page reads as 0xFF.
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError>;
+    /// Reads a page. An erased page reads as 0xFF. A driver that cannot tell what the ECC did answers
+    /// [`ReadOutcome::CLEAN`].
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError>;
+
+    /// Reads bytes of a page's data area from one on. A part that sends any column of its page register saves
+    /// the transfer of those before; this reads them too, into a buffer of its own.
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let from = from as usize;
+        if from + data.len() > self.geometry().page_bytes as usize {
+            return Err(NandError::BufferTooLong(ppn));
+        }
+        let mut page = alloc::vec![0; from + data.len()];
+        let outcome = self.read(ppn, cause, &mut page, &mut [])?;
+        data.copy_from_slice(&page[from..]);
+        Ok(outcome)
+    }
 
     /// Programs an erased page, or any page of a chip that overwrites ([`Geometry::overwrites`]), to clear
     /// bits. When this returns [`NandError::ProgramFailed`], the page must be treated as programmed with
@@ -166,6 +223,9 @@ pub enum NandError {
     Uncorrectable(Ppn),
     /// The power is off: nothing happens until it is switched on again.
     PowerLost,
+    /// A fault of bus, controller or driver, by a number of the driver's own. Nothing is known of the chip
+    /// then: no page counts as torn, no block as bad, and the index goes on after a mount.
+    Device(i32),
 }
 
 impl fmt::Display for NandError {
@@ -186,6 +246,7 @@ impl fmt::Display for NandError {
             NandError::EraseFailed(b) => write!(f, "erasing {b} failed"),
             NandError::Uncorrectable(p) => write!(f, "{p} has more bit errors than can be corrected"),
             NandError::PowerLost => write!(f, "the power is off"),
+            NandError::Device(code) => write!(f, "the driver of the chip reports fault {code}"),
         }
     }
 }
@@ -198,8 +259,23 @@ macro_rules! forward {
             fn geometry(&self) -> Geometry {
                 (**self).geometry()
             }
-            fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+            fn read(
+                &mut self,
+                p: Ppn,
+                c: Cause,
+                data: &mut [u8],
+                spare: &mut [u8],
+            ) -> Result<ReadOutcome, NandError> {
                 (**self).read(p, c, data, spare)
+            }
+            fn read_at(
+                &mut self,
+                p: Ppn,
+                c: Cause,
+                from: u32,
+                data: &mut [u8],
+            ) -> Result<ReadOutcome, NandError> {
+                (**self).read_at(p, c, from, data)
             }
             fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
                 (**self).program(p, c, data, spare)
@@ -238,8 +314,17 @@ impl<N: Nand> Nand for Shared<N> {
     fn geometry(&self) -> Geometry {
         self.lock().geometry()
     }
-    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        p: Ppn,
+        c: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.lock().read(p, c, data, spare)
+    }
+    fn read_at(&mut self, p: Ppn, c: Cause, from: u32, data: &mut [u8]) -> Result<ReadOutcome, NandError> {
+        self.lock().read_at(p, c, from, data)
     }
     fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.lock().program(p, c, data, spare)

@@ -3,7 +3,7 @@
 //! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and
 //! fails as ever; two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
 
-use super::{Cause, Geometry, Nand, NandError};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
 
@@ -103,6 +103,7 @@ impl<N: Nand> BlockRange<N> {
             NandError::EraseFailed(b) => NandError::EraseFailed(block(b)),
             NandError::Uncorrectable(p) => NandError::Uncorrectable(page(p)),
             NandError::PowerLost => NandError::PowerLost,
+            NandError::Device(code) => NandError::Device(code),
         }
     }
 }
@@ -112,9 +113,26 @@ impl<N: Nand> Nand for BlockRange<N> {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let page = self.page(ppn)?;
         self.nand.read(page, cause, data, spare).map_err(|error| self.within(error))
+    }
+
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let page = self.page(ppn)?;
+        self.nand.read_at(page, cause, from, data).map_err(|error| self.within(error))
     }
 
     /// Counted by the first range of a chip alone.

@@ -1,8 +1,88 @@
-//! One change of one record, as buffers hand it to trees.
+//! One change of one record, as a batch has them and as buffers hand them to trees.
+
+use crate::check::IndexError;
+use crate::ordered::RecordFormat;
+use crate::sort;
+use alloc::vec::Vec;
 
 /// A new value for a key, or none to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
     pub(in crate::ordered) key: &'a [u8],
     pub(in crate::ordered) value: Option<&'a [u8]>,
+}
+
+impl<'a> Change<'a> {
+    /// A value for a key, new or not.
+    pub const fn put(key: &'a [u8], value: &'a [u8]) -> Change<'a> {
+        Change { key, value: Some(value) }
+    }
+
+    /// The end of a key, if it exists.
+    pub const fn remove(key: &'a [u8]) -> Change<'a> {
+        Change { key, value: None }
+    }
+
+    /// The key.
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The value, none for a removal.
+    pub const fn value(&self) -> Option<&'a [u8]> {
+        self.value
+    }
+}
+
+/// Refuses a batch of more than so many changes, or with keys or values of other lengths.
+pub(in crate::ordered) fn check_batch(
+    record: RecordFormat,
+    batch: &[Change<'_>],
+    most: usize,
+) -> Result<(), IndexError> {
+    if batch.len() > most {
+        return Err(IndexError::BatchTooLarge { unit: "changes", most });
+    }
+    batch.iter().try_for_each(|change| {
+        record.check_key(change.key)?;
+        change.value.map_or(Ok(()), |value| record.check_value(value))
+    })
+}
+
+/// The changes of a batch that come last of their key, in key order.
+pub(in crate::ordered) fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
+    let mut order: Vec<(&[u8], usize)> =
+        batch.iter().enumerate().map(|(i, change)| (change.key, i)).collect();
+    sort::total(&mut order);
+    let is_last = |i: &usize| order.get(i + 1).is_none_or(|next| next.0 != order[*i].0);
+    (0..order.len()).filter(is_last).map(|i| batch[order[i].1]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_change_of_a_key_is_its_newest() {
+        let batch = [
+            Change::put(b"b", b"1"),
+            Change::put(b"a", b"2"),
+            Change::remove(b"b"),
+            Change::put(b"c", b"3"),
+            Change::put(b"a", b"4"),
+        ];
+        let newest = newest_by_key(&batch);
+        assert_eq!(newest, [Change::put(b"a", b"4"), Change::remove(b"b"), Change::put(b"c", b"3")]);
+    }
+
+    #[test]
+    fn a_batch_that_is_too_large_or_of_other_records_is_refused() {
+        let record = RecordFormat::new(1, 1);
+        let batch = [Change::put(b"a", b"2"), Change::remove(b"b")];
+        assert_eq!(check_batch(record, &batch, 2), Ok(()));
+        let refused = Err(IndexError::BatchTooLarge { unit: "changes", most: 1 });
+        assert_eq!(check_batch(record, &batch, 1), refused);
+        assert!(check_batch(record, &[Change::put(b"a", b"22")], 2).is_err());
+        assert!(check_batch(record, &[Change::remove(b"aa")], 2).is_err());
+    }
 }

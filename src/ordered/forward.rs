@@ -32,6 +32,35 @@ macro_rules! forward_index {
             self.$field.insert(key, value)
         }
     };
+    (@ $field:ident put) => {
+        fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), $crate::IndexError> {
+            self.$field.put(key, value)
+        }
+    };
+    (@ $field:ident apply) => {
+        fn batch_max(&self) -> usize {
+            self.$field.batch_max()
+        }
+
+        fn apply(&mut self, batch: &[$crate::ordered::Change<'_>]) -> Result<(), $crate::IndexError> {
+            self.$field.apply(batch)
+        }
+    };
+    (@ $field:ident maintain) => {
+        fn maintain(&mut self, budget: u32) -> Result<u32, $crate::IndexError> {
+            self.$field.maintain(budget)
+        }
+    };
+    (@ $field:ident scrub) => {
+        fn scrub(&mut self, budget: u32) -> Result<u32, $crate::IndexError> {
+            self.$field.scrub(budget)
+        }
+    };
+    (@ $field:ident free) => {
+        fn free(&self) -> Option<$crate::ordered::Room> {
+            self.$field.free()
+        }
+    };
     (@ $field:ident remove) => {
         fn remove(&mut self, key: &[u8]) -> Result<bool, $crate::IndexError> {
             self.$field.remove(key)

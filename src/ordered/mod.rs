@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod clustered;
+pub mod cursor;
 mod forward;
 mod in_place;
 pub mod ipl;
@@ -21,7 +22,9 @@ pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
 pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
-pub use crate::index::{Durability, IndexStats, Metric};
+pub use crate::index::{Durability, IndexStats, Metric, Room};
+pub use change::Change;
+pub use cursor::Cursor;
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec;
@@ -131,8 +134,30 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError>;
 
+    /// Gives a key a value and does not say whether it existed. An index whose changes wait before they reach
+    /// their leaf need not look the key up then; any other inserts it, which this does.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.insert(key, value).map(drop)
+    }
+
     /// Removes a key; returns whether it existed.
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+
+    /// The most changes that [`OrderedIndex::apply`] takes; 1 where several cannot be made as one.
+    fn batch_max(&self) -> usize {
+        1
+    }
+
+    /// Makes several changes, one after the other, all or none: neither a refusal nor a power cut leaves some
+    /// of them. As durable as one operation. [`IndexError::BatchTooLarge`] names the limit.
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        match batch {
+            [] => Ok(()),
+            [Change { key, value: Some(value) }] => self.put(key, value),
+            [Change { key, value: None }] => self.remove(key).map(drop),
+            _ => Err(IndexError::BatchTooLarge { unit: "changes", most: 1 }),
+        }
+    }
 
     /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be
     /// built from sorted records writes each page once and packs it full; any other inserts them one by one,
@@ -154,6 +179,35 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError>;
+
+    /// A place in the index, on no record yet. For a `dyn OrderedIndex`: [`Cursor::new`].
+    fn cursor(&mut self) -> Cursor<'_, Self>
+    where
+        Self: Sized,
+    {
+        Cursor::new(self)
+    }
+
+    /// Does work that later operations would do: collects garbage, merges, erases, moves what became hard to
+    /// read. About `budget` pages are read or programmed, a block at a time at least. Returns the pages of
+    /// such work that are left, about; 0 where nothing is worth doing, as in an index that has none.
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let _ = budget;
+        Ok(0)
+    }
+
+    /// Looks for pages that become hard to read, before their records are asked for, and moves them: reads up
+    /// to `budget` pages from where the last call ended. Returns the pages left of the round, about; 0 at its
+    /// end. Such a page that an operation reads is moved without this.
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let _ = budget;
+        Ok(0)
+    }
+
+    /// What still fits; none where the index cannot tell without looking.
+    fn free(&self) -> Option<Room> {
+        None
+    }
 
     /// Makes every acknowledged operation survive a power cut.
     fn sync(&mut self) -> Result<(), IndexError>;

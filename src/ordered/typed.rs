@@ -6,7 +6,7 @@
 //! the medium.
 
 use crate::check::IndexError;
-use crate::ordered::{Direction, OrderedIndex, RecordFormat};
+use crate::ordered::{Cursor, Direction, OrderedIndex, RecordFormat};
 use core::marker::PhantomData;
 use core::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -59,13 +59,16 @@ pub trait ValueCodec: Sized {
 ///
 /// readings.insert(&(7, 60), &-5)?;
 /// readings.insert(&(7, 120), &-3)?;
-/// readings.insert(&(8, 60), &21)?;
+/// readings.put(&(8, 60), &21)?;
 /// assert_eq!(readings.get(&(7, 120))?, Some(-3));
 /// assert_eq!(readings.first()?, Some(((7, 60), -5)));
 ///
 /// let mut coldest = i32::MAX;
 /// readings.for_each((7, 0)..(8, 0), |_, tenths| coldest = coldest.min(tenths))?;
 /// assert_eq!(coldest, -5);
+///
+/// let all: Result<Vec<_>, _> = readings.iter().collect();
+/// assert_eq!(all?.len(), 3);
 /// # Ok::<(), nandex::IndexError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -111,6 +114,20 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         let bytes = &mut bytes[..V::VALUE_BYTES];
         value.put_value(bytes);
         with_key(key, |key| self.index.insert(key, bytes))
+    }
+
+    /// Gives a key a value and does not say whether it existed, which saves reads where the index can.
+    pub fn put(&mut self, key: &K, value: &V) -> Result<(), IndexError> {
+        let mut bytes = [0; BYTES_MAX];
+        let bytes = &mut bytes[..V::VALUE_BYTES];
+        value.put_value(bytes);
+        with_key(key, |key| self.index.put(key, bytes))
+    }
+
+    /// The records in key order.
+    pub fn iter(&mut self) -> impl Iterator<Item = Result<(K, V), IndexError>> + use<'_, I, K, V> {
+        let records = Cursor::new(&mut self.index);
+        records.map(|record| record.map(|(key, value)| (K::key_of(&key), V::value_of(&value))))
     }
 
     /// Removes a key; returns whether it existed.

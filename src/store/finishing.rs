@@ -110,6 +110,14 @@ impl<S: PageStore> PageStore for Finishing<S> {
         self.store.sync()
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.offer()?;
         self.store.checkpoint()

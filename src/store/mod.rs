@@ -86,6 +86,22 @@ pub trait PageStore: MaybeSend {
         let _ = newest;
     }
 
+    /// Does work that later writes would do: collects garbage, moves what became hard to read. About `budget`
+    /// pages are read or programmed, a block at a time at least. Returns the pages of such work that are
+    /// left, about; 0 where nothing is worth doing.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        let _ = budget;
+        Ok(0)
+    }
+
+    /// Looks for pages that become hard to read and moves them: reads up to `budget` logical pages from where
+    /// the last call ended. Returns the pages left of the round; 0 at its end, and where no page can become
+    /// hard to read.
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        let _ = budget;
+        Ok(0)
+    }
+
     /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so
     /// that what is left can be shared out by it.
     fn ram_bytes(&self) -> usize;
@@ -100,6 +116,14 @@ pub trait PageStore: MaybeSend {
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
         let _ = ppn;
         None
+    }
+}
+
+/// The answer of work that nobody waits for: what was refused for want of room is left.
+pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
+    match done {
+        Err(error) if error.is_refusal() => Ok(0),
+        done => done,
     }
 }
 
@@ -325,6 +349,12 @@ macro_rules! forward {
             fn checkpoint(&mut self) -> Result<(), StoreError> {
                 (**self).checkpoint()
             }
+            fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+                (**self).maintain(budget)
+            }
+            fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+                (**self).scrub(budget)
+            }
             fn ram_bytes(&self) -> usize {
                 (**self).ram_bytes()
             }
@@ -379,6 +409,12 @@ impl<S: PageStore> PageStore for Shared<S> {
     }
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.lock().checkpoint()
+    }
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.lock().maintain(budget)
+    }
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.lock().scrub(budget)
     }
     fn ram_bytes(&self) -> usize {
         self.lock().ram_bytes()

@@ -4,7 +4,7 @@
 //! size is atomic unless told otherwise. Accesses are counted by cause as the chip counts them.
 
 use crate::check::message;
-use crate::nand::Cause;
+use crate::nand::{ByCause, Cause};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::boxed::Box;
@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RamCounters {
     /// Pages read.
-    pub page_reads: [u64; 8],
+    pub page_reads: ByCause,
     /// Pages written.
-    pub page_writes: [u64; 8],
+    pub page_writes: ByCause,
     /// Pages trimmed.
     pub trims: u64,
     /// Calls of sync.
@@ -68,7 +68,7 @@ impl RamStore {
     }
 }
 
-fn count(row: &mut [u64; 8], cause: Cause) {
+fn count(row: &mut ByCause, cause: Cause) {
     if let Some(n) = row.get_mut(cause as usize) {
         *n += 1;
     }

@@ -136,6 +136,15 @@ impl<S: PageStore> PageStore for Slice<S> {
         self.shared.lock().store.prefix_consistent()
     }
 
+    /// The first slice does it for all.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        if self.place == 0 { self.shared.lock().store.maintain(budget) } else { Ok(0) }
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        if self.place == 0 { self.shared.lock().store.scrub(budget) } else { Ok(0) }
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.place == 0 { self.shared.lock().store.checkpoint() } else { Ok(()) }

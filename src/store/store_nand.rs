@@ -38,7 +38,7 @@
 //! its pages for torn ones. [`StoreNand::failure`] keeps the store's own words.
 
 use crate::check::message;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::string::String;
@@ -245,17 +245,23 @@ impl<S: PageStore> Nand for StoreNand<S> {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.require_page(ppn, data.len(), spare.len())?;
         if !self.load(ppn, cause)? {
             data.fill(0xff);
             spare.fill(0xff);
-            return Ok(());
+            return Ok(ReadOutcome::CLEAN);
         }
         let (stored_data, stored_spare) = self.page.split_at(self.geometry.page_bytes as usize);
         data.copy_from_slice(&stored_data[..data.len()]);
         spare.copy_from_slice(&stored_spare[..spare.len()]);
-        Ok(())
+        Ok(ReadOutcome::CLEAN)
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

@@ -82,7 +82,8 @@ pub(super) fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> 
 /// Shows the units that lead from the node in hand to its new image; how many there are. A reset, with all
 /// entries after it, is taken where that is less.
 pub(super) fn show_changes(
-    (codec, images): (&impl NodeCodec, &Images),
+    codec: &impl NodeCodec,
+    images: &Images,
     (node, new): (Lpn, &[u8]),
     show: &mut dyn FnMut(Unit<'_>),
 ) -> Result<usize, StoreError> {
@@ -100,7 +101,7 @@ pub(super) fn show_changes(
         }
     }
     let mut shown = 0;
-    show_whole(codec, (node, mark), new, &mut |unit| {
+    show_whole(codec, node, mark, new, &mut |unit| {
         shown += 1;
         show(unit);
     });
@@ -111,7 +112,8 @@ pub(super) fn show_changes(
 /// Shows a reset and then all entries of a node.
 pub(super) fn show_whole(
     codec: &impl NodeCodec,
-    (node, mark): (Lpn, u8),
+    node: Lpn,
+    mark: u8,
     page: &[u8],
     show: &mut dyn FnMut(Unit<'_>),
 ) {

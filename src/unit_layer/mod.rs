@@ -373,7 +373,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// The number of units that a write comes to.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
-        let each = pages.iter().map(|write| show_changes((&self.codec, &self.images), *write, &mut |_| {}));
+        let each = pages.iter().map(|write| show_changes(&self.codec, &self.images, *write, &mut |_| {}));
         each.sum()
     }
 
@@ -381,7 +381,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     fn reserve(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let NodeLayer { codec, images, units, .. } = self;
         for write in pages {
-            show_changes((codec, images), *write, &mut |unit| units.push(unit))?;
+            show_changes(codec, images, *write, &mut |unit| units.push(unit))?;
         }
         self.store.updates_heard(self.units.arrived());
         Ok(())
@@ -478,6 +478,14 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         }
         self.store.sync()?;
         self.trim_dead()
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 /// A sector that the scan found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct FoundSector {
     commit: u32,
     part: u16,
     is_own: bool,
@@ -52,7 +52,7 @@ impl Scan {
     }
 
     /// A node whose list is one sector written in disk mode is in it.
-    fn note_disk_mode(&mut self, found: &[Found]) {
+    fn note_disk_mode(&mut self, found: &[FoundSector]) {
         let mut disk: Vec<u32> =
             found.iter().filter(|sector| sector.is_disk).map(|sector| sector.sector).collect();
         sort::total(&mut disk);
@@ -139,13 +139,13 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     }
 
     /// The sectors that hold something, oldest first.
-    fn find_sectors(&mut self, cause: Cause) -> Result<Vec<Found>, StoreError> {
+    fn find_sectors(&mut self, cause: Cause) -> Result<Vec<FoundSector>, StoreError> {
         let mut found = Vec::new();
         for sector in (super::SECTORS_FROM..super::SECTORS_FROM + self.room.sectors).map(Lpn) {
             self.store.read(sector, cause, &mut self.page)?;
             if let Some(head) = Head::read(&self.page, sector, self.codec.body_bytes())? {
                 let Head { commit, part, is_own, is_disk, is_last, .. } = head;
-                found.push(Found { commit, part, is_own, is_disk, is_last, sector: sector.0 });
+                found.push(FoundSector { commit, part, is_own, is_disk, is_last, sector: sector.0 });
             }
         }
         sort::total(&mut found);
@@ -153,7 +153,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     }
 
     /// Which sectors stand in which list, the newest first.
-    fn find_places(&mut self, found: &[Found], cause: Cause) -> Result<Vec<(u32, Lpn)>, StoreError> {
+    fn find_places(&mut self, found: &[FoundSector], cause: Cause) -> Result<Vec<(u32, Lpn)>, StoreError> {
         let mut places: Vec<(u32, Lpn)> = Vec::new();
         let mut is_closed = vec![false; self.room.nodes as usize];
         for sector in found.iter().rev().map(|found| Lpn(found.sector)) {

@@ -297,7 +297,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             return Err(StoreError::Corrupted { what: "N2: a list makes no node", at: u64::from(number) });
         };
         let mut written = Ok(());
-        show_whole(codec, (Lpn(number), mark), node, &mut |unit| {
+        show_whole(codec, Lpn(number), mark, node, &mut |unit| {
             if written.is_ok() {
                 written = writer.push(unit, &mut sink);
             }

@@ -24,7 +24,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let mut changes = Vec::with_capacity(pages.len());
         for write in pages {
-            changes.push(show_changes((&self.codec, &self.images), *write, &mut |_| {})?);
+            changes.push(show_changes(&self.codec, &self.images, *write, &mut |_| {})?);
         }
         let before: Vec<Option<Mode>> = pages.iter().map(|(node, _)| self.modes.mode(node.0)).collect();
         for (node, data) in pages {

@@ -1,7 +1,7 @@
 //! Blocks that fail, bits that flip, chips that become full.
 
 use super::*;
-use nandex::nand::{Cause, NandError};
+use nandex::nand::{Cause, NandError, ReadOutcome};
 use nandex::{Pbn, Ppn};
 
 #[test]
@@ -88,8 +88,14 @@ impl Nand for Flipped {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let outcome = self.chip.read(ppn, cause, data, spare)?;
         let byte = self.bit / 8;
         let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
             None => data.get_mut(byte),
@@ -98,7 +104,7 @@ impl Nand for Flipped {
         if let Some(byte) = place.filter(|_| ppn == self.ppn) {
             *byte ^= 1 << (self.bit % 8);
         }
-        Ok(())
+        Ok(outcome)
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

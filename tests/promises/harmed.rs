@@ -2,7 +2,7 @@
 
 use nandex::NandError;
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry, Nand, ReadOutcome};
 use nandex::units::{Pbn, Ppn};
 use std::collections::BTreeMap;
 
@@ -48,16 +48,22 @@ impl Nand for Harmed {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let outcome = self.chip.read(ppn, cause, data, spare)?;
         match self.pages.get(&ppn) {
-            None => Ok(()),
+            None => Ok(outcome),
             Some(Page::Unreadable) => Err(NandError::Uncorrectable(ppn)),
             Some(Page::Bytes(bytes)) => {
                 let (page, rest) = bytes.split_at(self.chip.geometry().page_bytes as usize);
                 data.copy_from_slice(&page[..data.len()]);
                 spare.copy_from_slice(&rest[..spare.len()]);
-                Ok(())
+                Ok(outcome)
             }
         }
     }

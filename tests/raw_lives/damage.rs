@@ -5,6 +5,7 @@ use crate::edge::Life;
 use crate::kinds::{Chip, Kind, ON_CHIPS, chip_for};
 use crate::model::{Map, contents};
 use nandex::Shared;
+use nandex::nand::ReadOutcome;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::Rng;
@@ -36,14 +37,20 @@ impl Nand for Harmed {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         match self.harms.get(&ppn) {
             None => self.chip.read(ppn, cause, data, spare),
             Some(Harm::Unreadable) => Err(NandError::Uncorrectable(ppn)),
             Some(Harm::Exchanged(other)) => self.chip.read(*other, cause, data, spare),
             Some(Harm::Old) => self.old.read(ppn, cause, data, spare),
             Some(harm) => {
-                self.chip.read(ppn, cause, data, spare)?;
+                let outcome = self.chip.read(ppn, cause, data, spare)?;
                 for byte in data.iter_mut().chain(spare) {
                     *byte = match harm {
                         Harm::Zeros => 0,
@@ -52,7 +59,7 @@ impl Nand for Harmed {
                     };
                 }
                 data[9] ^= if matches!(harm, Harm::Flipped) { 0x11 } else { 0 };
-                Ok(())
+                Ok(outcome)
             }
         }
     }

@@ -105,6 +105,7 @@ fn of_index(error: &IndexError) -> i32 {
         error if error.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         IndexError::WrongLength { .. } => NANDEX_ERR_LENGTH,
         IndexError::Full => NANDEX_ERR_FULL,
+        IndexError::BatchTooLarge { .. } => NANDEX_ERR_BATCH_FULL,
         IndexError::WornOut => NANDEX_ERR_WORN_OUT,
         IndexError::Interrupted => NANDEX_ERR_INTERRUPTED,
         IndexError::NotCleanlyClosed => NANDEX_ERR_NOT_CLEANLY_CLOSED,

@@ -9,7 +9,7 @@ use crate::ffi::codes::{
 use crate::open::{self, Open, Opened};
 use alloc::vec;
 use nandex::check::CheckReport;
-use nandex::ordered::{Durability, RecordFormat};
+use nandex::ordered::{Change, Durability, RecordFormat};
 use nandex::{IndexError, Nand, OrderedIndex};
 
 const NOT_OPEN: Failure =
@@ -118,6 +118,27 @@ impl<N: Nand + Clone + 'static> State<N> {
         self.changes += 1;
         let existed = done.map_err(|error| self.in_batch_full(error))?;
         Ok(if existed { NANDEX_OK } else { NANDEX_NOT_FOUND })
+    }
+
+    /// Makes several changes as one.
+    pub(crate) fn apply(&mut self, batch: &[Change<'_>]) -> Answer {
+        self.require_no_batch()?;
+        let done = self.index()?.apply(batch);
+        self.changes += 1;
+        done?;
+        Ok(NANDEX_OK)
+    }
+
+    /// Work ahead of time; the pages of it that are left.
+    pub(crate) fn maintain(&mut self, budget: u32) -> Result<u32, Failure> {
+        self.require_no_batch()?;
+        Ok(self.index()?.maintain(budget)?)
+    }
+
+    /// Looks for pages that become hard to read; the pages left of the round.
+    pub(crate) fn scrub(&mut self, budget: u32) -> Result<u32, Failure> {
+        self.require_no_batch()?;
+        Ok(self.index()?.scrub(budget)?)
     }
 
     /// Makes every acknowledged operation survive a power cut.

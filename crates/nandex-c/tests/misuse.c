@@ -230,6 +230,55 @@ static void batches(uint32_t durability) {
     TRUE(whole == 1 && nothing > 1);
 }
 
+/* Changes made at once, cut at each operation on the chip, by indexes that have no other batches. */
+static void changes_at_once(uint32_t kind) {
+    int whole = 0, nothing = 0;
+    for (uint64_t cut = 1; whole == 0 && cut < 200; cut++) {
+        static ram_chip ram;
+        nandex_chip chip = ram_chip_new(&ram);
+        nandex_config config = config_of(kind);
+        nandex_index *index;
+        EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
+        EXPECT(NANDEX_OK, nandex_format(index));
+        for (uint64_t i = 0; i < 300; i++) put(index, i, i, NANDEX_OK);
+        uint8_t keys[8][8], values[8][8];
+        nandex_change changes[8];
+        for (uint64_t i = 0; i < 8; i++) {
+            key_of(i * 40, keys[i]);
+            key_of(7777, values[i]);
+            changes[i] = (nandex_change){ keys[i], i % 4 == 3 ? NULL : values[i] };
+        }
+        EXPECT(NANDEX_ERR_NULL, nandex_apply(index, NULL, 1, NULL));
+        size_t most = 0;
+        EXPECT(NANDEX_OK, nandex_apply(index, changes, 0, &most));
+        TRUE(most >= 8);
+        ram.cut_at = ram.operations + cut;
+        int32_t applied = nandex_apply(index, changes, 8, NULL);
+        EXPECT(NANDEX_OK, nandex_free(index));
+        ram.cut_at = 0;
+        EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
+        EXPECT(NANDEX_OK, nandex_mount(index));
+        int changed = 0;
+        for (uint64_t i = 0; i < 8; i++) {
+            int64_t value = get(index, i * 40);
+            changed += value == (i % 4 == 3 ? NANDEX_NOT_FOUND : 7777);
+            TRUE(value == NANDEX_NOT_FOUND || value == 7777 || value == (int64_t)(i * 40));
+        }
+        TRUE(changed == 0 || changed == 8);
+        TRUE(changed == 8 || applied != NANDEX_OK);
+        nothing += changed == 0;
+        whole += applied == NANDEX_OK;
+        uint32_t left = 1;
+        EXPECT(NANDEX_OK, nandex_maintain(index, 8, NULL));
+        EXPECT(NANDEX_OK, nandex_scrub(index, UINT32_MAX, &left));
+        TRUE(left == 0);
+        EXPECT(NANDEX_OK, nandex_check(index, NULL));
+        EXPECT(NANDEX_OK, nandex_free(index));
+        free(ram.bytes);
+    }
+    TRUE(whole == 1 && nothing > 1);
+}
+
 static void batches_that_end_otherwise(void) {
     static ram_chip ram;
     nandex_chip chip = ram_chip_new(&ram);
@@ -388,6 +437,10 @@ int main(void) {
     }
     batches(NANDEX_DURABLE_EVERY_OPERATION);
     batches(NANDEX_DURABLE_EVERY_SYNC);
+    changes_at_once(NANDEX_INDEX_MU);
+    changes_at_once(NANDEX_INDEX_VMTREE);
+    changes_at_once(NANDEX_INDEX_PLOW);
+    changes_at_once(NANDEX_INDEX_BPLUS);
     batches_that_end_otherwise();
     printf("%d failures\n", failures);
     return failures != 0;

@@ -1,7 +1,10 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its
 //! flag.
 
+use crate::advise_args::Advise;
 use crate::device_args::Device;
+use crate::forecast_args::Forecast;
+use crate::look_args::{Check, Inspect, Play, Serve};
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use crate::trace_args::{Capture, Cells, Import, Sweep, Trace};
@@ -33,6 +36,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
+    /// Search for the index to take, and say what it costs and where the answer would be another.
+    Advise(Box<Advise>),
     /// Run an experiment, of one's own or of a paper, and show what it measured.
     Run(Box<Run>),
     /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
@@ -61,6 +66,12 @@ pub(crate) enum Command {
     Check(Check),
     /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
     Device(Box<Device>),
+    /// Look into an image, a dump or a device: the tree, free space, wear, the log, pages byte by byte.
+    Inspect(Box<Inspect>),
+    /// Look inside an index step by step, in a browser of this machine.
+    Serve(Serve),
+    /// Play the key idea of a paper in a browser of this machine.
+    Play(Play),
     /// List what there is by name.
     List(List),
     /// Print what a shell needs to complete commands and flags.
@@ -103,12 +114,12 @@ pub(crate) struct Compare {
     /// Entries that a search for the nearest wants [default: 10].
     #[arg(long, value_name = "K", requires = "spatial", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nearest: Option<u32>,
-    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no
-    /// cache; 640KiB with neither workload nor trace].
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
-    pub(crate) ram: Option<usize>,
+    /// RAM for each index, tables included, such as 64KiB, several as 16KiB,64KiB or 16KiB..640KiB; what its
+    /// tables leave is its cache [default: no cache; 16KiB..640KiB with neither workload nor trace].
+    #[arg(long, value_name = "BYTES", value_parser = parse::rams)]
+    pub(crate) ram: Option<parse::Rams>,
     /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
-    /// separated by commas, or all [default: every-operation; all with neither workload nor trace].
+    /// separated by commas, or all [default: every-operation; every-sync too with neither workload nor trace].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
     pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.
@@ -516,22 +527,14 @@ pub(crate) struct Counts {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Check {
-    /// Image of a chip, compressed or not.
-    pub(crate) image: PathBuf,
-    /// Bytes of a key and of a value [default: 4/4, 8/4, 8/8 and 16/8 are tried].
-    #[arg(long, value_name = "KEY/VALUE", value_parser = parse::record)]
-    pub(crate) record: Option<RecordFormat>,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = AFTER_HELP)]
 pub(crate) struct List {
     /// The list to show.
     pub(crate) what: Listed,
     /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) forecast: Forecast,
 }
 
 /// `nandex completions bash > ~/.local/share/bash-completion/completions/nandex`, for example.

@@ -234,7 +234,7 @@ pub(crate) struct Restore {
 }
 
 /// A run of blocks as first and end.
-fn parse_blocks(text: &str) -> Result<(u32, u32), String> {
+pub(crate) fn parse_blocks(text: &str) -> Result<(u32, u32), String> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     match ends {
         Some((first, end)) if first < end => Ok((first, end)),

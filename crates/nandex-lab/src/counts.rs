@@ -24,9 +24,8 @@ use crate::error::LabError;
 use crate::parallel;
 use crate::registry::StoreEntry;
 use crate::replay::{Device, Fill, Replay, ReplayRun};
-use crate::results::{CauseCounts, ChipFacts};
+use crate::results::{CAUSE_COLUMNS, CauseCounts, ChipFacts};
 use crate::runner::Control;
-use nandex::Cause;
 use nandex::nand::{Geometry, Part, catalogue};
 use nandex::rng::Rng;
 use nandex_stacks::options::Options;
@@ -226,8 +225,7 @@ pub const COLUMNS: [&str; 13] = [
 pub fn write_csv(rows: &[Counts], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let operations = ["page_reads", "page_programs", "block_erases"];
-    let by_cause =
-        operations.iter().flat_map(|o| Cause::COUNTED.map(|cause| format!("{o}_{}", cause.name())));
+    let by_cause = operations.iter().flat_map(|o| CAUSE_COLUMNS.map(|cause| format!("{o}_{}", cause.name())));
     csv.write_record(COLUMNS.map(String::from).into_iter().chain(by_cause))?;
     for Counts { trace, page_order, run } in rows {
         let counts = [
@@ -246,7 +244,7 @@ pub fn write_csv(rows: &[Counts], out: impl Write) -> io::Result<()> {
         cells.push(run.error.clone().unwrap_or_default());
         let kinds: [fn(&CauseCounts) -> u64; 3] = [|c| c.page_reads, |c| c.page_programs, |c| c.block_erases];
         cells.extend(kinds.iter().flat_map(|kind| {
-            Cause::COUNTED.map(|cause| run.causes.get(cause.name()).map_or(0, kind).to_string())
+            CAUSE_COLUMNS.map(|cause| run.causes.get(cause.name()).map_or(0, kind).to_string())
         }));
         csv.write_record(&cells)?;
     }

@@ -5,6 +5,7 @@
 //! [`parallel::run_all`] many at once; the [`results`] go to files by [`record`] and into claims by
 //! [`stats`].
 
+pub mod advise;
 pub mod analysis;
 pub mod block_trace;
 pub(crate) mod bundle;
@@ -25,6 +26,7 @@ pub mod input;
 mod inputs;
 pub mod inspect;
 pub mod keys;
+pub mod latency;
 pub mod machine;
 pub mod model;
 pub mod parallel;
@@ -38,12 +40,13 @@ pub mod runner;
 pub mod sample;
 pub mod spatial;
 pub mod stats;
-pub mod summary;
 pub mod sweep;
 pub mod tbm;
 pub mod torture;
+pub mod totals;
 pub mod trace;
 pub mod workload;
 
+pub use advise::advise;
 pub use error::LabError;
-pub use nandex_stacks::{forest, names, options, registry};
+pub use nandex_stacks::{forest, names, needed, options, registry};

@@ -4,8 +4,7 @@
 //! Both hold the same facts as the table and the report. Fields and columns are described in
 //! `docs/metrics.md`.
 
-use crate::results::{CauseCounts, Costs, Phase, Results, Run};
-use nandex::Cause;
+use crate::results::{CAUSE_COLUMNS, CauseCounts, Costs, Phase, Results, Run};
 use std::io::{self, Write};
 
 /// Writes the results as JSON, indented, with a newline at the end.
@@ -18,9 +17,14 @@ pub fn write_json(results: &Results, mut out: impl Write) -> io::Result<()> {
 /// Columns about a whole phase are filled in the total's row only. A run that could not start has one row
 /// with its error.
 pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
+    write_csv_of(std::slice::from_ref(results), out)
+}
+
+/// The same of several results, below one another.
+pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(header())?;
-    for run in &results.runs {
+    for (results, run) in all.iter().flat_map(|results| results.runs.iter().map(move |run| (results, run))) {
         if run.phases.is_empty() {
             csv.write_record(row(results, run, None, ""))?;
         }
@@ -73,7 +77,7 @@ const COLUMNS: [&str; 34] = [
 
 /// The names of the columns, in order.
 pub fn header() -> Vec<String> {
-    let causes = Cause::COUNTED.iter().flat_map(|cause| {
+    let causes = CAUSE_COLUMNS.iter().flat_map(|cause| {
         ["page_reads", "page_programs", "block_erases"].map(|what| format!("{}_{what}", cause.name()))
     });
     COLUMNS.iter().map(|name| (*name).to_string()).chain(causes).collect()
@@ -148,7 +152,7 @@ fn phase_cells(phase: &Phase) -> Vec<String> {
         phase.cache_hits.to_string(),
         phase.cache_misses.to_string(),
     ];
-    for cause in Cause::COUNTED {
+    for cause in CAUSE_COLUMNS {
         let CauseCounts { page_reads, page_programs, block_erases } =
             phase.causes.get(cause.name()).copied().unwrap_or_default();
         cells.extend([page_reads, page_programs, block_erases].map(|n| n.to_string()));

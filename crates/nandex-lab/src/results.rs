@@ -1,5 +1,6 @@
 //! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
+use crate::latency::Latencies;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
 use nandex_stacks::options::Settings;
@@ -32,7 +33,7 @@ pub struct Results {
     pub workload: WorkloadFacts,
     /// One row per index and seed, in the order asked for.
     pub runs: Vec<Run>,
-    /// One sentence of conclusion.
+    /// One sentence of conclusion; empty until a report draws it (`summary::conclusion` of `nandex-report`).
     pub conclusion: String,
 }
 
@@ -85,7 +86,7 @@ pub struct Run {
     pub index: String,
     /// The storage below the index: "raw" or the FTL and cache.
     pub storage: String,
-    /// Seed of the workload.
+    /// Seed of the workload; 0 for a trace.
     pub seed: u64,
     /// Why the run could not start or had to stop; the figures then cover what was done before.
     pub error: Option<String>,
@@ -93,7 +94,7 @@ pub struct Run {
     pub durability: String,
     /// RAM the index holds: the most seen at the ends of the phases.
     pub ram_bytes: u64,
-    /// Levels from leaf to root at the end.
+    /// Levels from leaf to root at the end; one leaf is 1.
     pub height: u32,
     /// Records at the end.
     pub records: u64,
@@ -105,10 +106,13 @@ pub struct Run {
     pub space_amplification: f64,
     /// Phases in the order they ran.
     pub phases: Vec<Phase>,
-    /// Erases of each block since the format.
+    /// Erases of each block since the format, in block order.
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
+    /// The costs of finding the index again at the end; absent where that was not tried, or it cannot be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<Costs>,
 }
 
 /// One phase of a workload, such as the load or the retrievals.
@@ -148,6 +152,9 @@ pub struct Phase {
     pub metrics: BTreeMap<String, u64>,
     /// Flash time accumulated over the operations, at most a few hundred samples.
     pub timeline: Vec<Sample>,
+    /// Chip time of single operations, syncs among them.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub latencies: Latencies,
 }
 
 /// The costs of some operations.
@@ -202,15 +209,25 @@ impl WorkloadFacts {
     /// The facts of a workload that runs with these settings; its own options and those set for indexes
     /// together.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
+        WorkloadFacts::with(settings, &workload.name, workload.operations(), &workload.options)
+    }
+
+    /// The facts of any workload of this name, with so many operations and these options of its own.
+    pub(crate) fn with(
+        settings: &Settings,
+        name: &str,
+        operations: u64,
+        options: &BTreeMap<String, String>,
+    ) -> WorkloadFacts {
         let set = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         WorkloadFacts {
-            name: workload.name.clone(),
+            name: name.to_string(),
             key_bytes: settings.record.key_bytes,
             value_bytes: settings.record.value_bytes,
-            operations: workload.operations(),
+            operations,
             ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
             durability: settings.durability.name().to_string(),
-            options: workload.options.clone().into_iter().chain(set).collect(),
+            options: options.clone().into_iter().chain(set).collect(),
         }
     }
 }
@@ -292,6 +309,13 @@ pub struct Sample {
     /// Flash time so far, within the phase.
     pub flash_time_ns: u64,
 }
+
+/// The causes that have columns of a CSV file. Scrubbing has none: the chips of runs report no corrected
+/// bits, and results in JSON name each cause that did anything.
+pub(crate) const CAUSE_COLUMNS: [Cause; 8] = {
+    let [first @ .., Cause::Scrubbing] = Cause::COUNTED else { panic!("another cause is the last") };
+    first
+};
 
 /// Reads a map whose keys are names of the program: kinds of operations or causes.
 fn with_known_names<'de, D: Deserializer<'de>, T: Deserialize<'de>>(

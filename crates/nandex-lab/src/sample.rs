@@ -1,11 +1,18 @@
 //! Hand-made results for tests of the summary and of reports: made-up figures with every feature that a
 //! report has to show.
 
+use crate::latency::Latencies;
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Results, Run, Sample, WorkloadFacts};
 use std::collections::BTreeMap;
 
 /// Time of a page read, a page program and a block erase.
 const NS: [u64; 3] = [165_600, 905_800, 1_500_000];
+
+/// The conclusion that a report draws from the results.
+const CONCLUSION: &str = "Of those durable at every operation, mu-tree took the least flash time, 943 \u{b5}s per operation: \
+     3.24 \u{b1} 0.00\u{d7} less than bplus-wandering, the next best (3.05 ms), with 2.03\u{d7} its space; of those durable at \
+     every sync, bplus took 1.36 ms of flash time per operation; classes promise different things and are not ranked against \
+     each other; jffs3 could not run.";
 
 /// Three indexes in two durability classes, two seeds each, and one that could not run.
 pub fn results() -> Results {
@@ -16,7 +23,7 @@ pub fn results() -> Results {
         runs.push(run(["bplus", "page-greedy + lru", "every sync"], seed, [2, 3, 3], [0, 2, 1]));
         runs.push(failed("jffs3", seed));
     }
-    let mut results = Results {
+    Results {
         schema: 1,
         nandex_version: "0.1.0",
         commit: None,
@@ -24,10 +31,8 @@ pub fn results() -> Results {
         chip: chip(),
         workload: workload(),
         runs,
-        conclusion: String::new(),
-    };
-    results.conclusion = crate::summary::conclusion::conclusion(&results);
-    results
+        conclusion: CONCLUSION.to_string(),
+    }
 }
 
 fn chip() -> ChipFacts {
@@ -90,6 +95,7 @@ fn run(names: [&str; 3], seed: u64, reads: [u64; 3], programs: [u64; 3]) -> Run 
         phases,
         wear_erases: wear,
         metrics: BTreeMap::from([("node_splits".to_string(), 2_840)]),
+        mount: None,
     }
 }
 
@@ -128,6 +134,7 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
         timeline: (1..=50)
             .map(|i| Sample { operations: operations * i / 50, flash_time_ns: total.flash_time_ns * i / 50 })
             .collect(),
+        latencies: Latencies::default(),
     }
 }
 
@@ -148,5 +155,6 @@ fn failed(index: &str, seed: u64) -> Run {
         phases: Vec::new(),
         wear_erases: Vec::new(),
         metrics: BTreeMap::new(),
+        mount: None,
     }
 }

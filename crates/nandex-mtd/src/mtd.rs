@@ -5,13 +5,14 @@
 //!
 //! | the system | the chip |
 //! |---|---|
-//! | a read answers EUCLEAN: bits were corrected | the read succeeds, the bits are counted |
+//! | a read answers EUCLEAN: more bits were corrected than `bitflip_threshold` | the read succeeds, the page is weak and is moved |
+//! | the ECC corrected fewer | the read tells how many, by the statistics that come with it |
 //! | a read answers EBADMSG: more than the ECC corrects | `Uncorrectable` |
 //! | a program answers EIO | `ProgramFailed` |
 //! | an erase answers EIO | `EraseFailed` |
 //! | a bad block can still be read and programmed | `BadBlock`, and nothing is asked of the device |
 //! | a page is programmed twice, or before an earlier one | `NotErased`, `OutOfOrder` where this chip programmed it |
-//! | anything else: the device is gone, may not be written, .. | `PowerLost`, so that no mount takes a page for torn |
+//! | anything else: the device is gone, may not be written, .. | `Device` with the errno, so that no mount takes a page for torn |
 //!
 //! Byte 0 of the engine's spare area, the mark, is kept nowhere: free bytes never include the device's. Where
 //! a part has too few for an index, its data areas lend some ([`nandex::nand::LentSpare`]; any index opened
@@ -21,7 +22,7 @@ use crate::error::{Events, Fault, MtdError};
 use crate::io::{Facts, MtdIo, OobMode};
 use crate::layout::Packing;
 use crate::sys::Device;
-use nandex::nand::NandError;
+use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 use rustix::io::Errno;
 use std::io;
@@ -158,12 +159,23 @@ impl<I: MtdIo> Mtd<I> {
     }
 }
 
+/// The error of a device that answers nothing of pages or blocks.
+fn gone(errno: Errno) -> NandError {
+    NandError::Device(errno.raw_os_error())
+}
+
 impl<I: MtdIo> Nand for Mtd<I> {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let pbn = self.usable(ppn, data.len(), spare.len())?;
         let page = self.geometry.page_in_block(ppn);
         let at = self.offset(pbn, page);
@@ -174,7 +186,7 @@ impl<I: MtdIo> Nand for Mtd<I> {
             Err(errno) => {
                 self.fault("read", (pbn, Some(page)), errno);
                 if errno != Errno::BADMSG {
-                    return Err(NandError::PowerLost);
+                    return Err(gone(errno));
                 }
                 self.events.note(|counts| counts.uncorrectable_reads += 1);
                 return Err(NandError::Uncorrectable(ppn));
@@ -187,7 +199,8 @@ impl<I: MtdIo> Nand for Mtd<I> {
             });
         }
         self.packing.unpack((&self.page, &self.free), data, spare);
-        Ok(())
+        // The bits are those of all code words together; the system knows the worst of them.
+        Ok(ReadOutcome { corrected: stats.corrected, is_weak: done.is_err() })
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -200,7 +213,7 @@ impl<I: MtdIo> Nand for Mtd<I> {
         if let Err(errno) = done {
             self.fault("program", (pbn, Some(page)), errno);
             if errno != Errno::IO {
-                return Err(NandError::PowerLost);
+                return Err(gone(errno));
             }
         }
         // A page whose program failed holds something.
@@ -225,7 +238,7 @@ impl<I: MtdIo> Nand for Mtd<I> {
             Err(errno) => {
                 self.fault("erase", (pbn, None), errno);
                 if errno != Errno::IO {
-                    return Err(NandError::PowerLost);
+                    return Err(gone(errno));
                 }
                 self.events.note(|counts| counts.failed_erases += 1);
                 Err(NandError::EraseFailed(pbn))
@@ -245,7 +258,7 @@ impl<I: MtdIo> Nand for Mtd<I> {
             }
             Err(errno) => {
                 self.fault("read the mark of", (pbn, None), errno);
-                Err(NandError::PowerLost)
+                Err(gone(errno))
             }
         }
     }
@@ -257,11 +270,7 @@ impl<I: MtdIo> Nand for Mtd<I> {
         if let Err(errno) = self.io.mark_bad(self.offset(pbn, 0)) {
             self.fault("mark as bad", (pbn, None), errno);
             let page = self.geometry.page_at(pbn, 0);
-            return Err(if errno == Errno::IO {
-                NandError::ProgramFailed(page)
-            } else {
-                NandError::PowerLost
-            });
+            return Err(if errno == Errno::IO { NandError::ProgramFailed(page) } else { gone(errno) });
         }
         self.marks[pbn.index()] = Mark::Bad;
         self.events.note(|counts| counts.marked_bad += 1);

@@ -16,7 +16,7 @@
 use crate::error::{Events, Fault, MtdError};
 use crate::geometry::RawGeometry;
 use crate::layout::{Packing, SpareLayout};
-use nandex::nand::NandError;
+use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -159,7 +159,7 @@ impl RawDump {
         let (errno, why) = (error.raw_os_error(), error.to_string());
         let fault = Fault { device: self.name.clone(), doing, block: pbn.0, page, errno, why };
         self.events.note(|counts| counts.last_fault = Some(fault));
-        NandError::PowerLost
+        NandError::Device(errno.unwrap_or(0))
     }
 
     fn usable(&self, ppn: Ppn, data: usize, spare: usize) -> Result<(Pbn, Option<u32>), NandError> {
@@ -180,14 +180,20 @@ impl Nand for RawDump {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let place = self.usable(ppn, data.len(), spare.len())?;
         self.load(ppn).map_err(|e| self.failed("read", place, &e))?;
         let (page, oob) = self.page.split_at(self.raw.page_bytes as usize);
         self.layout.gather(oob, &mut self.free);
         self.packing.unpack((page, &self.free), data, spare);
         self.events.note(|counts| counts.reads += 1);
-        Ok(())
+        Ok(ReadOutcome::CLEAN)
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -309,7 +315,7 @@ mod tests {
         for refused in
             [chip.program(Ppn(0), CAUSE, &[1], &[]), chip.erase(Pbn(0), CAUSE), chip.mark_bad(Pbn(0))]
         {
-            assert_eq!(refused, Err(NandError::PowerLost));
+            assert!(matches!(refused, Err(NandError::Device(_))), "{refused:?}");
         }
         let fault = chip.events().counts().last_fault.unwrap().to_string();
         assert!(fault.contains("block 0") && fault.contains("reading only"), "{fault}");

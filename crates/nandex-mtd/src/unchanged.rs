@@ -3,7 +3,7 @@
 //! Mounting an index may write: it finishes what a power cut left. Whoever only wants to look at a device, or
 //! at a dump of one, mounts it through this, and the device is asked for reads alone.
 
-use nandex::nand::NandError;
+use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,18 +52,24 @@ impl<N: Nand> Nand for Unchanged<N> {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let pbn = self.usable(ppn, data.len(), spare.len())?;
         if let Some(page) = self.pages.get(&ppn.0) {
             let (page, area) = page.split_at(self.geometry.page_bytes as usize);
             data.copy_from_slice(&page[..data.len()]);
             spare.copy_from_slice(&area[..spare.len()]);
-            return Ok(());
+            return Ok(ReadOutcome::CLEAN);
         }
         if self.erased.contains(&pbn.0) {
             data.fill(0xff);
             spare.fill(0xff);
-            return Ok(());
+            return Ok(ReadOutcome::CLEAN);
         }
         self.nand.read(ppn, cause, data, spare)
     }

@@ -11,8 +11,8 @@ pub fn is_used(nand: &mut dyn Nand) -> Result<bool, NandError> {
     for block in 0..geometry.blocks {
         let page = Ppn(block * geometry.pages_per_block);
         match nand.read(page, Cause::Check, &mut data, &mut spare) {
-            Ok(()) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
-            Ok(()) | Err(NandError::Uncorrectable(_)) => return Ok(true),
+            Ok(_) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
+            Ok(_) | Err(NandError::Uncorrectable(_)) => return Ok(true),
             Err(NandError::BadBlock(_)) => {}
             Err(error) => return Err(error),
         }

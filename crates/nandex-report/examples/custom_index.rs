@@ -12,11 +12,12 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
-use nandex_lab::compare::{Class, Comparison, Source, Watch};
+use nandex_lab::compare::{Class, Comparison, Ordered, Source, Watch};
 use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::workload;
+use nandex_report::summary::conclusion::conclude;
 use nandex_report::table;
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -231,6 +232,7 @@ static SORTED_PAGES: IndexEntry = IndexEntry {
     confidence: Confidence::High,
     basis: "written here",
     needs: &[],
+    parts: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;
@@ -267,14 +269,17 @@ impl Watch for Alone {
     fn finished(&self, _: &Run) {}
 }
 
-fn comparison() -> Comparison {
+fn comparison() -> Comparison<Ordered> {
     let mut settings = Settings::new(RecordFormat::new(8, 8)).with("records", "20000");
     settings.ram_bytes = Some(1 << 20);
     Comparison {
         part: catalogue::mlc_64m(),
-        source: Source::Generator(workload::workload("mu").unwrap()),
-        indexes: vec![&SORTED_PAGES, registry::index("bplus").unwrap(), registry::index("mu").unwrap()],
-        suits_chip: false,
+        contest: Ordered {
+            source: Source::Generator(workload::workload("mu").unwrap()),
+            indexes: vec![&SORTED_PAGES, registry::index("bplus").unwrap(), registry::index("mu").unwrap()],
+            suits_chip: false,
+            loads_at_once: false,
+        },
         classes: vec![Class { durability: Durability::EveryOperation, sync_every: None }],
         settings,
         seeds: vec![1],
@@ -285,7 +290,8 @@ fn comparison() -> Comparison {
 }
 
 fn main() {
-    let results = comparison().run(&Control::default(), &Alone).unwrap();
+    let mut results = comparison().run(&Control::default(), &Alone).unwrap();
+    conclude(&mut results);
     println!("{}", table::render(&results, 160));
 }
 

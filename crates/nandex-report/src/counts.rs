@@ -2,9 +2,9 @@
 
 use super::grid::{Side, grid_within};
 use super::table::{chip_line, wrap};
+use crate::summary::scale::show_count;
 use nandex::Cause;
 use nandex_lab::counts::{Counts, CountsPlan, PAGES};
-use nandex_lab::summary::scale::show_count;
 
 /// Renders the counts for a terminal of this many columns.
 pub fn render(rows: &[Counts], seed: u64, width: usize) -> String {

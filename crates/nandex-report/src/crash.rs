@@ -2,8 +2,8 @@
 //! again.
 
 use super::table::wrap;
+use crate::summary::scale::show_count;
 use nandex_lab::crash::CrashReport;
-use nandex_lab::summary::scale::show_count;
 use std::fmt::Write as _;
 
 /// Renders the report for a terminal of this many columns.

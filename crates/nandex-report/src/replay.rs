@@ -3,8 +3,8 @@
 
 use super::grid::{Side, grid};
 use super::table::{chip_line, wrap};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
 use nandex_lab::replay::{Latencies, ReplayResults, ReplayRun};
-use nandex_lab::summary::scale::{Quantity, Scale, show, show_count};
 use nandex_lab::tbm::Division;
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Lives for a terminal: a table by victim, the findings with their replays, and one line of counts.
 
-use nandex_lab::summary::scale::show_count;
+use crate::summary::scale::show_count;
 use nandex_lab::torture::{Case, Counts, Finding, Report, Row};
 use std::fmt::Write as _;
 

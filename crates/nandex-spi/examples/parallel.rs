@@ -1,11 +1,12 @@
 //! A driver for a parallel part behind a memory controller, as docs/porting.md explains it.
 
-use nandex::nand::NandError;
+use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 
 /// The functions of your board; the registers are behind them.
 pub trait Controller {
-    fn read_page(&mut self, row: u32, data: &mut [u8], spare: &mut [u8]) -> Result<(), Fault>;
+    /// The bits that the ECC corrected.
+    fn read_page(&mut self, row: u32, data: &mut [u8], spare: &mut [u8]) -> Result<u32, Fault>;
     fn program_page(&mut self, row: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault>;
     fn erase_block(&mut self, row: u32) -> Result<(), Fault>;
     /// The bytes as they are, without ECC.
@@ -18,8 +19,15 @@ pub enum Fault {
     Uncorrectable,
     /// The status register says that program or erase failed.
     Failed,
-    /// No answer.
-    Gone,
+    /// No answer; the number says more to whoever reads the log.
+    Gone(i32),
+}
+
+impl Fault {
+    /// The error of a fault that is no property of a page or a block.
+    fn of_bus(&self) -> NandError {
+        NandError::Device(if let Fault::Gone(number) = self { *number } else { 0 })
+    }
 }
 
 pub struct Parallel<C>(pub C);
@@ -31,16 +39,24 @@ impl<C: Controller + Send> Nand for Parallel<C> {
         Geometry::new(2048, 32, 64, 1024)
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         // Buffers may be shorter than the areas: the first bytes are wanted then. An erased page reads as
         // 0xFF.
-        self.0.read_page(ppn.0, data, spare).map_err(|fault| match fault {
+        let corrected = self.0.read_page(ppn.0, data, spare).map_err(|fault| match fault {
             // A page that cannot be read is no reason to stop: after a cut it is the page that was being
             // programmed.
             Fault::Uncorrectable => NandError::Uncorrectable(ppn),
             // A bus that is gone must not look like torn pages, or a mount would drop what is there.
-            Fault::Failed | Fault::Gone => NandError::PowerLost,
-        })
+            Fault::Failed | Fault::Gone(_) => fault.of_bus(),
+        })?;
+        // This ECC corrects 8 bits; from 6 on the index moves the page. Who cannot tell says CLEAN.
+        Ok(ReadOutcome::corrected(corrected, 8))
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -49,7 +65,7 @@ impl<C: Controller + Send> Nand for Parallel<C> {
         self.0.program_page(ppn.0, data, spare).map_err(|fault| match fault {
             // The block is retired after this; its other pages are moved first.
             Fault::Failed => NandError::ProgramFailed(ppn),
-            _ => NandError::PowerLost,
+            _ => fault.of_bus(),
         })
     }
 
@@ -59,7 +75,7 @@ impl<C: Controller + Send> Nand for Parallel<C> {
         }
         self.0.erase_block(pbn.0 * 64).map_err(|fault| match fault {
             Fault::Failed => NandError::EraseFailed(pbn),
-            _ => NandError::PowerLost,
+            _ => fault.of_bus(),
         })
     }
 
@@ -67,7 +83,7 @@ impl<C: Controller + Send> Nand for Parallel<C> {
         // The maker's mark: the first spare byte of the first page here; some mark the second or the last
         // page too. Without ECC, since the maker wrote none.
         let mut mark = [0xff];
-        self.0.read_raw_spare(pbn.0 * 64, &mut mark).map_err(|_| NandError::PowerLost)?;
+        self.0.read_raw_spare(pbn.0 * 64, &mut mark).map_err(|fault| fault.of_bus())?;
         Ok(mark[0] != 0xff)
     }
 

@@ -88,7 +88,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.weak.take()
     }
 
-    /// The last fault of bus or part: what a `PowerLost` was about.
+    /// The last fault of bus or part: what a `Device` error was about.
     pub fn last_fault(&self) -> Option<Fault> {
         self.fault
     }

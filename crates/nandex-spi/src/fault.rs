@@ -28,6 +28,25 @@ pub enum Fault {
     WriteDisabled,
 }
 
+impl Fault {
+    /// The number of the fault in [`NandError::Device`](nandex::NandError::Device): 1 to 15 the bus, 16 to 31
+    /// a wait that did not end, 32 a part that does not let itself be written.
+    pub const fn code(self) -> i32 {
+        match self {
+            Fault::Bus(ErrorKind::Overrun) => 1,
+            Fault::Bus(ErrorKind::ModeFault) => 2,
+            Fault::Bus(ErrorKind::FrameFormat) => 3,
+            Fault::Bus(ErrorKind::ChipSelectFault) => 4,
+            Fault::Bus(_) => 15,
+            Fault::Timeout(Wait::Reset) => 16,
+            Fault::Timeout(Wait::Read) => 17,
+            Fault::Timeout(Wait::Program) => 18,
+            Fault::Timeout(Wait::Erase) => 19,
+            Fault::WriteDisabled => 32,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -26,8 +26,8 @@
 //! Each operation waits until the part is ready; nothing is allocated, and the driver holds some 100 bytes.
 //!
 //! - **ECC**: the part corrects; the driver decodes how many bits, each maker's way ([`Ecc`]). More than can
-//!   be corrected is an unreadable page to the index. A page near the limit is counted and named by
-//!   [`SpiNand::take_weak`].
+//!   be corrected is an unreadable page to the index. A read tells how many were; a page near the limit is
+//!   moved by the index, and named by [`SpiNand::take_weak`].
 //! - **Four lines**: [`FourLines`] around a bus that has them reads, and on most parts writes, the data of a
 //!   page four times as fast.
 //! - **Spare area**: only bytes that the ECC covers are used. Byte 0 of the engine's spare area is the place
@@ -35,8 +35,8 @@
 //! - **Bad blocks**: the mark is the first spare byte of a block's first page. It is read before a block is
 //!   erased, so that a mark of the factory is never lost.
 //! - **Faults of bus and part** (no answer in time, a protection pin held): the operation answers
-//!   `PowerLost`, so that no index takes a chip that is gone for one with torn pages; [`SpiNand::last_fault`]
-//!   says what happened.
+//!   `NandError::Device` with [`Fault::code`], so that no index takes a chip that is gone for one with torn
+//!   pages; [`SpiNand::last_fault`] says what happened.
 //!
 //! How to wire a part, bring it up and write a driver for another bus: `docs/porting.md`.
 

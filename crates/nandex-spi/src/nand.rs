@@ -6,7 +6,7 @@ use crate::ecc::Verdict;
 use crate::fault::Fault;
 use crate::parts::SPARE_MAX;
 use embedded_hal::delay::DelayNs;
-use nandex::nand::NandError;
+use nandex::nand::{NandError, ReadOutcome};
 use nandex::shared::MaybeSend;
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 
@@ -15,7 +15,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
     fn gone<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, NandError> {
         outcome.map_err(|fault| {
             self.note_fault(fault);
-            NandError::PowerLost
+            NandError::Device(fault.code())
         })
     }
 
@@ -71,19 +71,24 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
         self.part.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.check_page(ppn, data.len(), spare.len())?;
         let verdict = self.fetch(ppn);
         let verdict = self.gone(verdict)?;
         self.note_verdict(ppn, verdict);
-        if verdict == Verdict::Lost {
-            return Err(NandError::Uncorrectable(ppn));
-        }
+        let Verdict::Corrected(bits) = verdict else { return Err(NandError::Uncorrectable(ppn)) };
+        let outcome = ReadOutcome::corrected(bits.into(), self.part.ecc.strength().into());
         if !data.is_empty() {
             let taken = self.take(ppn, 0, data);
             self.gone(taken)?;
         }
-        let Some((mark, user)) = spare.split_first_mut() else { return Ok(()) };
+        let Some((mark, user)) = spare.split_first_mut() else { return Ok(outcome) };
         *mark = 0xff;
         let mut raw = [0xff; SPARE_MAX];
         let raw = &mut raw[..self.raw_end(user.len())];
@@ -92,7 +97,21 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
             self.gone(taken)?;
             user.iter_mut().zip(self.places()).for_each(|(byte, at)| *byte = raw[at]);
         }
-        Ok(())
+        Ok(outcome)
+    }
+
+    /// The part sends its register from any column on.
+    fn read_at(&mut self, ppn: Ppn, _: Cause, from: u32, data: &mut [u8]) -> Result<ReadOutcome, NandError> {
+        self.check_page(ppn, from as usize + data.len(), 0)?;
+        let verdict = self.fetch(ppn);
+        let verdict = self.gone(verdict)?;
+        self.note_verdict(ppn, verdict);
+        let Verdict::Corrected(bits) = verdict else { return Err(NandError::Uncorrectable(ppn)) };
+        if !data.is_empty() {
+            let taken = self.take(ppn, from, data);
+            self.gone(taken)?;
+        }
+        Ok(ReadOutcome::corrected(bits.into(), self.part.ecc.strength().into()))
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

@@ -109,12 +109,16 @@ fn corrected_bits_are_counted_a_page_near_the_limit_is_named_and_a_lost_one_is_a
         let wrong_bits = [(0, 1), (1, strength), (2, strength + 1)].into();
         model.set_trouble(Trouble { wrong_bits, ..Trouble::default() });
         let mut data = vec![0; 2048];
+        let warns = strength > 1;
         for page in [0, 1] {
-            chip.read(Ppn(page), HOST, &mut data, &mut []).unwrap();
+            let outcome = chip.read(Ppn(page), HOST, &mut data, &mut []).unwrap();
             assert_eq!(data, bytes(page, 2048), "{}", part.name);
+            assert!(outcome.corrected > 0 && outcome.is_weak == (warns && page == 1), "{}", part.name);
         }
         assert_eq!(chip.counts().corrected_reads, 2, "{}", part.name);
-        let warns = strength > 1;
+        let mut middle = [0; 9];
+        chip.read_at(Ppn(0), HOST, 1000, &mut middle).unwrap();
+        assert_eq!(middle, bytes(0, 2048)[1000..1009], "{}", part.name);
         assert_eq!(chip.take_weak(), warns.then_some(Ppn(1)), "{}", part.name);
         assert_eq!(chip.take_weak(), None);
         assert_eq!(chip.read(Ppn(2), HOST, &mut data, &mut []), Err(NandError::Uncorrectable(Ppn(2))));
@@ -168,10 +172,11 @@ fn a_part_that_is_gone_is_a_fault_with_a_name() {
     let (model, mut chip) = open(&W25N01GV);
     model.cut_at(0);
     // The program that the cut strikes is not acknowledged.
-    assert_eq!(chip.program(Ppn(0), HOST, &[1], &[]), Err(NandError::PowerLost));
-    assert_eq!(chip.last_fault(), Some(Fault::Timeout(Wait::Program)));
-    assert_eq!(chip.read(Ppn(0), HOST, &mut [0], &mut []), Err(NandError::PowerLost));
-    assert_eq!(chip.last_fault(), Some(Fault::Timeout(Wait::Read)));
+    let (program, read) = (Fault::Timeout(Wait::Program), Fault::Timeout(Wait::Read));
+    assert_eq!(chip.program(Ppn(0), HOST, &[1], &[]), Err(NandError::Device(program.code())));
+    assert_eq!(chip.last_fault(), Some(program));
+    assert_eq!(chip.read(Ppn(0), HOST, &mut [0], &mut []), Err(NandError::Device(read.code())));
+    assert_eq!(chip.last_fault(), Some(read));
     let (bus, clock) = model.handles();
     assert_eq!(SpiNand::open(bus, clock).err(), Some(OpenError::Fault(Fault::Timeout(Wait::Reset))));
 }
@@ -180,8 +185,9 @@ fn a_part_that_is_gone_is_a_fault_with_a_name() {
 fn a_protected_part_says_so() {
     let (model, mut chip) = open(&W25N01GV);
     model.hold_write_protect(true);
-    assert_eq!(chip.program(Ppn(0), HOST, &[1], &[]), Err(NandError::PowerLost));
-    assert_eq!(chip.last_fault(), Some(Fault::WriteDisabled));
+    let disabled = Fault::WriteDisabled;
+    assert_eq!(chip.program(Ppn(0), HOST, &[1], &[]), Err(NandError::Device(disabled.code())));
+    assert_eq!(chip.last_fault(), Some(disabled));
     model.hold_write_protect(false);
     chip.program(Ppn(0), HOST, &[1], &[]).unwrap();
 }

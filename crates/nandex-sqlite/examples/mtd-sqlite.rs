@@ -1,7 +1,7 @@
 //! SQLite on a real flash device of Linux, without a file system: a table is filled, found again and checked.
 //!
-//! `mtd-sqlite /dev/mtdN write ROWS` commits so many rows one at a time, onto a device that is erased or has a
-//! volume; `mtd-sqlite /dev/mtdN check ROWS` looks at each.
+//! `mtd-sqlite /dev/mtdN write ROWS` commits so many rows one at a time, onto a device that is erased or has
+//! a volume; `mtd-sqlite /dev/mtdN check ROWS` looks at each.
 
 #![allow(clippy::print_stdout)]
 

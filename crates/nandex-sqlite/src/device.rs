@@ -1,4 +1,5 @@
-//! Devices by name: a simulated chip, a chip in an image file or on a block device, or one behind an MTD device.
+//! Devices by name: a simulated chip, a chip in an image file or on a block device, or one behind an MTD
+//! device.
 //!
 //! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file
 //! becomes a chip of erased blocks, and so does a file or a block device that begins with zeros; anything
@@ -305,7 +306,6 @@ impl PageStore for InProcess {
         self.0.ram_bytes()
     }
 }
-
 #[cfg(test)]
 #[cfg(feature = "bundled")]
 mod power;

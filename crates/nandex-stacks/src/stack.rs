@@ -332,7 +332,7 @@ pub(crate) fn cached_store(
     for bytes in &shared {
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
-    let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
+    let frames = cache_frames(settings, fixed, plan.frame_bytes, ftl.page_count())?;
     let alone = options::cache::writes_alone(&settings.options)?;
     // Where nothing is promised after a power cut, a change may leave in parts: because pages are taken one
     // at a time, or because it exceeds a group. What a worn-out chip leaves half done is finished in RAM.
@@ -421,7 +421,8 @@ fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
 fn cache_frames(
     settings: &Settings,
     fixed: usize,
-    (frame_bytes, pages): (usize, u32),
+    frame_bytes: usize,
+    pages: u32,
 ) -> Result<usize, IndexError> {
     let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
     // A cache has no use for more frames than the store has pages.

@@ -62,14 +62,11 @@ fn row(option: &OptionInfo) -> String {
     format!("| `{}` | {} | {}", option.name, option.default, option.help.replace('|', "\\|"))
 }
 
-/// The table of those options that fewer than [`SHARED`] of `all` take; nothing where there are none.
+/// The options that fewer than [`SHARED`] of `all` take, a line each; nothing where there are none.
 fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
     let own = options.iter().filter(|option| who(all, option).len() < SHARED);
-    let rows: Vec<String> = own.map(|option| format!("{} |\n", row(option))).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!("| option | default | meaning |\n|---|---|---|\n{}\n", rows.concat())
+    let rows: Vec<String> = own.map(|o| format!("- `{}` ({}): {}\n", o.name, o.default, o.help)).collect();
+    if rows.is_empty() { String::new() } else { format!("{}\n", rows.concat()) }
 }
 
 /// The options that several of `all` take, each with those who do in the words of `takers`.

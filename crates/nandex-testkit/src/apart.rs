@@ -1,7 +1,7 @@
 //! A chip whose memory is not the index's.
 
 use crate::heap::uncounted;
-use nandex::nand::{Geometry, Nand, NandError};
+use nandex::nand::{Geometry, Nand, NandError, ReadOutcome};
 use nandex::{Cause, Pbn, Ppn};
 
 /// A simulated chip whose bytes are kept out of the count of the heap.
@@ -33,7 +33,13 @@ impl<N: Nand> Nand for Apart<N> {
         self.chip.as_ref().expect("a chip until it is dropped").geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.with(|chip| chip.read(ppn, cause, data, spare))
     }
 

@@ -431,6 +431,14 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
         !mixes && self.store.prefix_consistent()
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         self.store.checkpoint()

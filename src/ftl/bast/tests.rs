@@ -34,7 +34,7 @@ fn logs<N: Nand>(ftl: &BastFtl<N>) -> Vec<(u32, Vec<u16>)> {
 /// Four pages to a block, four logical blocks in use, two log blocks, LRU; every page was written once, in
 /// place: 16 programs. Writes, then in total: switch, partial, full merges; reads, programs, erases for
 /// merges and host; the logical blocks with log blocks and the places of the pages in these. Derived in
-/// `docs/ftl/bast.md`.
+/// `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u16])]);
 
 const VECTOR: [Row; 11] = [
@@ -60,7 +60,7 @@ fn the_published_rules_step_by_step() {
             let c = ftl.counters();
             assert_eq!([c.switch_merges, c.partial_merges, c.full_merges], *merges, "step {step}");
             let counters = ftl.nand().counters();
-            let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+            let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
             let found = [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)];
             assert_eq!(found, *physical, "step {step}");
             let expected: Vec<(u32, Vec<u16>)> = in_logs.iter().map(|&(l, p)| (l, p.to_vec())).collect();

@@ -58,17 +58,15 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
-use crate::ftl::cmt::{ENTRY_BYTES, Run};
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use crate::ftl::table::{Frontier, blocks_for, from_raw, to_raw};
+use crate::ftl::cached::{CacheCounters, CachedTable};
+use crate::ftl::cmt::Run;
+use crate::ftl::collecting::{self, Collecting, Room};
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
-
-/// Collection ends when so many blocks are free.
-const FREE_BLOCKS: u32 = 5;
 
 /// Entries that a write may add: its own, and the end of a run that it divides.
 const ENTRIES_PER_WRITE: usize = 2;
@@ -126,10 +124,8 @@ pub struct Cftl {
     hot: HotFilter,
     /// A logical block that may be converted.
     candidate: Option<Lbn>,
-    victim: VictimPolicy,
+    room: Room,
     convert_percent: u32,
-    kept_blocks: u32,
-    block_pages: u32,
     /// The counters since format or mount.
     pub counters: CftlCounters,
 }
@@ -145,16 +141,11 @@ impl Scheme for Cftl {
     }
 
     fn setup(settings: &CftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
-        let pages = good_blocks * geometry.pages_per_block;
-        let entries = match settings.cache_bytes {
-            Some(bytes) => bytes / ENTRY_BYTES as u32,
-            None => (pages / 16 / ENTRY_BYTES as u32).max(16),
-        };
-        [entries.clamp(4, pages.max(4)), blocks_for(geometry, good_blocks), 0, 0]
+        collecting::setup(settings.cache_bytes, 4, geometry, good_blocks)
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {
-        setup[1].saturating_add(FREE_BLOCKS + 2)
+        collecting::blocks_needed(setup)
     }
 
     fn blocks_per_write(_: [u32; 4]) -> u32 {
@@ -162,7 +153,7 @@ impl Scheme for Cftl {
     }
 
     fn extra_bytes_max(setup: [u32; 4]) -> usize {
-        setup[0] as usize * ENCODED_BYTES
+        collecting::extra_bytes_max(setup)
     }
 
     fn open<N: Nand>(
@@ -183,10 +174,8 @@ impl Scheme for Cftl {
             data,
             hot: HotFilter::new(settings.hot),
             candidate: None,
-            victim: settings.victim,
+            room: Room::new(g, setup, settings.victim),
             convert_percent: settings.convert_percent,
-            kept_blocks: Plan::base_blocks(g, Cftl::extra_bytes_max(setup)),
-            block_pages: g.pages_per_block,
             counters: CftlCounters::default(),
         })
     }
@@ -257,24 +246,14 @@ impl Scheme for Cftl {
                 self.gather(flash, Lbn(tag.owner))?;
             }
             _ => {
-                let mut target = Frontier::new(PageKind::Copy, Wear::Most);
-                let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
-                if let Some(target) = target.block(flash) {
-                    flash.seal(target);
-                }
-                moved?;
-                self.cached.tell(flash, u32::MAX)?;
+                self.level(flash, pbn)?;
             }
         }
         Ok(true)
     }
 
     fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        if self.cached.untold.is_empty() {
-            return Ok(());
-        }
-        flash.begin(Vec::new)?;
-        self.make_room(flash)
+        self.tell_all(flash)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -282,7 +261,7 @@ impl Scheme for Cftl {
     }
 
     fn atomic_pages_max(&self) -> usize {
-        self.block_pages as usize
+        self.room.block_pages as usize
     }
 
     fn write_group<N: Nand>(
@@ -428,11 +407,6 @@ impl Cftl {
 
 /// Room.
 impl Cftl {
-    /// Free blocks, those of the next base apart.
-    fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
-        flash.blocks().free_count().saturating_sub(self.kept_blocks)
-    }
-
     /// Sees to it that so many entries can be cached.
     fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreError> {
         while !self.cached.cmt.has_room(entries) {
@@ -443,37 +417,6 @@ impl Cftl {
             self.cached.evict(flash)?;
         }
         Ok(())
-    }
-
-    /// Leaves no untold entry, and enough free blocks for a write.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        loop {
-            while self.free_blocks(flash) < FREE_BLOCKS {
-                self.collect(flash)?;
-            }
-            if self.cached.untold.is_empty() {
-                return Ok(());
-            }
-            self.cached.tell(flash, self.block_pages)?;
-        }
-    }
-
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        let of_table = if self.free_blocks(flash) < 2 { self.cached.table.victim(flash) } else { None };
-        let victim = match of_table {
-            Some(pbn) => pbn,
-            None => flash.blocks_mut().victim(self.victim).ok_or(StoreError::Full)?,
-        };
-        flash.counters.collections += 1;
-        if flash.tag(victim).role == Some(PageKind::Map) {
-            self.cached.counters.table_victims += 1;
-            return self.cached.collect(flash, victim);
-        }
-        let mut frontier = self.data;
-        let moved = self.move_out(flash, victim, &mut frontier, Cause::GarbageCollection);
-        self.data = frontier;
-        moved?;
-        self.cached.tell(flash, u32::MAX)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Pages in place: the block map, converting logical blocks to it, and moving pages out of victims.
 
-use super::{Cftl, FREE_BLOCKS};
+use super::Cftl;
 use crate::blocks::spare::{Header, PageKind};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::block_map::BlockMap;
+use crate::ftl::cached::CachedTable;
+use crate::ftl::collecting::{Collecting, Room};
 use crate::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::table::{Frontier, NONE, from_raw};
 use crate::nand::{Cause, Nand};
@@ -46,9 +48,21 @@ pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Res
     Ok(map)
 }
 
-impl Cftl {
-    /// Moves the logical pages out of a block, and frees it. They are mapped one by one from now on.
-    pub(super) fn move_out<N: Nand>(
+impl Collecting for Cftl {
+    fn room(&self) -> Room {
+        self.room
+    }
+
+    fn cached(&mut self) -> &mut CachedTable {
+        &mut self.cached
+    }
+
+    fn data(&mut self) -> &mut Frontier {
+        &mut self.data
+    }
+
+    /// Moves the logical pages out of a block, and frees it; the pages are mapped one by one from now on.
+    fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         victim: Pbn,
@@ -75,7 +89,9 @@ impl Cftl {
         self.dissolve(flash, victim);
         flash.free(victim, cause, || self.cached.encode())
     }
+}
 
+impl Cftl {
     /// A block without valid pages is no data block any more.
     fn dissolve<N: Nand>(&mut self, flash: &Flash<N>, pbn: Pbn) {
         let owner = flash.tag(pbn).owner;
@@ -100,7 +116,7 @@ impl Cftl {
     /// Converts the logical block noted last, if it is cold, and there is room.
     pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
         let Some(lbn) = self.candidate.take() else { return Ok(()) };
-        if self.free_blocks(flash) < FREE_BLOCKS || !self.is_cold(flash, lbn)? {
+        if !self.room.is_enough(flash) || !self.is_cold(flash, lbn)? {
             return Ok(());
         }
         self.gather(flash, lbn)?;
@@ -115,7 +131,7 @@ impl Cftl {
             cold += u32::from(ppn.is_some() && !self.hot.is_hot(Lpn(lpn)));
             in_place += u32::from(self.in_place.find(flash, lpn).is_some());
         }
-        Ok(cold * 100 >= self.convert_percent.saturating_mul(self.block_pages) && in_place * 2 < cold)
+        Ok(cold * 100 >= self.convert_percent.saturating_mul(self.room.block_pages) && in_place * 2 < cold)
     }
 
     /// The logical pages of a logical block and where they are. Reads each translation page once at most.
@@ -124,9 +140,9 @@ impl Cftl {
         flash: &mut Flash<N>,
         lbn: Lbn,
     ) -> Result<Vec<(u32, Option<Ppn>)>, StoreError> {
-        let mut places = Vec::with_capacity(self.block_pages as usize);
+        let mut places = Vec::with_capacity(self.room.block_pages as usize);
         let mut loaded = None;
-        for page in 0..self.block_pages {
+        for page in 0..self.room.block_pages {
             let lpn = flash.lpn_at(lbn, page);
             if lpn >= flash.page_count() {
                 break;

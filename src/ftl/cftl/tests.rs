@@ -1,6 +1,7 @@
 //! Runs, conversions, and what every scheme must pass.
 
 use super::*;
+use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::dftl::{DftlFtl, DftlSettings};
 use crate::ftl::mapping::tests as suite;
 use crate::nand::sim::SimChip;

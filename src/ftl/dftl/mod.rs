@@ -51,27 +51,26 @@
 //!
 //! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut
 //! the versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table
-//! is read and compared, and what differs is untold. That takes RAM beyond the budget until the first write,
-//! 4 bytes per logical page while mounting. The eviction order is not kept. A read that misses may evict a
-//! dirty entry, and so program; where there is no room for that, it goes on without caching.
+//! is read and compared, page by page, and what differs is untold. The pages found alive take RAM beyond the
+//! budget while mounting, and what differs until the first write. The eviction order is not kept. A read that
+//! misses may evict a dirty entry, and so program; where there is no room for that, it goes on without
+//! caching.
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 pub use crate::ftl::cached::CacheCounters;
-use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
+use crate::ftl::cached::CachedTable;
 pub use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::cmt::Run;
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use crate::ftl::table::{Frontier, blocks_for, from_raw, to_raw};
+use crate::ftl::collecting::{self, Collecting, Room};
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
-
-/// Collection ends when so many blocks are free.
-const FREE_BLOCKS: u32 = 5;
 
 /// A translation layer that caches its map.
 pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
@@ -93,10 +92,7 @@ pub struct DftlSettings {
 pub struct Dftl {
     cached: CachedTable,
     data: Frontier,
-    victim: VictimPolicy,
-    /// The blocks kept for the next base.
-    kept_blocks: u32,
-    atomic_pages: u32,
+    room: Room,
 }
 
 impl Scheme for Dftl {
@@ -110,16 +106,11 @@ impl Scheme for Dftl {
     }
 
     fn setup(settings: &DftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
-        let pages = good_blocks * geometry.pages_per_block;
-        let entries = match settings.cache_bytes {
-            Some(bytes) => bytes / ENTRY_BYTES as u32,
-            None => (pages / 16 / ENTRY_BYTES as u32).max(16),
-        };
-        [entries.clamp(2, pages.max(2)), blocks_for(geometry, good_blocks), 0, 0]
+        collecting::setup(settings.cache_bytes, 2, geometry, good_blocks)
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {
-        setup[1].saturating_add(FREE_BLOCKS + 2)
+        collecting::blocks_needed(setup)
     }
 
     fn blocks_per_write(_: [u32; 4]) -> u32 {
@@ -128,7 +119,7 @@ impl Scheme for Dftl {
     }
 
     fn extra_bytes_max(setup: [u32; 4]) -> usize {
-        setup[0] as usize * ENCODED_BYTES
+        collecting::extra_bytes_max(setup)
     }
 
     fn open<N: Nand>(
@@ -143,9 +134,7 @@ impl Scheme for Dftl {
         Ok(Dftl {
             cached: CachedTable::open(flash, &mounted, setup[0], |_, _| false)?,
             data,
-            victim: settings.victim,
-            kept_blocks: Plan::base_blocks(g, Dftl::extra_bytes_max(setup)),
-            atomic_pages: g.pages_per_block,
+            room: Room::new(g, setup, settings.victim),
         })
     }
 
@@ -196,22 +185,12 @@ impl Scheme for Dftl {
             self.cached.collect(flash, pbn)?;
             return Ok(true);
         }
-        let mut target = Frontier::new(PageKind::Copy, Wear::Most);
-        let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
-        if let Some(target) = target.block(flash) {
-            flash.seal(target);
-        }
-        moved?;
-        self.cached.tell(flash, u32::MAX)?;
+        self.level(flash, pbn)?;
         Ok(true)
     }
 
     fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        if self.cached.untold.is_empty() {
-            return Ok(());
-        }
-        flash.begin(Vec::new)?;
-        self.make_room(flash)
+        self.tell_all(flash)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -219,7 +198,7 @@ impl Scheme for Dftl {
     }
 
     fn atomic_pages_max(&self) -> usize {
-        self.atomic_pages as usize
+        self.room.block_pages as usize
     }
 
     fn write_group<N: Nand>(
@@ -334,45 +313,19 @@ impl Dftl {
     }
 }
 
-/// Room.
-impl Dftl {
-    /// Free blocks, those of the next base apart.
-    fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
-        flash.blocks().free_count().saturating_sub(self.kept_blocks)
+impl Collecting for Dftl {
+    fn room(&self) -> Room {
+        self.room
     }
 
-    /// Leaves no untold entry, and enough free blocks for a write.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        loop {
-            while self.free_blocks(flash) < FREE_BLOCKS {
-                self.collect(flash)?;
-            }
-            if self.cached.untold.is_empty() {
-                return Ok(());
-            }
-            self.cached.tell(flash, flash.geometry().pages_per_block)?;
-        }
+    fn cached(&mut self) -> &mut CachedTable {
+        &mut self.cached
     }
 
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        let of_table = if self.free_blocks(flash) < 2 { self.cached.table.victim(flash) } else { None };
-        let victim = match of_table {
-            Some(pbn) => pbn,
-            None => flash.blocks_mut().victim(self.victim).ok_or(StoreError::Full)?,
-        };
-        flash.counters.collections += 1;
-        if flash.tag(victim).role == Some(PageKind::Map) {
-            self.cached.counters.table_victims += 1;
-            return self.cached.collect(flash, victim);
-        }
-        let mut frontier = self.data;
-        let moved = self.move_out(flash, victim, &mut frontier, Cause::GarbageCollection);
-        self.data = frontier;
-        moved?;
-        self.cached.tell(flash, u32::MAX)
+    fn data(&mut self) -> &mut Frontier {
+        &mut self.data
     }
 
-    /// Moves the logical pages out of a block, and frees it.
     fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -53,7 +53,7 @@ fn the_published_rules_step_by_step() {
             let found = [c.switch_merges, c.partial_merges, f.full_sw_merges, f.full_rw_merges, f.rw_victims];
             assert_eq!(found, *merges, "step {step}");
             let counters = ftl.nand().counters();
-            let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+            let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
             let found = [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)];
             assert_eq!(found, *physical, "step {step}");
             assert_eq!(ftl.scheme().sequential().map(|(lbn, fill)| (lbn.0, fill)), *sw, "step {step}");

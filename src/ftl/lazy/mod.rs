@@ -67,7 +67,7 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::codec::get_u32;
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -191,7 +191,7 @@ impl Scheme for Lazy {
             area_blocks,
             entries_max,
             block_pages: g.pages_per_block,
-            kept_blocks: Plan::base_blocks(g, Lazy::extra_bytes_max(setup)),
+            kept_blocks: ChipPlan::base_blocks(g, Lazy::extra_bytes_max(setup)),
             counters: LazyCounters::default(),
         };
         if mounted.is_clean {

@@ -81,7 +81,7 @@ impl<N: Nand> Flash<N> {
                     let header = Header { kind, number: lpn, version, extra: 0 };
                     (None, self.program(to, header, *cause, data)?)
                 }
-                Some(Source::Page(from)) => match self.copy(*from, (kind, lpn), to)? {
+                Some(Source::Page(from)) => match self.copy(*from, kind, lpn, to)? {
                     Some(programmed) => (Some(*from), programmed),
                     None => {
                         lost.push((*from, lpn));
@@ -100,7 +100,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Copies a page under its version; none when it cannot be read.
-    fn copy(&mut self, from: Ppn, (kind, lpn): (PageKind, u32), to: Ppn) -> Result<Option<bool>, StoreError> {
+    fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreError> {
         let mut page = core::mem::take(&mut self.page);
         let cause = self.charged(Cause::Merge);
         let found = read_page(&mut self.nand, from, cause, &mut page);

@@ -43,6 +43,11 @@ impl<N: Nand> Flash<N> {
         header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
     }
 
+    /// Whether a logical page is to be written anew because it was hard to read.
+    pub(crate) fn has_weak(&self) -> bool {
+        !self.weak.is_empty()
+    }
+
     /// The next logical page to be written anew because it was hard to read.
     pub(crate) fn next_weak(&mut self) -> Option<u32> {
         self.weak.pop()

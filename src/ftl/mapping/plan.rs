@@ -44,14 +44,14 @@ pub(crate) struct Needs {
 
 /// How a chip is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ChipPlan {
     /// Logical pages.
     pub(crate) page_count: u32,
     /// Blocks that the next base takes: never to be used for anything else.
     pub(crate) base_blocks: u32,
 }
 
-impl Plan {
+impl ChipPlan {
     /// Blocks that a base takes.
     pub(crate) fn base_blocks(geometry: Geometry, extra_bytes: usize) -> u32 {
         let bytes = base::encoded_bytes(geometry, extra_bytes) + 4 * LOST_PAGES;
@@ -65,9 +65,9 @@ impl Plan {
         settings: &FlashSettings,
         good_blocks: u32,
         needs: Needs,
-    ) -> Result<Plan, StoreError> {
+    ) -> Result<ChipPlan, StoreError> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
-        let base_blocks = Plan::base_blocks(geometry, needs.extra_bytes);
+        let base_blocks = ChipPlan::base_blocks(geometry, needs.extra_bytes);
         let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
         let kept = u64::from(anchor_count(geometry) + 2 * base_blocks + needs.blocks) + failing;
         let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
@@ -80,6 +80,6 @@ impl Plan {
             return Err(StoreError::ChipTooSmall { who: "the FTL alone", needs, has: good_blocks });
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
-        Ok(Plan { page_count: pages as u32, base_blocks })
+        Ok(ChipPlan { page_count: pages as u32, base_blocks })
     }
 }

@@ -1,12 +1,12 @@
 //! A mapping scheme, and the page store that it and a chip make.
 
 use super::plan::Needs;
-use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
+use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::CheckReport;
 use crate::check::message;
-use crate::nand::{Cause, Geometry, Nand};
-use crate::store::{PageStore, StoreError, StoreStats};
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -140,11 +140,14 @@ pub struct SchemeFtl<N, S> {
     leveller: WearLeveller,
     /// With fewer free blocks nothing is written any more.
     floor_blocks: u32,
+    /// Logical pages that the round of scrubbing has passed.
+    scrubbed: u32,
 }
 
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::common(&settings).wear_levelling.require_built()?;
         let mut flash = Flash::format(nand, S::RULES)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
         let setup = S::setup(&settings, geometry, good);
@@ -153,7 +156,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             extra_bytes: S::extra_bytes_max(setup),
             whole_blocks: S::RULES.one_data_block,
         };
-        let plan = Plan::new(geometry, &S::common(&settings), good, needs)?;
+        let plan = ChipPlan::new(geometry, &S::common(&settings), good, needs)?;
         flash.set_up(plan.page_count, setup);
         let scheme = S::open(&mut flash, &settings, Mounted { is_clean: true, ..Mounted::default() })?;
         let mut ftl = SchemeFtl::assemble(flash, scheme, &settings);
@@ -165,6 +168,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::common(&settings).wear_levelling.require_built()?;
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
@@ -175,12 +179,13 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             flash.blocks_mut().keep_ages();
         }
         let setup = flash.setup();
-        let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        let base_blocks = ChipPlan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {
             leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),
             flash,
             scheme,
+            scrubbed: 0,
         }
     }
 
@@ -251,17 +256,40 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     fn rewrite_weak(&mut self) -> Result<(), StoreError> {
         let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
         let mut page = vec![0; self.page_bytes()];
-        let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::GarbageCollection)? {
+        let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? {
             None => return Ok(()),
-            Some(ppn) => self.flash.read(ppn, lpn, Cause::GarbageCollection, &mut page),
+            Some(ppn) => self.flash.read(ppn, lpn, Cause::Scrubbing, &mut page),
         };
         match moved {
-            Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::GarbageCollection, &page)?,
+            Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
             // Whoever reads it is told.
             Err(StoreError::Corrupted { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
         self.flash.begin(|| self.scheme.encode())
+    }
+
+    /// Reads logical pages and moves those that are weak.
+    fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
+        let mut page = vec![0; self.page_bytes()];
+        for _ in 0..budget {
+            if self.scrubbed >= self.flash.page_count() {
+                self.scrubbed = 0;
+                return Ok(0);
+            }
+            let lpn = Lpn(self.scrubbed);
+            self.scrubbed += 1;
+            match self.read(lpn, Cause::Scrubbing, &mut page) {
+                // What is lost already is told to whoever asks for it.
+                Ok(())
+                | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
+                Err(error) => return Err(error),
+            }
+            if self.flash.has_weak() {
+                self.begin()?;
+            }
+        }
+        Ok(self.flash.page_count() - self.scrubbed)
     }
 
     /// The error as it is told once blocks have failed: what is refused for want of blocks is then refused
@@ -340,6 +368,10 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             self.flash.note_trim(lpn.0, old);
         }
         Ok(())
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.look_on(budget))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

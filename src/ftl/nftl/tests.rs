@@ -36,7 +36,7 @@ fn chain(ftl: &NftlFtl<SimChip>, unit: u32) -> Vec<Vec<u32>> {
 /// In-place folds, out-of-place folds; reads, programs and erases for merges and host.
 fn counts(ftl: &NftlFtl<SimChip>) -> [u64; 5] {
     let (c, physical) = (ftl.counters(), ftl.nand().counters());
-    let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+    let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
     let operations = [of(physical.page_reads), of(physical.page_programs), of(physical.block_erases)];
     [c.partial_merges, c.full_merges, operations[0], operations[1], operations[2]]
 }

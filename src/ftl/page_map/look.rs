@@ -56,13 +56,13 @@ impl<N: Nand> PageMapFtl<N> {
         let known = self.state.first_crc[pbn.index()];
         let mut spare = [0; SPARE_BYTES];
         match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
-            Ok(()) if spare == [0xff; SPARE_BYTES] => {
+            Ok(_) if spare == [0xff; SPARE_BYTES] => {
                 // Erased, or the page alone came to look so.
                 let second = self.second_page(pbn)?;
                 return Ok(second.map_or(First::Kept, |header| First::Rewritten(0, header)));
             }
-            Ok(()) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
-            Ok(()) | Err(NandError::Uncorrectable(_)) => {}
+            Ok(_) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
+            Ok(_) | Err(NandError::Uncorrectable(_)) => {}
             Err(NandError::BadBlock(_)) => return Ok(First::Bad),
             Err(error) => return Err(error.into()),
         }

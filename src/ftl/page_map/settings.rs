@@ -3,7 +3,7 @@
 use super::state;
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::hot::HotSettings;
-use crate::blocks::victim::VictimPolicy;
+use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
 use crate::blocks::wear::WearLevelling;
 use crate::check::message;
 use crate::nand::Geometry;
@@ -95,6 +95,17 @@ pub struct FtlSettings {
     pub separation: Separation,
     /// Static wear levelling: whether and when blocks with cold data move.
     pub wear_levelling: WearLevelling,
+}
+
+impl FtlSettings {
+    /// Refuses what was left out when the engine was built (feature `policies`).
+    pub(super) fn require_built(&self) -> Result<(), StoreError> {
+        if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "policies") {
+            return Err(StoreError::Unsupported(LEFT_OUT.into()));
+        }
+        self.victim.require_built()?;
+        self.wear_levelling.require_built()
+    }
 }
 
 impl Default for FtlSettings {

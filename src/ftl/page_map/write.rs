@@ -64,7 +64,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
-        let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
+        let old = self.state.map.replace(lpn.index(), ppn.0);
         debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
         if old < LOST {
             self.state.blocks.invalidate(Ppn(old));
@@ -85,7 +85,7 @@ impl<N: Nand> PageMapFtl<N> {
             self.outside_batch(PageMapFtl::rewrite_weak)?;
         }
         let mut wanted = [0; 2];
-        if let Some(filter) = &mut self.hot {
+        if let Some(filter) = self.hot.as_mut().filter(|_| cfg!(feature = "policies")) {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
         pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
@@ -182,7 +182,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// The frontier for a page that the host writes.
     pub(super) fn stream_of(&self, lpn: Lpn) -> Stream {
         match &self.hot {
-            Some(filter) if !filter.is_hot(lpn) => Stream::Relocation,
+            Some(filter) if cfg!(feature = "policies") && !filter.is_hot(lpn) => Stream::Relocation,
             _ => Stream::Host,
         }
     }

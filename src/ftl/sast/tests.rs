@@ -27,13 +27,13 @@ fn write(ftl: &mut dyn PageStore, lpns: &[u32]) {
 /// Reads, programs and erases for merges and host.
 fn physical(chip: &SimChip) -> [u64; 3] {
     let counters = chip.counters();
-    let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::Merge as usize];
+    let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];
     [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)]
 }
 
 /// Four pages to a block, two logical blocks to a group, two log blocks to a group and three in all; pages 0
 /// to 15 were written once, in place: 16 programs. Writes, then in total: switch, partial, full merges;
-/// reads, programs, erases for merges and host; the log blocks by group. Derived in `docs/ftl/sast.md`.
+/// reads, programs, erases for merges and host; the log blocks by group. Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u32])]);
 
 const VECTOR: [Row; 11] = [

@@ -32,7 +32,7 @@ fn collected(ftl: &SuperblockFtl<SimChip>) -> [u64; 4] {
 /// Reads, programs and erases for collection and host.
 fn physical(ftl: &SuperblockFtl<SimChip>) -> [u64; 3] {
     let counters = ftl.nand().counters();
-    let of = |row: [u64; 8]| row[Cause::Host as usize] + row[Cause::GarbageCollection as usize];
+    let of = |row: crate::nand::ByCause| row[Cause::Host as usize] + row[Cause::GarbageCollection as usize];
     [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)]
 }
 
@@ -46,7 +46,7 @@ fn live<const N: usize>(ftl: &SuperblockFtl<SimChip>, number: usize) -> [Vec<u32
 }
 
 /// Two logical blocks, three blocks at most, all pages written once: 8 programs. Writes, then in total what
-/// `collected` and `physical` count. Derived in `docs/ftl/superblock.md`.
+/// `collected` and `physical` count. Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 4], [u64; 3]);
 
 const VECTOR: [Row; 7] = [

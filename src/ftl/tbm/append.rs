@@ -1,6 +1,6 @@
 //! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
 
-use super::page::{Content, Life, Tag};
+use super::page::{BufferTag, Content, Life};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
 use crate::blocks::Wear;
@@ -31,7 +31,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         // Whether each page written was trimmed before and the chip did not say so.
         let mut untold = Vec::new();
         for (i, (&(lpn, data), &room)) in group.iter().zip(&rooms).enumerate() {
-            let tag = Tag {
+            let tag = BufferTag {
                 is_first: i == 0,
                 is_last: i + 1 == group.len(),
                 content: if data.is_none() { Content::Trimmed } else { Content::Data },
@@ -130,7 +130,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     pub(super) fn append(
         &mut self,
         room: Room,
-        mut tag: Tag,
+        mut tag: BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<(), StoreError> {
@@ -170,7 +170,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     fn program_first(
         &mut self,
         mut pbn: Pbn,
-        tag: &mut Tag,
+        tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<Pbn, StoreError> {
@@ -185,7 +185,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     fn program_next(
         &mut self,
         lbn: u32,
-        tag: &mut Tag,
+        tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<(), StoreError> {
@@ -201,7 +201,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     fn program(
         &mut self,
         ppn: Ppn,
-        tag: &mut Tag,
+        tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
@@ -235,7 +235,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         sort::unstable_by_key(&mut newest, |newest| newest.page);
         let copy = loop {
             let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
-            match self.copy_to(pbn, (lbn, old.pbn), &newest)? {
+            match self.copy_to(pbn, lbn, old.pbn, &newest)? {
                 Some(copy) => break copy,
                 None => self.blocks.give_up(&mut self.nand, pbn)?,
             }
@@ -252,7 +252,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     fn copy_to(
         &mut self,
         to: Pbn,
-        (lbn, from): (u32, Pbn),
+        lbn: u32,
+        from: Pbn,
         pages: &[Newest],
     ) -> Result<Option<Buffer>, StoreError> {
         let mut copy = Buffer::new(to, self.geometry.pages_per_block);

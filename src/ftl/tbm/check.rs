@@ -1,6 +1,6 @@
 //! The walk over all buffer blocks that checks the TBM's invariants.
 
-use super::page::{Found, read_page};
+use super::page::{PageRead, read_page};
 use super::{Buffer, Condition, Tbm};
 use crate::blocks::BlockState;
 use crate::check::CheckReport;
@@ -53,7 +53,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for page in 0..buffer.pages() {
             let ppn = self.geometry.page_at(buffer.pbn, page);
             let found = read_page(&mut self.nand, ppn, Cause::Check, &mut self.page)?;
-            let Found::Page(tag) = found else {
+            let PageRead::Page(tag) = found else {
                 report.violation("K1", u64::from(ppn.0), message!("{found:?}"));
                 continue;
             };

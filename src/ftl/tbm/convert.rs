@@ -8,7 +8,7 @@
 //!
 //! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
 
-use super::page::{Content, Found, Tag, read_weak_page};
+use super::page::{BufferTag, Content, PageRead, read_weak_page};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm, VictimReads, unreadable};
 use crate::nand::{Cause, Nand};
@@ -167,22 +167,22 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         lpn: Lpn,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<Tag, StoreError> {
+    ) -> Result<BufferTag, StoreError> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
         let erases = self.blocks.erase_count(self.geometry.block_of(ppn));
         match found {
-            Found::Page(tag) if tag.lpn == lpn.0 && tag.erases == erases => {
+            PageRead::Page(tag) if tag.lpn == lpn.0 && tag.erases == erases => {
                 let (lbn, _) = self.split(lpn);
                 if let Some(buffer) = self.summary.get_mut(lbn).filter(|_| is_weak && cause != Cause::Check) {
                     buffer.is_weak = true;
                 }
                 Ok(tag)
             }
-            Found::Page(_) => {
+            PageRead::Page(_) => {
                 let what = "K1: a page of a buffer block holds another logical page, or one long superseded";
                 Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
             }
-            Found::Erased | Found::Unreadable => Err(unreadable(ppn)),
+            PageRead::Erased | PageRead::Unreadable => Err(unreadable(ppn)),
         }
     }
 }

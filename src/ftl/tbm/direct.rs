@@ -7,7 +7,7 @@
 //! older version, as if the page had not been written.
 
 use super::Tbm;
-use super::page::{Content, Tag};
+use super::page::{BufferTag, Content};
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -57,7 +57,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.store.sync()?;
         }
         if let Some(room) = room {
-            let tag = Tag {
+            let tag = BufferTag {
                 is_first: true,
                 is_last: true,
                 content: Content::Below,

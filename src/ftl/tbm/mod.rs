@@ -472,6 +472,14 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     }
 
     /// Merges all buffer blocks, as a mount would.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.ready()?;
         self.store.sync()?;

@@ -97,7 +97,7 @@ impl Content {
 
 /// The account that a page in a buffer block gives of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag {
+pub(super) struct BufferTag {
     pub(super) is_first: bool,
     pub(super) is_last: bool,
     pub(super) content: Content,
@@ -110,7 +110,7 @@ pub(super) struct Tag {
     pub(super) previous: Option<Ppn>,
 }
 
-impl Tag {
+impl BufferTag {
     /// The highest version that this page proves to be whole: a group begins only after the one before it has
     /// ended.
     pub(super) fn proves(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Tag {
     }
 
     /// The tag of a page, if no more than one of its bits is wrong; that one is put right.
-    fn open(ppn: Ppn, data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<Tag> {
+    fn open(ppn: Ppn, data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<BufferTag> {
         let syndrome = get_u32(spare, CRC_AT) ^ sum(ppn, data, spare);
         // A syndrome of one bit is a wrong bit in the checksum itself.
         if syndrome.count_ones() > 1 {
@@ -155,7 +155,7 @@ impl Tag {
         }
         let (flags, version) = (spare[1] ^ MARK, get_u40(spare, 6));
         let content = Content::of(flags)?;
-        (flags <= IS_FIRST | IS_LAST | IS_TRIM | IS_BELOW && version > 0).then(|| Tag {
+        (flags <= IS_FIRST | IS_LAST | IS_TRIM | IS_BELOW && version > 0).then(|| BufferTag {
             is_first: flags & IS_FIRST != 0,
             is_last: flags & IS_LAST != 0,
             content,
@@ -185,13 +185,13 @@ fn is_erased(data: &[u8], spare: &[u8]) -> bool {
 
 /// The outcome of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PageRead {
     /// Every bit is 1, or every bit but one: never programmed, or a program or erase was cut short.
     Erased,
     /// Nothing that was written like this.
     Unreadable,
     /// A page.
-    Page(Tag),
+    Page(BufferTag),
 }
 
 /// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
@@ -200,7 +200,7 @@ pub(super) fn read_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<Found, StoreError> {
+) -> Result<PageRead, StoreError> {
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
@@ -211,7 +211,7 @@ pub(super) fn read_weak_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<(Found, bool), StoreError> {
+) -> Result<(PageRead, bool), StoreError> {
     let mut spare = [0; SPARE_BYTES];
     let is_whole = |data: &[u8], spare: &[u8]| {
         let Ok(spare) = <&[u8; SPARE_BYTES]>::try_from(spare) else { return false };
@@ -219,13 +219,15 @@ pub(super) fn read_weak_page<N: Nand>(
     };
     let reading = match read_again(nand, (ppn, cause), data, &mut spare, is_whole) {
         Ok(reading) => reading,
-        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok((Found::Unreadable, false)),
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
+            return Ok((PageRead::Unreadable, false));
+        }
         Err(error) => return Err(error.into()),
     };
     if is_erased(data, &spare) {
-        return Ok((Found::Erased, false));
+        return Ok((PageRead::Erased, false));
     }
-    let found = Tag::open(ppn, data, &mut spare).map_or(Found::Unreadable, Found::Page);
+    let found = BufferTag::open(ppn, data, &mut spare).map_or(PageRead::Unreadable, PageRead::Page);
     Ok((found, reading != Reading::Whole))
 }
 
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn one_wrong_bit_is_put_right_and_two_are_noticed() {
-        let tag = Tag {
+        let tag = BufferTag {
             is_first: true,
             is_last: false,
             content: Content::Data,
@@ -251,7 +253,7 @@ mod tests {
         assert_eq!(sealed[0], 0xff);
         for other in (0..64).filter(|&other| other != at.0).map(Ppn) {
             assert_eq!(
-                Tag::open(other, &mut whole.clone(), &mut sealed.clone()),
+                BufferTag::open(other, &mut whole.clone(), &mut sealed.clone()),
                 None,
                 "in the place of {other}"
             );
@@ -271,9 +273,13 @@ mod tests {
                     byte => spare[byte - 64] ^= 1 << (other % 8),
                 }
                 let is_mark = (512..520).contains(&other);
-                assert_eq!(Tag::open(at, &mut data, &mut spare).is_some(), is_mark, "bits {bit} and {other}");
+                assert_eq!(
+                    BufferTag::open(at, &mut data, &mut spare).is_some(),
+                    is_mark,
+                    "bits {bit} and {other}"
+                );
             }
-            assert_eq!(Tag::open(at, &mut data, &mut spare), Some(tag), "bit {bit}");
+            assert_eq!(BufferTag::open(at, &mut data, &mut spare), Some(tag), "bit {bit}");
             assert_eq!(data, whole);
         }
     }

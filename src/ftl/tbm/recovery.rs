@@ -24,7 +24,7 @@
 //! yet. After a checkpoint no page in a buffer block is needed.
 
 use super::convert::Kept;
-use super::page::{Found, Life, Tag, read_page};
+use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
 use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::blocks::BlockState;
@@ -120,8 +120,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             let tag = match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                Found::Erased if self.is_end(pbn, page + 1)? => break,
-                Found::Erased | Found::Unreadable => {
+                PageRead::Erased if self.is_end(pbn, page + 1)? => break,
+                PageRead::Erased | PageRead::Unreadable => {
                     scan.unreadable_pages += 1;
                     // One page may have been cut, no page after it.
                     has_hole |= unreadable_page.is_some();
@@ -129,11 +129,11 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                     continue;
                 }
                 // From before the last erase: it came back.
-                Found::Page(tag) if tag.erases < erases => {
+                PageRead::Page(tag) if tag.erases < erases => {
                     unreadable_page = unreadable_page.or(Some(ppn));
                     continue;
                 }
-                Found::Page(tag) => tag,
+                PageRead::Page(tag) => tag,
             };
             if tag.erases > erases && full.is_some() {
                 return Err(unreadable(self.geometry.page_at(pbn, page - 1)));
@@ -163,7 +163,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             return Ok(true);
         }
         let ppn = self.geometry.page_at(pbn, page);
-        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == Found::Erased)
+        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == PageRead::Erased)
     }
 
     /// Whether there is such a page in a block, and it is not void.
@@ -173,13 +173,13 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         let ppn = self.geometry.page_at(pbn, page);
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-        Ok(matches!(found, Found::Page(tag) if !scan.is_void(Life::new(pbn, tag.erases), tag.version)))
+        Ok(matches!(found, PageRead::Page(tag) if !scan.is_void(Life::new(pbn, tag.erases), tag.version)))
     }
 
     fn note_page(
         &self,
         ppn: Ppn,
-        tag: Tag,
+        tag: BufferTag,
         scan: &mut Scan,
         full: &mut Option<Full>,
     ) -> Result<(), StoreError> {
@@ -230,8 +230,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 block.buffer.pop();
                 let last = self.geometry.page_at(block.buffer.pbn, block.buffer.pages() - 1);
                 match read_page(&mut self.nand, last, Cause::Recovery, &mut self.page)? {
-                    Found::Page(tag) => block.buffer.last_version = tag.version,
-                    Found::Erased | Found::Unreadable => return Err(unreadable(last)),
+                    PageRead::Page(tag) => block.buffer.last_version = tag.version,
+                    PageRead::Erased | PageRead::Unreadable => return Err(unreadable(last)),
                 }
             }
         }
@@ -243,7 +243,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for (pbn, page) in full.iter().flat_map(|f| (0..f.buffer.pages()).map(|page| (f.buffer.pbn, page))) {
             let ppn = self.geometry.page_at(pbn, page);
             // An older page means what was in the block before its last erase.
-            if let Found::Page(tag) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?
+            if let PageRead::Page(tag) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?
                 && tag.previous == block.unreadable
                 && tag.version > block.buffer.last_version
             {

@@ -1,22 +1,22 @@
 //! Operations of a chip, by cause.
 
-use crate::nand::Cause;
+use crate::nand::{ByCause, Cause};
 
 /// Operations by cause, in the order of [`Cause::COUNTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Page reads.
-    pub page_reads: [u64; 8],
+    pub page_reads: ByCause,
     /// Page programs.
-    pub page_programs: [u64; 8],
+    pub page_programs: ByCause,
     /// Block erases.
-    pub block_erases: [u64; 8],
+    pub block_erases: ByCause,
 }
 
 impl Counters {
     /// Operations since `earlier`, a former state of the same counters.
     pub fn since(&self, earlier: &Counters) -> Counters {
-        let minus = |now: &[u64; 8], then: &[u64; 8]| core::array::from_fn(|i| now[i] - then[i]);
+        let minus = |now: &ByCause, then: &ByCause| core::array::from_fn(|i| now[i] - then[i]);
         Counters {
             page_reads: minus(&self.page_reads, &earlier.page_reads),
             page_programs: minus(&self.page_programs, &earlier.page_programs),
@@ -42,7 +42,7 @@ impl Counters {
 
 /// Counts one operation; a checker's is not counted.
 #[inline]
-pub(super) fn count(row: &mut [u64; 8], cause: Cause) {
+pub(super) fn count(row: &mut ByCause, cause: Cause) {
     if let Some(counter) = row.get_mut(cause as usize) {
         *counter += 1;
     }
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn every_cause_but_the_checker_has_its_counter() {
-        let mut row = [0; 8];
+        let mut row = ByCause::default();
         for (place, cause) in Cause::COUNTED.into_iter().enumerate() {
             assert_eq!(cause as usize, place);
             count(&mut row, cause);
         }
         count(&mut row, Cause::Check);
-        assert_eq!(row, [1; 8]);
+        assert_eq!(row, [1; 9]);
     }
 
     #[test]

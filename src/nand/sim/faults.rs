@@ -5,6 +5,7 @@
 //! errors change the returned copy, never the stored bytes. Looking on as
 //! [`Cause::Check`](crate::nand::Cause::Check) is spared all of it.
 
+use super::disturb::{BlockReads, Disturb};
 use crate::rng::{Rng, split_mix};
 
 /// Kinds of faults and their rates. The default is a chip that never fails.
@@ -26,6 +27,8 @@ pub struct Faults {
     pub read_failures_ppm: u32,
     /// The most reads in a row that come back wrong for that reason: the next one is right. 0: any number.
     pub read_failures_in_row: u8,
+    /// How fast bits have to be corrected.
+    pub disturb: Disturb,
 }
 
 /// One power cut.
@@ -106,6 +109,7 @@ pub(super) struct FaultState {
     bits_until_error: u64,
     /// Reads in a row that came back wrong.
     wrong_in_row: u8,
+    pub(super) reads: BlockReads,
 }
 
 impl FaultState {
@@ -114,7 +118,8 @@ impl FaultState {
         assert!(faults.bit_errors_per_gigabit <= 1_000_000_000 && faults.read_failures_ppm <= 1_000_000);
         let mut rng = Rng::new(faults.seed);
         let bits_until_error = error_gap(faults.bit_errors_per_gigabit, &mut rng);
-        FaultState { faults, rng, power_cut, bits_until_error, wrong_in_row: 0 }
+        let reads = BlockReads::default();
+        FaultState { faults, rng, power_cut, bits_until_error, wrong_in_row: 0, reads }
     }
 
     /// Whether the power is cut at this operation, else whether it fails with this rate.

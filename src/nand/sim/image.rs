@@ -3,12 +3,12 @@
 //! Little-endian throughout; an erased page takes no room.
 //!
 //! ```text
-//! header  magic "NANDEXCH", version u32
+//! header  magic "NANDEXCH", version u32: 2; of version 1, which is read too, each row of counters lacks its last
 //!         page_bytes, spare_bytes, pages_per_block, blocks, programs_per_page_max                    5 x u32
 //!         random_order 0 or 1, plus 65,536 for each channel beyond the first                          u32
 //!         read_ns, program_ns, erase_ns, transfer_ps_per_byte                                        4 x u64
 //!         voltage_mv, read_ma, program_ma, erase_ma, transfer_ma, endurance_erases                   6 x u32
-//!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     27 x u64
+//!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     30 x u64
 //!         length of the name u32, the name in UTF-8, CRC-32 of the header so far
 //! block   wear u32, flags u32 (1 bad, 2 half-erased), pages listed u32
 //!         per page that is not erased, ascending: number u16, programs u8, kind u8 (0 the page's bytes follow,
@@ -23,7 +23,7 @@
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};
 use crate::codec::{crc32, get_u16, get_u32, get_u64};
-use crate::nand::{Geometry, Part, PartError, Supply, Timing};
+use crate::nand::{ByCause, Cause, Geometry, Part, PartError, Supply, Timing};
 use crate::units::{Nanos, Pbn};
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -32,7 +32,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 const MAGIC: &[u8; 8] = b"NANDEXCH";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Causes that an image of version 1 counts: scrubbing came later.
+const CAUSES_BEFORE: usize = 8;
 /// The shortest record of a block: wear, flags, pages listed, checksum.
 const BLOCK_RECORD_MIN: u64 = 16;
 /// Counters beyond this are absurd, and adding to them could overflow.
@@ -237,9 +239,9 @@ impl<'a> Reader<'a> {
         if count < COUNT_MAX { Ok(count) } else { Err(self.corrupted("a counter is absurdly large")) }
     }
 
-    fn counts(&mut self) -> Result<[u64; 8], ImageError> {
-        let mut row = [0; 8];
-        for count in &mut row {
+    fn counts(&mut self, causes: usize) -> Result<ByCause, ImageError> {
+        let mut row = ByCause::default();
+        for count in row.iter_mut().take(causes) {
             *count = self.count()?;
         }
         Ok(row)
@@ -257,14 +259,16 @@ fn read_header(reader: &mut Reader<'_>) -> Result<SimChip, ImageError> {
         return Err(ImageError::NotAnImage);
     }
     let version = reader.u32()?;
-    if version != VERSION {
-        return Err(ImageError::UnknownVersion(version));
-    }
+    let causes = match version {
+        1 => CAUSES_BEFORE,
+        VERSION => Cause::COUNTED.len(),
+        _ => return Err(ImageError::UnknownVersion(version)),
+    };
     let mut part = read_part(reader)?;
     let counters = Counters {
-        page_reads: reader.counts()?,
-        page_programs: reader.counts()?,
-        block_erases: reader.counts()?,
+        page_reads: reader.counts(causes)?,
+        page_programs: reader.counts(causes)?,
+        block_erases: reader.counts(causes)?,
     };
     let [time, energy_pj, operations] = [reader.count()?, reader.count()?, reader.count()?];
     let name_bytes = reader.u32()?;
@@ -363,8 +367,8 @@ fn read_page(reader: &mut Reader<'_>, geometry: &Geometry, block: &mut Block) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nand::Nand;
     use crate::nand::sim::{CutWhen, PhysicalOp, PowerCut, TornModel};
-    use crate::nand::{Cause, Nand};
     use crate::units::Ppn;
 
     /// A chip with a page of each kind, a worn, a bad and a half-erased block.
@@ -386,6 +390,24 @@ mod tests {
         chip.apply_torn(&PhysicalOp::Erase { pbn: Pbn(0) }, TornModel::Unreadable, 3).unwrap();
         chip.apply_torn(&PhysicalOp::Erase { pbn: Pbn(5) }, TornModel::Prefix, 3).unwrap();
         chip
+    }
+
+    #[test]
+    fn an_image_of_the_version_before_has_no_counts_of_scrubbing() {
+        let mut chip = eventful();
+        let new = chip.to_image();
+        let rows = 8 + 7 * 4 + 4 * 8 + 6 * 4;
+        let mut old = new[..rows].to_vec();
+        old[8] = 1;
+        (0..3).for_each(|row| old.extend_from_slice(&new[rows + row * 72..rows + row * 72 + 64]));
+        let name_end = rows + 27 * 8 + 24 + 4 + chip.part().name.len();
+        old.extend_from_slice(&new[rows + 27 * 8..name_end]);
+        let checksum = crc32(&[&old]);
+        put_u32s(&mut old, &[checksum]);
+        old.extend_from_slice(&new[name_end + 4..]);
+        assert_eq!(SimChip::from_image(&old).unwrap().to_image(), new);
+        chip.program(Ppn(20), Cause::Scrubbing, &[1], &[]).unwrap();
+        assert_eq!(SimChip::from_image(&chip.to_image()).unwrap().counters(), chip.counters());
     }
 
     #[test]
@@ -534,7 +556,7 @@ mod tests {
         assert_eq!(text(b"PK"), "no image of a chip: it does not begin with NANDEXCH");
         let mut wrong = image.clone();
         wrong[8] = 9;
-        assert_eq!(text(&wrong), "an image of version 9; this program reads version 1");
+        assert_eq!(text(&wrong), "an image of version 9; this program reads version 2");
         let mut wrong = image.clone();
         let last = wrong.len() - 1;
         wrong[last] ^= 1;

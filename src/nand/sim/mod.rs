@@ -17,6 +17,7 @@
 mod block;
 mod counters;
 mod damage;
+mod disturb;
 mod faults;
 mod image;
 mod record;
@@ -24,11 +25,12 @@ mod record;
 mod tests;
 
 pub use counters::Counters;
+pub use disturb::Disturb;
 pub use faults::{CutWhen, Faults, PowerCut, TornModel};
 pub use image::{ImageError, ImagePlace};
 pub use record::{PhysicalOp, Recorded, Recording};
 
-use super::{Cause, Geometry, Nand, NandError, Part, PartError};
+use super::{Cause, Geometry, Nand, NandError, Part, PartError, ReadOutcome};
 use crate::rng::Rng;
 use crate::units::{Nanos, Pbn, Ppn};
 use alloc::boxed::Box;
@@ -196,7 +198,22 @@ impl SimChip {
     /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
     /// not.
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
-        self.change(op, Some((torn, seed)))
+        self.change(op, Some((torn, seed)))?;
+        if let PhysicalOp::Program { ppn, .. } = op {
+            self.destroy_partner(*ppn, seed);
+        }
+        Ok(())
+    }
+
+    /// Destroys the page whose cells a torn program of this one shares, if there is one.
+    fn destroy_partner(&mut self, ppn: Ppn, seed: u64) {
+        let geometry = &self.part.geometry;
+        let page = geometry.page_in_block(ppn);
+        let lower = self.part.pairing.lower_of(page, geometry.pages_per_block);
+        let block = self.blocks[geometry.block_of(ppn).index()].as_mut();
+        if let (Some(lower), Some(block)) = (lower, block) {
+            Arc::make_mut(block).destroy(geometry, lower as usize, seed);
+        }
     }
 
     fn change(&mut self, op: &PhysicalOp, torn: Option<(TornModel, u64)>) -> Result<(), NandError> {
@@ -220,6 +237,9 @@ impl SimChip {
 
     fn change_page(&mut self, ppn: Ppn, page: usize, payload: Payload<'_>, torn: Option<(TornModel, u64)>) {
         let geometry = &self.part.geometry;
+        if let Some(state) = &mut self.faults {
+            state.note_programmed((ppn, geometry.block_of(ppn)), geometry);
+        }
         let place = &mut self.blocks[geometry.block_of(ppn).index()];
         let block = Arc::make_mut(place.get_or_insert_with(|| Arc::new(Block::erased(geometry))));
         match torn {
@@ -231,6 +251,9 @@ impl SimChip {
     fn change_block(&mut self, pbn: Pbn, torn: Option<(TornModel, u64)>) {
         let geometry = &self.part.geometry;
         let place = &mut self.blocks[pbn.index()];
+        if let Some(state) = &mut self.faults {
+            state.forget_reads(pbn, &self.part.geometry);
+        }
         match torn {
             None => block::erase(place),
             Some((model, seed)) => {
@@ -287,6 +310,46 @@ impl SimChip {
     fn check_block(&self, pbn: Pbn) -> Result<(), NandError> {
         self.check_block_number(pbn)?;
         if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(()) }
+    }
+
+    /// Reads bytes of the data area from a column on, and the first ones of the spare area.
+    fn read_columns(
+        &mut self,
+        (ppn, cause): (Ppn, Cause),
+        from: usize,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.check_power()?;
+        let pbn = self.check_page(ppn, from + data.len(), spare.len())?;
+        count(&mut self.counters.page_reads, cause);
+        let read = (self.part.supply.read_ma, self.part.timing.read_ns);
+        self.charge(cause, Some(ppn), read, data.len() + spare.len());
+        let geometry = &self.part.geometry;
+        let page = geometry.page_in_block(ppn) as usize;
+        let block = self.blocks[pbn.index()].as_deref();
+        let state = block.map_or(PageState::ERASED, |block| block.pages[page]);
+        if state.health == Health::Unreadable {
+            return Err(NandError::Uncorrectable(ppn));
+        }
+        match block.and_then(|block| block.stored(geometry, state)) {
+            Some(stored) => {
+                let (stored_data, stored_spare) = stored.split_at(geometry.page_bytes as usize);
+                data.copy_from_slice(&stored_data[from..from + data.len()]);
+                spare.copy_from_slice(&stored_spare[..spare.len()]);
+            }
+            None => {
+                data.fill(0xff);
+                spare.fill(0xff);
+            }
+        }
+        match &mut self.faults {
+            Some(state) if cause != Cause::Check => {
+                let outcome = state.disturb((ppn, pbn), geometry, self.wear[pbn.index()])?;
+                if state.corrupt(data, spare) { Ok(outcome) } else { Err(NandError::Uncorrectable(ppn)) }
+            }
+            _ => Ok(ReadOutcome::CLEAN),
+        }
     }
 
     /// How the next change of state ends, given the rate at which this kind of operation fails.
@@ -349,35 +412,25 @@ impl Nand for SimChip {
         self.part.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.check_power()?;
-        let pbn = self.check_page(ppn, data.len(), spare.len())?;
-        count(&mut self.counters.page_reads, cause);
-        let read = (self.part.supply.read_ma, self.part.timing.read_ns);
-        self.charge(cause, Some(ppn), read, data.len() + spare.len());
-        let geometry = &self.part.geometry;
-        let page = geometry.page_in_block(ppn) as usize;
-        let block = self.blocks[pbn.index()].as_deref();
-        let state = block.map_or(PageState::ERASED, |block| block.pages[page]);
-        if state.health == Health::Unreadable {
-            return Err(NandError::Uncorrectable(ppn));
-        }
-        match block.and_then(|block| block.stored(geometry, state)) {
-            Some(stored) => {
-                let (stored_data, stored_spare) = stored.split_at(geometry.page_bytes as usize);
-                data.copy_from_slice(&stored_data[..data.len()]);
-                spare.copy_from_slice(&stored_spare[..spare.len()]);
-            }
-            None => {
-                data.fill(0xff);
-                spare.fill(0xff);
-            }
-        }
-        let is_read = match &mut self.faults {
-            Some(state) if cause != Cause::Check => state.corrupt(data, spare),
-            _ => true,
-        };
-        if is_read { Ok(()) } else { Err(NandError::Uncorrectable(ppn)) }
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.read_columns((ppn, cause), 0, data, spare)
+    }
+
+    /// Only the bytes asked for are transferred.
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.read_columns((ppn, cause), from as usize, data, &mut [])
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -387,6 +440,9 @@ impl Nand for SimChip {
         if fate != Fate::LostBefore {
             let torn = torn_by(fate);
             self.change_page(ppn, page, Payload { data, spare }, torn);
+            if let Fate::LostInside { seed, .. } = fate {
+                self.destroy_partner(ppn, seed);
+            }
             self.operations += 1;
             count(&mut self.counters.page_programs, cause);
             let bytes = self.part.geometry.raw_page_bytes();

@@ -72,7 +72,7 @@ pub(super) enum PageKind {
 
 /// The account that the spare area gives of its page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tag {
+pub(super) struct IplTag {
     pub(super) kind: PageKind,
     pub(super) level: u8,
     pub(super) count: u16,
@@ -95,7 +95,7 @@ pub(super) struct Tag {
     pub(super) data_crc: u32,
 }
 
-impl Tag {
+impl IplTag {
     /// Writes the tag, whose `data_crc` the caller has set.
     pub(super) fn encode(&self, spare: &mut [u8]) {
         debug_assert_eq!(
@@ -126,7 +126,7 @@ impl Tag {
     }
 
     /// Reads a tag; `None` when the bytes are not those of one.
-    pub(super) fn decode(spare: &[u8]) -> Option<Tag> {
+    pub(super) fn decode(spare: &[u8]) -> Option<IplTag> {
         if crc32(&[&spare[1..45]]) != get_u32(spare, 45) {
             return None;
         }
@@ -135,7 +135,7 @@ impl Tag {
             b'R' => PageKind::Log,
             _ => return None,
         };
-        Some(Tag {
+        Some(IplTag {
             kind,
             level: spare[2],
             count: get_u16(spare, 3),
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_tag_comes_back_and_a_flip_is_noticed() {
-        let tag = Tag {
+        let tag = IplTag {
             kind: PageKind::Data,
             level: 3,
             count: 200,
@@ -405,13 +405,13 @@ mod tests {
         };
         let mut spare = [0xff; 64];
         tag.encode(&mut spare);
-        assert_eq!(alloc::format!("{:?}", Tag::decode(&spare).unwrap()), alloc::format!("{tag:?}"));
+        assert_eq!(alloc::format!("{:?}", IplTag::decode(&spare).unwrap()), alloc::format!("{tag:?}"));
         for bit in 8..8 * TAG_BYTES {
             spare[bit / 8] ^= 1 << (bit % 8);
-            assert!(Tag::decode(&spare).is_none(), "bit {bit}");
+            assert!(IplTag::decode(&spare).is_none(), "bit {bit}");
             spare[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!(Tag::decode(&[0xff; 64]).is_none());
+        assert!(IplTag::decode(&[0xff; 64]).is_none());
     }
 
     #[test]

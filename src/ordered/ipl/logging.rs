@@ -2,7 +2,7 @@
 //! durable.
 
 use super::layout::{
-    Change, GROUP_BYTES, HEAD_BYTES, Head, Link, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX, Tag,
+    Change, GROUP_BYTES, HEAD_BYTES, Head, IplTag, Link, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX,
     push_waiting, waiting,
 };
 use super::store::{NO_BLOCK, Store, Waiting};
@@ -223,14 +223,14 @@ impl<N: Nand> Store<N> {
         head.encode(&mut self.page[at..at + self.format.unit_bytes]);
         self.chain = bytes;
         let page = self.geometry.page_in_block(self.unit_page(pbn, block.cursor)) as u16;
-        let tag = Tag { kind: PageKind::Log, page, ..self.blank_tag(pbn) };
+        let tag = IplTag { kind: PageKind::Log, page, ..self.blank_tag(pbn) };
         self.spare.fill(0xff);
         tag.encode(&mut self.spare);
         nodes
     }
 
-    pub(super) fn blank_tag(&self, pbn: Pbn) -> Tag {
-        Tag {
+    pub(super) fn blank_tag(&self, pbn: Pbn) -> IplTag {
+        IplTag {
             kind: PageKind::Data,
             level: 0,
             count: 0,

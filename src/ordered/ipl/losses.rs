@@ -9,7 +9,7 @@
 //! * A version that was found in a block that had been given back: by then there was a newer one elsewhere.
 
 use super::checkpoint::Saved;
-use super::layout::{PageKind, Tag};
+use super::layout::{IplTag, PageKind};
 use super::recovery::Held;
 use super::store::{NO_BLOCK, Store};
 use super::views::View;
@@ -82,7 +82,7 @@ impl<N: Nand> Store<N> {
             }
             for page in 0..self.geometry.pages_per_block {
                 let ppn = self.geometry.page_at(view.pbn, page);
-                let is_image = |tag: &Tag| {
+                let is_image = |tag: &IplTag| {
                     tag.kind == PageKind::Data
                         && tag.sequence <= committed
                         && tag.generation == view.generation

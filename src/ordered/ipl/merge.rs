@@ -5,7 +5,7 @@
 //! counts for nothing.
 
 use super::image::Node;
-use super::layout::{NO_UNIT, Tag};
+use super::layout::{IplTag, NO_UNIT};
 use super::store::{Block, NO_BLOCK, Slot, Store};
 use crate::blocks::Wear;
 use crate::check::IndexError;
@@ -21,7 +21,7 @@ pub(super) const FREE_FOR_INSERT: u32 = 3;
 
 impl<N: Nand> Store<N> {
     /// Writes an image for a page of a block into the page buffer.
-    pub(super) fn encode_image(&mut self, node: &Node, page: u32, mut tag: Tag) {
+    pub(super) fn encode_image(&mut self, node: &Node, page: u32, mut tag: IplTag) {
         debug_assert!(
             node.level > 0 && node.count <= self.shapes.at(node.level).capacity,
             "I1: an image of {} entries at level {}",
@@ -44,7 +44,7 @@ impl<N: Nand> Store<N> {
         &mut self,
         ppn: Ppn,
         node: &Node,
-        tag: Tag,
+        tag: IplTag,
         cause: Cause,
     ) -> Result<Option<()>, IndexError> {
         self.encode_image(node, self.geometry.page_in_block(ppn), tag);
@@ -88,7 +88,7 @@ impl<N: Nand> Store<N> {
             let pbn = self.block_for_image(node.id)?;
             let page = self.take_image_page(pbn);
             let committed = if mark { sequence } else { self.committed };
-            let tag = Tag { sequence, committed, ..self.blank_tag(pbn) };
+            let tag = IplTag { sequence, committed, ..self.blank_tag(pbn) };
             if self.program_image(self.geometry.page_at(pbn, page), node, tag, Cause::Host)?.is_none() {
                 self.evacuate(pbn)?;
                 continue;
@@ -265,7 +265,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn write_first(&mut self, root: &Node) -> Result<(), IndexError> {
         loop {
             let pbn = self.open_block()?;
-            let tag = Tag { merged: 1, ..self.blank_tag(pbn) };
+            let tag = IplTag { merged: 1, ..self.blank_tag(pbn) };
             if self.program_image(self.geometry.page_at(pbn, 0), root, tag, Cause::Checkpoint)?.is_some() {
                 self.settle(pbn, &[root.id], self.sequence);
                 return Ok(());
@@ -310,7 +310,7 @@ impl<N: Nand> Store<N> {
             result = self.load(id, &mut node, cause).and_then(|()| {
                 let merged = ids.len() as u16;
                 let protected = self.config.durability > Durability::None;
-                let tag = Tag { sequence: newest, merged, protected, ..self.blank_tag(pbn) };
+                let tag = IplTag { sequence: newest, merged, protected, ..self.blank_tag(pbn) };
                 let ppn = self.geometry.page_at(pbn, i as u32);
                 Ok(self.program_image(ppn, &node, tag, Cause::Merge)?.is_some())
             });
@@ -348,7 +348,7 @@ impl<N: Nand> Store<N> {
             let in_use = self.blocks[pbn.index()].live > 0;
             if in_use && self.table.free_count() > FREE_FOR_INSERT {
                 let limit = self.format.nodes_limit(self.geometry);
-                match self.merge(&[pbn], limit, Cause::GarbageCollection) {
+                match self.merge(&[pbn], limit, Cause::Scrubbing) {
                     // The nodes stay where they are, for whoever asks for them.
                     Err(IndexError::Full | IndexError::Corrupted { .. }) => {}
                     other => other?,

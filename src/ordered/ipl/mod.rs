@@ -99,7 +99,7 @@ const LEVELS_MAX: u8 = 16;
 
 /// A node of the path, and the place of the child below it.
 #[derive(Clone, Debug, Default)]
-struct Step {
+struct PathStep {
     node: Node,
     slot: usize,
 }
@@ -108,7 +108,7 @@ struct Step {
 pub struct IplTree<N> {
     store: Store<N>,
     /// From the leaf up.
-    path: Vec<Step>,
+    path: Vec<PathStep>,
     height: u8,
     /// An update began and did not end.
     interrupted: bool,
@@ -154,7 +154,7 @@ fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, table: &BlockTable)
         (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
     let is_old = |data: &[u8], spare: &[u8]| {
         spare.iter().chain(data).all(|&byte| byte == 0xff)
-            || layout::Tag::decode(spare).is_some()
+            || layout::IplTag::decode(spare).is_some()
             || area.is_older(first, data, spare)
     };
     match read_again(nand, (first, Cause::Recovery), &mut data, &mut spare, is_old) {
@@ -203,7 +203,7 @@ impl<N: Nand> IplTree<N> {
         let format = Format::new(config, geometry)?;
         let config = Config::new(config, &format, geometry)?;
         if config.placement == Placement::InPlace {
-            return IplTree::format_placed(nand, (format, config));
+            return IplTree::format_placed(nand, format, config);
         }
         let mut table = BlockTable::new(geometry);
         table.retire_marked(&mut nand)?;
@@ -276,7 +276,8 @@ impl<N: Nand> IplTree<N> {
     fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,
-        (key, value): (&[u8], Option<&[u8]>),
+        key: &[u8],
+        value: Option<&[u8]>,
     ) -> Result<bool, IndexError> {
         self.shrink_to_ram();
         let outcome = outcome.map_err(|error| self.refused(error));
@@ -297,7 +298,7 @@ impl<N: Nand> IplTree<N> {
     /// Reads the root into the top of the path.
     fn set_path_levels(&mut self, root: u32, cause: Cause) -> Result<(), IndexError> {
         debug_assert!(self.height > 0, "I2: a tree without a root");
-        self.path.resize_with(self.height.into(), Step::default);
+        self.path.resize_with(self.height.into(), PathStep::default);
         let top = self.path.len() - 1;
         self.load_at(top, root, cause)
     }
@@ -333,7 +334,7 @@ impl<N: Nand> IplTree<N> {
 
     fn ram_held(&self) -> usize {
         let store = &self.store;
-        let nodes = |node: &Node| node.bytes.capacity() + size_of::<Step>();
+        let nodes = |node: &Node| node.bytes.capacity() + size_of::<PathStep>();
         size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
     }
 
@@ -476,14 +477,14 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.record().check_value(value)?;
         self.usable()?;
         let outcome = self.insert_record(key, value);
-        self.settled(outcome, (key, Some(value)))
+        self.settled(outcome, key, Some(value))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.usable()?;
         let outcome = self.remove_record(key);
-        self.settled(outcome, (key, None))
+        self.settled(outcome, key, None)
     }
 
     fn range(

@@ -161,7 +161,7 @@ impl<N: Nand> Store<N> {
                         if head.first > self.committed {
                             has_void = true;
                         } else {
-                            self.read_unit(view.pbn, (page * per_page + i, i, head), (here, logged));
+                            self.read_unit(view.pbn, (page * per_page + i, i, head), here, logged);
                         }
                     }
                 }
@@ -175,7 +175,8 @@ impl<N: Nand> Store<N> {
         &self,
         pbn: Pbn,
         (unit, in_page, head): (u32, u32, Head),
-        (here, logged): (&mut Placed, &mut Logged),
+        here: &mut Placed,
+        logged: &mut Logged,
     ) {
         let size = self.format.unit_bytes;
         let at = in_page as usize * size;

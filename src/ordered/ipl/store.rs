@@ -4,7 +4,7 @@
 use super::cache::{AT_HAND, ReadCache};
 use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
-use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, push_waiting, records, waiting};
+use super::layout::{Change, Head, IplTag, Link, NO_UNIT, PageKind, groups, push_waiting, records, waiting};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
@@ -367,7 +367,7 @@ impl<N: Nand> Store<N> {
         let (data, spare) = self.cache.page(frame);
         let at = (u32::from(unit) % self.units_per_page()) as usize * size;
         let bytes = &data[at..at + size];
-        let is_log = Tag::decode(spare).is_some_and(|tag| tag.kind == PageKind::Log);
+        let is_log = IplTag::decode(spare).is_some_and(|tag| tag.kind == PageKind::Log);
         let head = Head::decode(bytes).filter(|head| is_log && head.generation == generation);
         let head = head.ok_or(corrupted("I5: a log unit's checksum does not match", ppn))?;
         let mut previous = None;
@@ -411,11 +411,11 @@ impl<N: Nand> Store<N> {
         let generation = self.blocks[slot.block as usize].generation;
         // In place the images of a group are of several merges.
         let is_placed = self.config.placement == Placement::InPlace;
-        let is_image = |tag: &Tag| {
+        let is_image = |tag: &IplTag| {
             let is_its = tag.node == id || walk.is_of(tag.node);
             tag.kind == PageKind::Data && (is_placed || tag.generation == generation) && is_its
         };
-        let tag = Tag::decode(spare)
+        let tag = IplTag::decode(spare)
             .filter(is_image)
             .ok_or(corrupted("I4: not the image of a node of this block", ppn))?;
         let shape = self.shapes.at(tag.level);
@@ -464,7 +464,7 @@ impl<N: Nand> Store<N> {
         }
         let frame = if cause == Cause::Check { AT_HAND } else { self.cache.admit(ppn) };
         let (page, unit_bytes) = (self.geometry.page_in_block(ppn), self.format.unit_bytes);
-        let is_whole = |data: &[u8], spare: &[u8]| match Tag::decode(spare) {
+        let is_whole = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
             Some(tag) if u32::from(tag.page) != page => false,
             Some(tag) if tag.kind == PageKind::Data => crc32(&[data]) == tag.data_crc,
             Some(_) => has_whole_units(data, unit_bytes),
@@ -476,7 +476,7 @@ impl<N: Nand> Store<N> {
             Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
             Err(error) => Err(error.into()),
             Ok(Reading::Whole | Reading::Weak) => Ok(frame),
-            Ok(Reading::Broken) => match Tag::decode(spare) {
+            Ok(Reading::Broken) => match IplTag::decode(spare) {
                 Some(tag) if u32::from(tag.page) != page => {
                     Err(corrupted("I4: a page of another place", ppn))
                 }

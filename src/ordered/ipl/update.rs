@@ -8,7 +8,7 @@ use super::image::{Node, Shapes};
 use super::layout::Change;
 use super::merge::FREE_FOR_INSERT;
 use super::store::ROOT;
-use super::{IplTree, Step};
+use super::{IplTree, PathStep};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::Durability;
@@ -27,7 +27,7 @@ struct Entry {
 
 impl Entry {
     /// An entry for the node of this step, behind its slot if that is an inner node.
-    fn new(step: &Step, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
+    fn new(step: &PathStep, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
         let node = &step.node;
         let misplaced = node.level > 1 && step.slot == 0 && key.as_slice() <= node.key(shapes, 0);
         let first = misplaced.then(|| (node.key(shapes, 0).to_vec(), node.child(shapes, 0)));
@@ -306,7 +306,7 @@ impl<N: Nand> IplTree<N> {
     }
 }
 
-impl Step {
+impl PathStep {
     fn is_full(&self, shapes: &Shapes) -> bool {
         self.node.count >= shapes.at(self.node.level).capacity
     }

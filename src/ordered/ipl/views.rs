@@ -6,7 +6,7 @@
 //! cut leaves one. So is a whole page of another place, or of another life of its block, which was erased
 //! before it was programmed again. On a chip that tears no page one that is not whole is always damage.
 
-use super::layout::{Head, Link, PageKind, Tag, groups, records};
+use super::layout::{Head, IplTag, Link, PageKind, groups, records};
 use super::store::{Store, corrupted};
 use crate::blocks::checkpoint::is_of_checkpoint;
 use crate::check::IndexError;
@@ -54,7 +54,7 @@ pub(super) struct View {
 }
 
 impl View {
-    fn new(pbn: Pbn, first: &Tag, units: u32) -> View {
+    fn new(pbn: Pbn, first: &IplTag, units: u32) -> View {
         View {
             pbn,
             generation: first.generation,
@@ -96,7 +96,7 @@ impl View {
     }
 
     /// Notes a whole page, the session of which is known, in an area that begins at `start`.
-    fn note_page(&mut self, page: u32, tag: &Tag, start: u32) {
+    fn note_page(&mut self, page: u32, tag: &IplTag, start: u32) {
         let before =
             [self.last_image, self.last_log].into_iter().flatten().filter(|last| last.0 >= start).max();
         // The first page of an area that is not whole is noticed by the merge, or by the ordinals of the
@@ -107,7 +107,7 @@ impl View {
     }
 
     /// Notes an image.
-    fn note_image(&mut self, (page, unit): (u32, u32), tag: &Tag, start: u32) {
+    fn note_image(&mut self, (page, unit): (u32, u32), tag: &IplTag, start: u32) {
         self.note_page(page, tag, start);
         self.merged.0 += u16::from(tag.merged > 0 && tag.merged == self.merged.1);
         self.last_image = Some((page, tag.session));
@@ -164,11 +164,11 @@ impl<N: Nand> Store<N> {
         Ok(views)
     }
 
-    pub(super) fn read_spare(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
+    pub(super) fn read_spare(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let mut spare = core::mem::take(&mut self.spare);
-        let is_whole = |_: &[u8], spare: &[u8]| Tag::decode(spare).is_some() || is_all(spare, 0xff);
+        let is_whole = |_: &[u8], spare: &[u8]| IplTag::decode(spare).is_some() || is_all(spare, 0xff);
         let read = read_again(&mut self.nand, (ppn, Cause::Recovery), &mut [], &mut spare, is_whole);
-        let (tag, is_zero) = (Tag::decode(&spare), is_all(&spare, 0));
+        let (tag, is_zero) = (IplTag::decode(&spare), is_all(&spare, 0));
         self.spare = spare;
         match read {
             Ok(_) if is_zero => Err(corrupted("I4: a page reads as zeros", ppn)),
@@ -183,7 +183,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// On a chip that tears no page, one that has no tag is of checkpoints, or damaged.
-    fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
+    fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let mut spare = vec![0xff; self.spare.len()];
         let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole)? {
@@ -291,8 +291,9 @@ impl<N: Nand> Store<N> {
     /// Reads an image whole into the page buffer; whether it is what its tag says.
     fn is_whole_image(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
         let mut spare = core::mem::take(&mut self.spare);
-        let is_whole =
-            |data: &[u8], spare: &[u8]| Tag::decode(spare).is_some_and(|tag| tag.data_crc == crc32(&[data]));
+        let is_whole = |data: &[u8], spare: &[u8]| {
+            IplTag::decode(spare).is_some_and(|tag| tag.data_crc == crc32(&[data]))
+        };
         let read = read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole);
         self.spare = spare;
         match read {
@@ -324,7 +325,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// The tag that a view was made from.
-    fn tag_of(&mut self, view: &View) -> Result<Tag, IndexError> {
+    fn tag_of(&mut self, view: &View) -> Result<IplTag, IndexError> {
         for page in self.telling_pages() {
             let tag = self.read_spare(self.geometry.page_at(view.pbn, page))?;
             if let Some(tag) = tag.filter(|tag| tag.generation == view.generation) {

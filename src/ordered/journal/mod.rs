@@ -396,12 +396,18 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.update(Change { key, value: Some(value) })
+        self.update(Change { key, value: Some(value) }, replay::apply)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, replay::apply_blind).map(drop)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
-        self.update(Change { key, value: None })
+        self.update(Change { key, value: None }, replay::apply)
     }
 
     /// Past the journal, all or nothing: no record of before may be replayed over it.
@@ -495,4 +501,16 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         self.inner.ram_bytes() + self.journal.lock().ram_bytes() + size_of::<Self>() - size_of::<T>()
             + self.owed.ram_bytes()
     }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.journal.lock().ready()?;
+        self.below_or_revive(|inner| inner.maintain(budget))
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.journal.lock().ready()?;
+        self.below_or_revive(|inner| inner.scrub(budget))
+    }
+
+    crate::forward_index!(inner: free);
 }

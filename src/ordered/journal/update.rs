@@ -1,6 +1,5 @@
 //! Updates: into the journal, then below; what is taken back, and what is owed.
 
-use super::replay::apply;
 use super::{Below, Buffered, Journaled, page};
 use crate::check::IndexError;
 use crate::ordered::OrderedIndex;
@@ -11,8 +10,11 @@ use alloc::vec;
 /// Why the index below could not do what was asked, and what the store refused it meanwhile.
 type Failure = (IndexError, Option<StoreError>);
 
+/// How the index below carries a change out; whether its key existed.
+pub(super) type Carry<T> = fn(&mut T, Change<'_>) -> Result<bool, IndexError>;
+
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
-    pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    pub(super) fn update(&mut self, change: Change<'_>, carry: Carry<T>) -> Result<bool, IndexError> {
         self.journal.lock().ready()?;
         if self.is_worn_out {
             return Err(IndexError::WornOut);
@@ -31,7 +33,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             }
         }
         self.note(change)?;
-        self.carry_out(change)
+        self.carry_out(change, carry)
     }
 
     /// The error that is answered where there is no room.
@@ -81,8 +83,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     }
 
     /// Gives the index below an update whose record is the newest of the journal.
-    pub(super) fn carry_out(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
-        match self.below(|inner| apply(inner, change)) {
+    pub(super) fn carry_out(&mut self, change: Change<'_>, carry: Carry<T>) -> Result<bool, IndexError> {
+        match self.below(|inner| carry(inner, change)) {
             Ok(existed) => {
                 let owed = self.owed.value(change.key).map(|value| value.is_some());
                 self.owed.settle(change.key);

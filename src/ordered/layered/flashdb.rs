@@ -7,9 +7,9 @@
 //! than three times what the best choice would have cost. The *node translation table* lists the pages of
 //! each node.
 //!
-//! [`nodes`](crate::unit_layer) has all of it: the log buffer is a reservation buffer of one page, a log page
-//! a sector, a log entry a unit; what `log_version` tells there, which entries of a node are stale, a reset
-//! tells here.
+//! The [node layer](crate::unit_layer) has all of it: the log buffer is a reservation buffer of one page, a
+//! log page a sector, a log entry a unit; what `log_version` tells there, which entries of a node are stale,
+//! a reset tells here.
 //!
 //! # Deviations and confidence
 //!

@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //!
-//! Those of the tree (B1 to B8) and of the layer ([`nodes`](crate::unit_layer), N1 to N8).
+//! Those of the tree (B1 to B8) and of the layer ([`unit_layer`](crate::unit_layer), N1 to N8).
 //!
 //! # What all share that no paper says
 //!
@@ -96,7 +96,7 @@ impl LayeredConfig {
     }
 
     /// The tree and its layer on a store.
-    fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+    fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LayeredSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
                 message!(
@@ -126,7 +126,7 @@ impl LayeredConfig {
         let tree = self.tree.with_capacities_up_to(possible, page_bytes)?;
         layer.group_pages = tree.group_pages_max(page_bytes, pages)?;
         debug_assert!(layer.group_pages > 0, "the tree changes no node at once");
-        Ok(Plan { nodes: BPlusNodes::new(&tree, page_bytes)?, tree, layer })
+        Ok(LayeredSizes { nodes: BPlusNodes::new(&tree, page_bytes)?, tree, layer })
     }
 
     /// The most RAM that the index needs on a store besides what the store itself holds.
@@ -144,13 +144,13 @@ impl LayeredConfig {
 }
 
 /// The sizes that a configuration comes to on a store.
-struct Plan {
+struct LayeredSizes {
     tree: BPlusConfig,
     nodes: BPlusNodes,
     layer: LayerConfig,
 }
 
-impl Plan {
+impl LayeredSizes {
     /// The class that an index would promise on a store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
         Durability::on(
@@ -263,7 +263,7 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for LayeredTree<S> {
-    crate::forward_index!(tree: record, get, insert, remove, load, range, sync, close, ram_bytes);
+    crate::forward_index!(tree: record, get, insert, remove, load, range, sync, close, maintain, scrub, ram_bytes);
 
     fn durability(&self) -> Durability {
         Durability::None

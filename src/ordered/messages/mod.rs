@@ -6,4 +6,4 @@ pub mod fd;
 pub(crate) mod ground;
 pub mod la;
 
-pub use ground::{Common, MessageScheme, MessageTree, ram_bytes_on};
+pub use ground::{Common, MessageScheme, MessageTree, StorePages, ram_bytes_on};

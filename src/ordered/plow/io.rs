@@ -179,7 +179,7 @@ impl<N: Nand> Plow<N> {
     /// The refusal of an operation that finds no block.
     pub(super) fn no_room(&self) -> IndexError {
         let is_worn =
-            self.blocks.is_any_bad() && self.blocks.good() <= self.reserve() + 2 * self.levels.len() + 1;
+            self.blocks.is_any_bad() && self.blocks.good() <= self.reserve_most() + 2 * self.levels.len() + 1;
         if is_worn { IndexError::WornOut } else { IndexError::Full }
     }
 
@@ -245,7 +245,11 @@ impl<N: Nand> Plow<N> {
         if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
             self.loaded = None;
         }
-        let cause = if matches!(target, Target::Level(_)) { Cause::Merge } else { Cause::Host };
+        let cause = match target {
+            Target::Level(_) if self.cause == Cause::Scrubbing => Cause::Scrubbing,
+            Target::Level(_) => Cause::Merge,
+            Target::Commits | Target::Sealed => Cause::Host,
+        };
         let programmed = self.nand.program(ppn, cause, &self.output, &[]);
         match programmed {
             Ok(()) => {

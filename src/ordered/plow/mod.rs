@@ -43,6 +43,8 @@
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 
+mod above;
+mod ahead;
 mod bits;
 mod blocks;
 mod check;
@@ -53,6 +55,7 @@ mod cost;
 mod drain;
 mod fences;
 mod filter;
+mod forecast;
 mod io;
 mod level;
 mod load;
@@ -71,7 +74,9 @@ mod walk;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::ordered::{
+    Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+};
 use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
@@ -84,6 +89,7 @@ use core::ops::Bound;
 use cost::{Mix, Plan};
 use drain::Drain;
 use filter::Filters;
+pub use forecast::Forecast;
 use io::Loaded;
 use level::Level;
 use memtable::Memtable;
@@ -112,8 +118,6 @@ pub struct Plow<N> {
     loaded: Option<Loaded>,
     /// The page being written, or records of a range.
     output: Vec<u8>,
-    /// Records of the level above that a step merges.
-    slice: Vec<u8>,
     /// The newest program.
     sequence: u64,
     /// Whether something is not in the newest commit page.
@@ -127,8 +131,10 @@ pub struct Plow<N> {
     planned_for: usize,
     /// The highest key of any level; none if it is not known.
     top: Option<Vec<u8>>,
-    /// A page that could not be read at once: it is written anew.
+    /// A page that was hard to read: it is written anew.
     weak: Option<Ppn>,
+    /// Pages of the chip that the round of scrubbing has passed.
+    scrubbed: u32,
     /// A page of the first level with keys above all others, to which more are added.
     tail: Option<Ppn>,
     /// Operations of late, and those that the plan was made for.
@@ -142,6 +148,8 @@ pub struct Plow<N> {
     page_records: u64,
     /// Changes since all was swept for want of room.
     changes: u64,
+    /// Those when steps for room were last of no use.
+    relieved_in_vain: Option<u64>,
     interrupted: bool,
     counters: Counters,
 }
@@ -154,6 +162,7 @@ struct Counters {
     filtered: u64,
     level_lookups: u64,
     sweeps: u64,
+    relieved: u64,
     drained: u64,
     sunk: u64,
     scrubbed: u64,
@@ -179,7 +188,6 @@ impl<N: Nand> Plow<N> {
             input: vec![0xff; page],
             loaded: None,
             output: vec![0xff; page],
-            slice: Vec::with_capacity(shares.slice * (record.entry_bytes() + 1)),
             sequence: 0,
             dirty: false,
             clean: false,
@@ -189,12 +197,14 @@ impl<N: Nand> Plow<N> {
             top: None,
             tail: None,
             weak: None,
+            scrubbed: 0,
             mix: Mix::usual(),
             planned_mix: Mix::usual(),
             drain: Drain::Off,
             credit: 0,
             page_records: 1,
             changes: 0,
+            relieved_in_vain: None,
             interrupted: false,
             counters: Counters::default(),
         })
@@ -218,6 +228,8 @@ impl<N: Nand> Plow<N> {
     fn judged<T>(&mut self, done: Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = match &done {
             Ok(_) | Err(IndexError::Corrupted { .. } | IndexError::NotSorted { .. }) => false,
+            // Refused before anything was done.
+            Err(IndexError::BatchTooLarge { .. } | IndexError::WrongLength { .. }) => false,
             Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => false,
             Err(error) => !error.is_refusal(),
         };
@@ -308,6 +320,40 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         Ok(existed)
     }
 
+    /// No level is asked.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.usable()?;
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.change(key, Some(value))
+    }
+
+    fn batch_max(&self) -> usize {
+        self.changes_max()
+    }
+
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.usable()?;
+        let done = self.apply_all(batch);
+        self.judged(done)
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        let done = self.work_ahead(budget);
+        self.judged(done)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        let done = self.look_on(budget);
+        self.judged(done)
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(self.room())
+    }
+
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.usable()?;
         let loaded = self.load_all(records);
@@ -363,6 +409,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("sealed_pages", self.commits.sealed.len() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
+            ("steps_for_room", counters.relieved),
             ("sweeps_for_room", counters.sweeps),
             ("levels_drained", counters.drained),
             ("pages_sunk", counters.sunk),
@@ -380,7 +427,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.capacity() + self.slice.capacity();
+        let buffers = self.input.capacity() + self.output.capacity();
         let levels: usize = self.levels.iter().map(Level::ram_bytes).sum();
         size_of::<Self>() - size_of::<N>()
             + buffers

@@ -12,7 +12,7 @@ use super::io::Target;
 use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand};
+use crate::nand::Nand;
 use alloc::vec::Vec;
 
 impl<N: Nand> Plow<N> {
@@ -68,7 +68,7 @@ impl<N: Nand> Plow<N> {
         if [0, last].iter().any(|&level| first < &self.levels[level].cursor[..]) {
             return Ok(false);
         }
-        let cause = core::mem::replace(&mut self.cause, Cause::Merge);
+        let cause = self.begin_merging();
         let done = self.sink_from(from);
         self.cause = cause;
         done

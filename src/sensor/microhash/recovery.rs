@@ -70,7 +70,7 @@ impl<N: Nand> MicroHash<N> {
         let Some((&newest, &(block, _))) = seen.log.last_key_value() else {
             return Err(IndexError::NotFormatted("the chip holds no page of MicroHash"));
         };
-        let (pages, base) = log.read_newest((newest, block), &mut seen)?;
+        let (pages, base) = log.read_newest(newest, block, &mut seen)?;
         let Some(last) = pages.last else {
             return Err(IndexError::Corrupted {
                 what: "M2: the newest block cannot be read now",
@@ -179,7 +179,8 @@ impl<N: Nand> MicroHash<N> {
     /// Reads the newest block of the log: its pages, and the newest directory with the index pages since.
     fn read_newest(
         &mut self,
-        (newest, block): (u64, Pbn),
+        newest: u64,
+        block: Pbn,
         seen: &mut Seen,
     ) -> Result<(Pages, Option<Base>), IndexError> {
         let mut base: Option<Base> = None;
@@ -317,7 +318,9 @@ impl<N: Nand> MicroHash<N> {
         while next <= self.last {
             let header = match self.read_page(next, Cause::Recovery) {
                 Ok(header) => header,
-                Err(error @ IndexError::Store(StoreError::Nand(NandError::PowerLost))) => return Err(error),
+                Err(
+                    error @ IndexError::Store(StoreError::Nand(NandError::PowerLost | NandError::Device(_))),
+                ) => return Err(error),
                 Err(_) => return Ok(false),
             };
             for place in (0..header.count).filter(|_| header.kind == Kind::Data) {

@@ -198,7 +198,7 @@ impl BufferedConfig {
 
 /// The counters of the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct BufferedCounts {
     flushes: u64,
     flushed_nodes: u64,
     emergency_flushes: u64,
@@ -239,7 +239,7 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     /// Whether nodes of a bulk load were written since the log was begun anew for them.
     is_loading: bool,
     is_interrupted: bool,
-    counts: Counts,
+    counts: BufferedCounts,
 }
 
 /// A tree of any kind over a node buffer with a log.
@@ -341,7 +341,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             is_in_operation: false,
             is_loading: false,
             is_interrupted: false,
-            counts: Counts::default(),
+            counts: BufferedCounts::default(),
         }
     }
 

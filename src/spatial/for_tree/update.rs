@@ -37,14 +37,15 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     }
     path.push((id, 0));
     let depth = path.len() - 1;
-    add(rules, op, (&path, depth), vec![entry])
+    add(rules, op, &path, depth, vec![entry])
 }
 
 /// Adds entries to the node at a depth of a path, and to its ancestors what that brings forth.
 fn add<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
-    (path, mut depth): (&Path, usize),
+    path: &Path,
+    mut depth: usize,
     mut new: Vec<Entry<C, D>>,
 ) -> Result<(), IndexError> {
     loop {
@@ -120,7 +121,7 @@ fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         for node in all {
             rest.extend(write_new(op, node)?);
         }
-        return add(rules, op, (&vec![(ROOT, 0)], 0), rest).map(|()| None);
+        return add(rules, op, &vec![(ROOT, 0)], 0, rest).map(|()| None);
     }
     let mut above = Vec::new();
     for node in nodes {
@@ -214,7 +215,7 @@ pub(super) fn remove<C: Coordinate, const D: usize, N: Nodes<C, D>>(
             let Some(above) = merge_back(rules, op, id, Vec::new())? else { break };
             if depth > 0 {
                 update_box(op, path[depth - 1], id)?;
-                add(rules, op, (path, depth - 1), above)?;
+                add(rules, op, path, depth - 1, above)?;
             }
             break;
         }
@@ -265,8 +266,8 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let (id, format) = (path[depth].0, *op.nodes.format());
     let node = op.nodes.read(id, Cause::Host)?;
     let (level, mut own) = (node.level, node.entries.clone());
-    let Some((beside_at, beside)) = neighbour(op, path[depth - 1], &own)? else { return Ok(false) };
-    let parent = path[depth - 1].0;
+    let (parent, at) = path[depth - 1];
+    let Some((beside_at, beside)) = neighbour(op, parent, at, &own)? else { return Ok(false) };
     let lending = read_child(op.nodes, beside, level + 1, Cause::Host)?;
     let (count, overflow) = (lending.entries.len(), Tag::of(lending.tag).overflow);
     let is_taken_over = own.len() + count <= format.capacity(level);
@@ -314,7 +315,7 @@ fn lower_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
             let path = vec![(ROOT, 0), (child, 0)];
             if let Some(new) = merge_back(rules, op, child, Vec::new())? {
                 update_box(op, path[0], child)?;
-                add(rules, op, (&path, 0), new)?;
+                add(rules, op, &path, 0, new)?;
             }
             return Ok(());
         }

@@ -111,7 +111,7 @@ fn insert_all<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
 ) -> Result<(), IndexError> {
     while let Some((entry, level)) = pending.entries.pop() {
         let path = descend(rules, op, level, &entry.rect)?;
-        insert_at(rules, op, (&path, entry), &mut pending)?;
+        insert_at(rules, op, &path, entry, &mut pending)?;
     }
     Ok(())
 }
@@ -149,7 +149,8 @@ fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
 fn insert_at<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     rules: &G,
     op: &mut Operation<'_, N>,
-    (path, entry): (&Path, Entry<C, D>),
+    path: &Path,
+    entry: Entry<C, D>,
     pending: &mut Pending<C, D>,
 ) -> Result<(), IndexError> {
     let (mut depth, mut entry) = (path.len() - 1, entry);
@@ -263,7 +264,7 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
             return adjust(op, path, depth);
         }
         let (parent, at) = path[depth - 1];
-        let Some((neighbour_at, neighbour)) = neighbour(op, (parent, at), &entries)? else {
+        let Some((neighbour_at, neighbour)) = neighbour(op, parent, at, &entries)? else {
             return adjust(op, path, depth);
         };
         entries.extend_from_slice(&read_child(op.nodes, neighbour, level + 1, Cause::Host)?.entries);
@@ -289,7 +290,8 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
 /// The child of the same parent whose box grows least when it takes these entries over.
 pub fn neighbour<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
-    (parent, own): (NodeId, usize),
+    parent: NodeId,
+    own: usize,
     entries: &[Entry<C, D>],
 ) -> Result<Option<(usize, NodeId)>, IndexError> {
     let rect = Rect::around(entries.iter().map(|entry| &entry.rect));

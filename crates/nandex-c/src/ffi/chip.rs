@@ -3,10 +3,11 @@
 use super::codes::NANDEX_ERR_CONFIG;
 use super::types::{
     NANDEX_CHIP_BAD, NANDEX_CHIP_CORRECTED, NANDEX_CHIP_FAILED, NANDEX_CHIP_OK, NANDEX_CHIP_RANDOM_ORDER,
-    NANDEX_CHIP_UNCORRECTABLE, nandex_chip,
+    NANDEX_CHIP_UNCORRECTABLE, NANDEX_CHIP_WEAK, nandex_chip,
 };
 use crate::error::Failure;
 use core::ffi::c_void;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn, Shared};
 
 type Read = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, *mut u8, usize) -> i32;
@@ -131,7 +132,7 @@ impl CallbackChip {
         let Some(sync) = self.chip.sync else { return Ok(()) };
         // SAFETY: the caller's function, with the caller's context.
         let answer = unsafe { sync(self.chip.context) };
-        if answer >= 0 { Ok(()) } else { Err(NandError::PowerLost) }
+        if answer >= 0 { Ok(()) } else { Err(NandError::Device(answer)) }
     }
 
     fn on_block(&self, block: Pbn, call: OnBlock) -> Result<i32, NandError> {
@@ -141,7 +142,7 @@ impl CallbackChip {
         // SAFETY: the caller's function, with the caller's context.
         match unsafe { call(self.chip.context, block.0) } {
             NANDEX_CHIP_FAILED => Err(NandError::EraseFailed(block)),
-            answer if answer < 0 => Err(NandError::PowerLost),
+            answer if answer < 0 => Err(NandError::Device(answer)),
             answer => Ok(answer),
         }
     }
@@ -160,7 +161,13 @@ impl Nand for CallbackChip {
         self.geometry
     }
 
-    fn read(&mut self, page: Ppn, _: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        page: Ppn,
+        _: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.require_page(page, data.len(), spare.len())?;
         let (read, context) = (self.read, self.chip.context);
         // SAFETY: the caller's function, with the caller's context; both buffers are ours and as long as
@@ -169,11 +176,13 @@ impl Nand for CallbackChip {
             unsafe { read(context, page.0, data.as_mut_ptr(), data.len(), spare.as_mut_ptr(), spare.len()) };
         let mut counters = self.counters.lock();
         counters.page_reads += 1;
-        counters.corrected_reads += u64::from(answer == NANDEX_CHIP_CORRECTED);
+        counters.corrected_reads += u64::from(matches!(answer, NANDEX_CHIP_CORRECTED | NANDEX_CHIP_WEAK));
         match answer {
-            NANDEX_CHIP_OK | NANDEX_CHIP_CORRECTED => Ok(()),
+            NANDEX_CHIP_OK => Ok(ReadOutcome::CLEAN),
+            NANDEX_CHIP_CORRECTED => Ok(ReadOutcome { corrected: 1, is_weak: false }),
+            NANDEX_CHIP_WEAK => Ok(ReadOutcome { corrected: 1, is_weak: true }),
             NANDEX_CHIP_UNCORRECTABLE => Err(NandError::Uncorrectable(page)),
-            _ => Err(NandError::PowerLost),
+            answer => Err(NandError::Device(answer)),
         }
     }
 
@@ -188,7 +197,7 @@ impl Nand for CallbackChip {
         match answer {
             NANDEX_CHIP_OK => Ok(()),
             NANDEX_CHIP_FAILED => Err(NandError::ProgramFailed(page)),
-            _ => Err(NandError::PowerLost),
+            answer => Err(NandError::Device(answer)),
         }
     }
 

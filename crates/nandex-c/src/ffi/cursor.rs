@@ -3,7 +3,7 @@
 use super::codes::{NANDEX_ERR_BUSY, NANDEX_ERR_HANDLE, NANDEX_ERR_NULL, NANDEX_OK};
 use super::handle::{CState, handle, nandex_index, run};
 use super::pointers::{bytes, bytes_mut};
-use crate::cursor::{Cursor, From};
+use crate::cursor::Cursor;
 use crate::error::Failure;
 use crate::state::Answer;
 use alloc::boxed::Box;
@@ -117,9 +117,7 @@ pub unsafe extern "C" fn nandex_cursor_seek(at: *mut nandex_cursor, key: *const 
     // SAFETY: the caller's promise.
     match unsafe { bytes(key, key_bytes) } {
         // SAFETY: the caller's promise.
-        Ok(key) => unsafe {
-            with(at, |cursor, state| cursor.seek(state, From::Key(key), Direction::Ascending))
-        },
+        Ok(key) => unsafe { with(at, |cursor, state| cursor.seek(state, key)) },
         Err(code) => code,
     }
 }

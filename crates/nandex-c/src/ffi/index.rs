@@ -4,16 +4,19 @@ use super::chip::CallbackChip;
 use super::codes::{NANDEX_ERR_NULL, NANDEX_ERR_PANIC, NANDEX_ERR_UNSOUND, NANDEX_OK};
 use super::handle::{CState, caught, handle, nandex_index, run, with};
 use super::pointers::{bytes, bytes_mut, read_struct, write_struct};
-use super::types::{NANDEX_ABI_VERSION, nandex_chip, nandex_config, nandex_report, nandex_stats};
+use super::types::{
+    NANDEX_ABI_VERSION, nandex_change, nandex_chip, nandex_config, nandex_report, nandex_stats,
+};
 use crate::config::{Config, KINDS, Numbers};
-use crate::error;
+use crate::error::{self, Failure};
 use crate::open::Open;
 use crate::state::Answer;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::ops::{Bound, ControlFlow};
 use core::ptr;
-use nandex::ordered::Direction;
+use nandex::ordered::{Change, Direction};
 
 /// Version of the interface of the library that is linked: compare its upper 16 bits with those of
 /// `NANDEX_ABI_VERSION`.
@@ -322,9 +325,105 @@ pub unsafe extern "C" fn nandex_close(index: *mut nandex_index) -> i32 {
     unsafe { with(index, work) }
 }
 
+/// Makes several changes, in their order, as one operation, of which a power cut leaves all or nothing. Takes
+/// the RAM that the index needs for it, and no more afterwards. `most` is null or gets the most changes that
+/// the index takes at once: 1 where it cannot make several as one, SIZE_MAX where only the pages count that
+/// they write. NANDEX_ERR_BATCH_FULL, and nothing is done, if they are too many.
+///
+/// # Safety
+///
+/// `index` is null or a handle, `changes` null or as many changes as is said, whose pointers are keys and
+/// values; `most` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandex_apply(
+    index: *mut nandex_index,
+    changes: *const nandex_change,
+    count: usize,
+    most: *mut usize,
+) -> i32 {
+    if changes.is_null() && count > 0 {
+        return NANDEX_ERR_NULL;
+    }
+    let work = |state: &mut CState| {
+        let record = state.record();
+        if !most.is_null() {
+            let batch_max = state.index()?.batch_max();
+            // SAFETY: not null; the caller's promise.
+            unsafe { *most = batch_max };
+        }
+        let mut batch = Vec::with_capacity(count);
+        for i in 0..count {
+            // SAFETY: the caller's promise.
+            let change = unsafe { changes.add(i).read_unaligned() };
+            let null = Failure::Code(NANDEX_ERR_NULL, c"a change without a key");
+            // SAFETY: the caller's promise.
+            let key = unsafe { bytes(change.key, record.key_bytes.into()) }.map_err(|_| null)?;
+            batch.push(match change.value.is_null() {
+                true => Change::remove(key),
+                // SAFETY: not null; the caller's promise.
+                false => Change::put(key, unsafe {
+                    core::slice::from_raw_parts(change.value, record.value_bytes.into())
+                }),
+            });
+        }
+        state.apply(&batch)?;
+        kept(state, NANDEX_OK)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with(index, work) }
+}
+
+/// Does work that later operations would do: collects garbage, merges, erases, moves what became hard to
+/// read. About `budget` pages are read or programmed, a block at a time at least. `left` is null or gets the
+/// pages of such work that are left, about; 0 where nothing is worth doing.
+///
+/// # Safety
+///
+/// `index` is null or a handle, `left` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandex_maintain(index: *mut nandex_index, budget: u32, left: *mut u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { ahead(index, left, |state| state.maintain(budget)) }
+}
+
+/// Looks for pages that become hard to read, before their records are asked for, and moves them: reads up to
+/// `budget` pages from where the last call ended. `left` is null or gets the pages left of the round; 0 at
+/// its end. It takes a chip whose `read` answers NANDEX_CHIP_WEAK.
+///
+/// # Safety
+///
+/// As for `nandex_maintain`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandex_scrub(index: *mut nandex_index, budget: u32, left: *mut u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { ahead(index, left, |state| state.scrub(budget)) }
+}
+
+/// Runs work that answers a number.
+///
+/// # Safety
+///
+/// `index` is null or a handle, `left` null or writable.
+unsafe fn ahead(
+    index: *mut nandex_index,
+    left: *mut u32,
+    work: impl FnOnce(&mut CState) -> Result<u32, Failure>,
+) -> i32 {
+    let work = |state: &mut CState| {
+        let pages = work(state)?;
+        if !left.is_null() {
+            // SAFETY: not null; the caller's promise.
+            unsafe { *left = pages };
+        }
+        kept(state, NANDEX_OK)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with(index, work) }
+}
+
 /// Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
-/// cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as
-/// large as `config.atomic_pages`.
+/// cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has these
+/// batches, as large as `config.atomic_pages`; `nandex_apply` takes the changes at once, of others too.
 ///
 /// # Safety
 ///

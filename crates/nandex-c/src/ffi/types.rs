@@ -8,7 +8,7 @@ use core::ffi::c_void;
 
 /// Version of this interface: the first number changes when old callers no longer work, the last 16 bits when
 /// something is added.
-pub const NANDEX_ABI_VERSION: u32 = 0x0001_0000;
+pub const NANDEX_ABI_VERSION: u32 = 0x0001_0001;
 
 /// mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 +
 /// pages_per_block/8 spare bytes, its data area lends the rest.
@@ -38,6 +38,9 @@ pub const NANDEX_DURABLE_NONE: u32 = 3;
 pub const NANDEX_CHIP_OK: i32 = 0;
 /// read: the ECC corrected errors; the data are right. is_bad: the block is bad.
 pub const NANDEX_CHIP_CORRECTED: i32 = 1;
+/// read: the ECC corrected so many errors that it may soon correct them no longer; the data are right, and
+/// the index moves them.
+pub const NANDEX_CHIP_WEAK: i32 = 2;
 /// is_bad: the block carries a bad-block mark.
 pub const NANDEX_CHIP_BAD: i32 = 1;
 /// read: more errors than the ECC corrects. No data were read.
@@ -50,6 +53,16 @@ pub const NANDEX_CHIP_GONE: i32 = -3;
 
 /// Pages of a block may be programmed in any order.
 pub const NANDEX_CHIP_RANDOM_ORDER: u32 = 1;
+
+/// One change of `nandex_apply`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct nandex_change {
+    /// The key: as many bytes as a key of the index has.
+    pub key: *const u8,
+    /// The value: as many bytes as a value of the index has. Null removes the key.
+    pub value: *const u8,
+}
 
 /// A NAND chip: its shape, and the functions that operate it.
 ///
@@ -184,7 +197,7 @@ pub struct nandex_stats {
     pub page_programs: u64,
     /// Blocks erased since the handle was made.
     pub block_erases: u64,
-    /// Reads of which the chip said `NANDEX_CHIP_CORRECTED`.
+    /// Reads of which the chip said `NANDEX_CHIP_CORRECTED` or `NANDEX_CHIP_WEAK`.
     pub corrected_reads: u64,
 }
 

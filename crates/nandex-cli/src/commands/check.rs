@@ -1,7 +1,7 @@
 //! `nandex check`: the index in the image of a chip, and whether its invariants hold.
 
 use crate::Status;
-use crate::args::Check;
+use crate::look_args::Check;
 use crate::output;
 use anyhow::Result;
 use nandex::CheckReport;

@@ -1,17 +1,22 @@
 //! The commands of the program, a file for each.
 
+mod advise;
 mod cells;
 mod check;
 mod compare;
 mod counts;
 mod crash;
 mod device;
+mod forecast;
+mod inspect;
 mod list;
 mod manual;
+mod on_chip;
 mod places;
 mod replay;
 mod repro;
 mod run;
+mod serve;
 mod spatial;
 mod sweep;
 mod torture;
@@ -26,6 +31,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
         Command::Compare(compare) if compare.spatial.is_empty() => compare::run(&compare),
         Command::Compare(compare) => spatial::run(&compare),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
         Command::Sweep(sweep) => sweep::run(&sweep),
@@ -40,6 +46,9 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Torture(torture) => torture::run(&torture),
         Command::Check(check) => check::run(&check),
         Command::Device(device) => device::run(&device.action),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Serve(args) => serve::run(args.port, None),
+        Command::Play(args) => serve::run(args.port, args.scene.as_deref()),
         Command::List(list) => list::run(&list),
         Command::Completions(shell) => manual::completions(&shell),
         Command::Man(man) => manual::pages(&man),

@@ -12,8 +12,8 @@ use nandex::spatial::{Rect, Relation};
 use nandex_lab::options::Settings;
 use nandex_lab::spatial::data;
 use nandex_lab::spatial::query::{Asked, Loaded};
-use nandex_lab::summary::scale::{Quantity, show, show_count};
 use nandex_report::grid::{Side, grid};
+use nandex_report::summary::scale::{Quantity, show, show_count};
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &Places) -> Result<Status> {

@@ -101,7 +101,7 @@ fn file(path: &Path, overwrite: bool, every_write_synced: bool) -> Device {
     let name =
         path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
     let open = move |page_bytes: usize, pages: u32| {
-        open_file(&path, overwrite, every_write_synced, (page_bytes, pages))
+        open_file(&path, overwrite, every_write_synced, page_bytes, pages)
     };
     Device::Own { name: format!("file:{name}"), open: Box::new(open) }
 }
@@ -111,7 +111,8 @@ fn open_file(
     path: &Path,
     overwrite: bool,
     every_write_synced: bool,
-    (page_bytes, pages): (usize, u32),
+    page_bytes: usize,
+    pages: u32,
 ) -> Result<(Box<dyn PageStore>, Vec<String>), String> {
     use nandex_os::{FileOptions, FilePageStore};
     let options = FileOptions { every_write_synced, ..FileOptions::new(page_bytes) };
@@ -137,7 +138,8 @@ fn open_file(
     path: &Path,
     _overwrite: bool,
     _every_write_synced: bool,
-    _shape: (usize, u32),
+    _page_bytes: usize,
+    _pages: u32,
 ) -> Result<(Box<dyn PageStore>, Vec<String>), String> {
     Err(format!("{}: files are supported on Unix systems only", path.display()))
 }

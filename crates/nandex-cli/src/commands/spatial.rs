@@ -1,45 +1,38 @@
 //! `nandex compare --spatial`: spatial indexes over data and queries, as table, files and report.
 
-use super::compare::{named, status};
+use super::compare::carry_out;
 use crate::Status;
 use crate::args::Compare;
 use crate::output;
 use crate::parse::{self, CLASSES};
-use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result, bail};
-use nandex::ordered::{Durability, RecordFormat};
+use nandex::ordered::Durability;
+use nandex_lab::compare::{Class, Comparison};
 use nandex_lab::options::Settings;
-use nandex_lab::runner::{Control, RunOptions};
+use nandex_lab::parallel;
+use nandex_lab::runner::RunOptions;
 use nandex_lab::spatial::SPATIAL;
-use nandex_lab::spatial::compare::SpatialComparison;
+use nandex_lab::spatial::compare::Spatial;
 use nandex_lab::spatial::data;
+use nandex_lab::spatial::map::TreeMap;
 use nandex_lab::spatial::workload::Queries;
-use nandex_lab::{parallel, record};
-use nandex_report::{html, table};
-use std::sync::Arc;
+use nandex_report::html;
 
 /// The values of `--window` and `--nearest` when they are not given.
 const QUERIES: Queries = Queries { window: 0.0001, nearest: 10 };
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {
-    args.files.prepare()?;
-    args.report.as_deref().map_or(Ok(()), output::prepare)?;
-    let control = Arc::new(Control::default());
-    stop_on_interrupt(&control)?;
-    let comparison = comparison(args)?;
-    let progress = Progress::new(Arc::clone(&control));
-    let (mut results, maps) = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
-    results.commit = output::commit();
-    output::write_report(args.report.as_deref(), || html::render_with_maps(&results, &maps))?;
-    args.files.write(
-        |out| record::write_json(&results, out),
-        |out| record::write_csv(&results, out),
-        |width| table::render(&results, width),
-    )?;
-    Ok(status(&results))
+    carry_out(
+        args,
+        || comparison(args),
+        |results, maps| {
+            let maps: Vec<TreeMap> = maps.into_iter().flatten().collect();
+            html::render_with_maps(results, &maps)
+        },
+    )
 }
 
-fn comparison(args: &Compare) -> Result<SpatialComparison> {
+fn comparison(args: &Compare) -> Result<Comparison<Spatial>> {
     let data = data::find(args.places.as_deref().unwrap_or("places")).context("--places")?;
     let mut options = parse::options(&args.set);
     if let Some(ops) = args.ops {
@@ -51,20 +44,28 @@ fn comparison(args: &Compare) -> Result<SpatialComparison> {
         _ => bail!("--durability: spatial indexes are compared in one class at a time"),
     };
     // The sizes of the entries follow from the coordinates, not from --record.
-    let settings =
-        Settings { ram_bytes: args.ram, durability, options, ..Settings::new(RecordFormat::new(8, 8)) };
-    Ok(SpatialComparison {
+    let settings = Settings { ram_bytes: one_ram(args)?, options, ..Settings::new(args.record) };
+    let queries = Queries {
+        window: args.window.unwrap_or(QUERIES.window),
+        nearest: args.nearest.unwrap_or(QUERIES.nearest),
+    };
+    Ok(Comparison {
         part: args.chip.clone(),
-        data,
-        queries: Queries {
-            window: args.window.unwrap_or(QUERIES.window),
-            nearest: args.nearest.unwrap_or(QUERIES.nearest),
-        },
-        indexes: parse::chosen(&args.spatial, SPATIAL),
+        contest: Spatial { data, queries, indexes: parse::chosen(&args.spatial, SPATIAL) },
+        classes: vec![Class { durability, sync_every: args.sync_every }],
         settings,
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
-        run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },
+        run: RunOptions { sync_at_end: true, ..RunOptions::default() },
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: output::command(),
     })
+}
+
+/// RAM of each index: one amount.
+fn one_ram(args: &Compare) -> Result<Option<usize>> {
+    match args.ram.as_ref().map(|rams| &rams.0[..]) {
+        None => Ok(None),
+        Some([bytes]) => Ok(Some(*bytes)),
+        Some(_) => bail!("--ram: spatial indexes are compared with one amount at a time"),
+    }
 }

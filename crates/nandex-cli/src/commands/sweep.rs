@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     let cells = Cells::new(Progress::new(Arc::clone(&control)));
-    let tally = sweep::run(&sweep, &store, &plan, (&control, &cells))?;
+    let tally = sweep::run(&sweep, &store, &plan, &control, &cells)?;
     cells.progress.finish();
     if let Some(out) = &args.out {
         out.write(|out| sweep::write_csv(&tally.outcomes, out))?;

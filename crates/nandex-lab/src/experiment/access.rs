@@ -69,7 +69,8 @@ impl Entrant {
 pub(super) fn cells(
     definition: &Definition,
     access: &Access,
-    (plan, control): (&RunPlan, &Control),
+    plan: &RunPlan,
+    control: &Control,
     seeds: &[u64],
 ) -> Result<Vec<CellResult>, LabError> {
     let part = chip::find(&definition.chip)?;
@@ -86,7 +87,7 @@ pub(super) fn cells(
         for medium in &access.media {
             for entrant in &entrants {
                 for workload in &workloads {
-                    jobs.push(job((&definition.run, &part), (medium, entrant), workload)?);
+                    jobs.push(job(&definition.run, &part, medium, entrant, workload)?);
                 }
             }
         }
@@ -96,21 +97,23 @@ pub(super) fn cells(
         for medium in &access.media {
             for entrant in &entrants {
                 let done: Vec<_> = runs.by_ref().take(seeds.len()).collect();
-                cells.push(cell(definition, (letter, medium, entrant), done));
+                cells.push(cell(definition, letter, medium, entrant, done));
             }
         }
     }
     let growth = if plan.smoke { access.smoke_growth } else { access.growth };
     if growth > 0 {
-        cells.extend(growing(definition, (&part, &entrants), (plan, growth), seeds)?);
+        cells.extend(growing(definition, (&part, &entrants), plan, growth, seeds)?);
     }
     Ok(cells)
 }
 
 /// The run of a tree on a medium.
 fn job<'a>(
-    (conduct, part): (&Conduct, &'a Part),
-    (medium, entrant): (&str, &Entrant),
+    conduct: &Conduct,
+    part: &'a Part,
+    medium: &str,
+    entrant: &Entrant,
     workload: &'a SpatialWorkload<i32, 2>,
 ) -> Result<SpatialJob<'a, i32, 2>, LabError> {
     let medium = match medium {
@@ -127,7 +130,8 @@ fn job<'a>(
 fn growing(
     definition: &Definition,
     (part, entrants): (&Part, &[Entrant]),
-    (plan, entries): (&RunPlan, usize),
+    plan: &RunPlan,
+    entries: usize,
     seeds: &[u64],
 ) -> Result<Vec<CellResult>, LabError> {
     let workloads: Vec<SpatialWorkload<i32, 2>> =
@@ -135,7 +139,7 @@ fn growing(
     let mut jobs = Vec::new();
     for entrant in entrants {
         for workload in &workloads {
-            jobs.push(job((&definition.run, part), (FLASH, entrant), workload)?);
+            jobs.push(job(&definition.run, part, FLASH, entrant, workload)?);
         }
     }
     let mut heights = parallel::map(&jobs, plan.threads, growth::heights).into_iter();
@@ -173,7 +177,9 @@ fn of_growth(heights: &[u32]) -> BTreeMap<String, f64> {
 
 fn cell(
     definition: &Definition,
-    (profile, medium, entrant): (&str, &str, &Entrant),
+    profile: &str,
+    medium: &str,
+    entrant: &Entrant,
     done: Vec<(&SpatialJob<'_, i32, 2>, Run)>,
 ) -> CellResult {
     let chip = done.first().map(|(job, _)| match job.medium {

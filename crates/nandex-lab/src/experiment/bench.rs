@@ -64,10 +64,10 @@ impl<'a> Bench<'a> {
             results.extend(self.run_input(definition, &cells, &seeds)?);
         }
         if let Some(study) = &definition.access {
-            results.extend(access::cells(definition, study, (self.plan, self.control), &seeds)?);
+            results.extend(access::cells(definition, study, self.plan, self.control, &seeds)?);
         }
         for name in &definition.derived {
-            results.push(derived::cell(name, (self.plan, self.control), &seeds)?);
+            results.push(derived::cell(name, self.plan, self.control, &seeds)?);
         }
         results.extend(replays::cells(definition, self.plan, self.control)?);
         Ok(ExperimentResults {

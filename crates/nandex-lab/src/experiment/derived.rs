@@ -21,7 +21,8 @@ const BILLION: u64 = 1_000_000_000;
 /// The computed cell of this name; most need no seeds.
 pub(super) fn cell(
     name: &str,
-    (plan, control): (&RunPlan, &Control),
+    plan: &RunPlan,
+    control: &Control,
     seeds: &[u64],
 ) -> Result<CellResult, LabError> {
     let figures = match name {

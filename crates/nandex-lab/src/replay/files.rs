@@ -1,8 +1,7 @@
 //! A replay as files: JSON with everything, CSV with a row for each device.
 
 use super::figures::{Latencies, ReplayResults, ReplayRun};
-use crate::results::CauseCounts;
-use nandex::Cause;
+use crate::results::{CAUSE_COLUMNS, CauseCounts};
 use std::io::{self, Write};
 
 /// Writes the results as JSON, indented, with a newline at the end.
@@ -60,8 +59,7 @@ pub const COLUMNS: [&str; 40] = [
 pub fn write_csv(results: &ReplayResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let operations = ["page_reads", "page_programs", "block_erases"];
-    let by_cause =
-        operations.iter().flat_map(|o| Cause::COUNTED.map(|cause| format!("{o}_{}", cause.name())));
+    let by_cause = operations.iter().flat_map(|o| CAUSE_COLUMNS.map(|cause| format!("{o}_{}", cause.name())));
     csv.write_record(COLUMNS.map(String::from).into_iter().chain(by_cause))?;
     for run in &results.runs {
         csv.write_record(row(results, run))?;
@@ -103,7 +101,7 @@ fn row(results: &ReplayResults, run: &ReplayRun) -> Vec<String> {
     cells.extend([run.mapping_bytes, run.ram_bytes].map(|n| chip(n.to_string())));
     let counts: [fn(&CauseCounts) -> u64; 3] = [|c| c.page_reads, |c| c.page_programs, |c| c.block_erases];
     let causes = counts.iter().flat_map(|count| {
-        Cause::COUNTED.map(|cause| run.causes.get(cause.name()).map_or(0, count).to_string())
+        CAUSE_COLUMNS.map(|cause| run.causes.get(cause.name()).map_or(0, count).to_string())
     });
     cells.extend(causes.map(chip));
     cells

@@ -57,7 +57,7 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             let rule = match_up.rule.unwrap_or(rule);
             match_up.pairs().map(|pair| mean_over(rule, results, over, (pair, match_up))).collect()
         }
-        Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
+        Expected::Series { series, figure, trend } => vec![trending(rule, results, series, figure, *trend)],
         Expected::Single { cell, figure, paper, rule: own } => {
             let value = measured(results, cell, figure, Some(*paper));
             vec![ScoreValue { verdict: verdict(own.unwrap_or(rule), &value, false), ..value }]
@@ -147,7 +147,8 @@ fn trending(
     rule: Rule,
     results: &ExperimentResults,
     series: &[String],
-    (figure, trend): (&str, Trend),
+    figure: &str,
+    trend: Trend,
 ) -> ScoreValue {
     let means: Option<Vec<f64>> = series.iter().map(|cell| mean_of(results, cell, figure)).collect();
     let smallest =

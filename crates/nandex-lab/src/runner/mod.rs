@@ -9,22 +9,26 @@
 //! ends the run, as does the first error of the index. What was measured until then is kept, and
 //! [`Run::error`] says where it stopped.
 //!
-//! Processor time is the wall time spent in the index less the time spent in the simulated chip: what index,
+//! Processor time is the thread's while it is in the index, less that spent in the simulated chip: what index,
 //! FTL and cache compute. It is the only figure that differs from one run to the next.
 
 mod chip;
 mod failure;
+mod fit;
 mod medium;
 pub(crate) mod meter;
 mod pattern;
 mod progress;
 mod records;
+mod remount;
 pub(crate) mod session;
+mod stopwatch;
 pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use failure::Failure;
+pub(crate) use medium::Device;
 pub use medium::Medium;
 pub(crate) use meter::{Done, by_cause};
 pub(crate) use progress::Progress;
@@ -37,13 +41,14 @@ use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
 use nandex_stacks::options::Settings;
 use records::Records;
-use session::{Session, Sizes};
+use session::{Sizes, Task};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A workload made ready for trees with keys of one width; all runs share it.
 #[derive(Clone, Debug)]
 pub struct Prepared<'a> {
-    workload: &'a Workload,
+    workload: Cow<'a, Workload>,
     keys: KeyTable,
     /// The slot of every operation's key, by phase.
     slots: Vec<Vec<u32>>,
@@ -57,14 +62,23 @@ impl<'a> Prepared<'a> {
 
     /// A prepared workload, where it is told how several indexes run.
     pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
-        let keys = KeyTable::new(workload, key_bytes, trees)?;
-        let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
-        Ok(Prepared { workload, slots: slots.collect(), keys })
+        Prepared::of(Cow::Borrowed(workload), key_bytes, trees)
+    }
+
+    /// A prepared workload that holds the workload itself.
+    pub fn owned(workload: Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'static>, LabError> {
+        Prepared::of(Cow::Owned(workload), key_bytes, trees)
+    }
+
+    fn of(workload: Cow<'_, Workload>, key_bytes: u8, trees: Trees) -> Result<Prepared<'_>, LabError> {
+        let keys = KeyTable::new(&workload, key_bytes, trees)?;
+        let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect()).collect();
+        Ok(Prepared { workload, slots, keys })
     }
 
     /// The workload.
-    pub fn workload(&self) -> &'a Workload {
-        self.workload
+    pub fn workload(&self) -> &Workload {
+        &self.workload
     }
 
     /// The keys of the workload.
@@ -93,6 +107,8 @@ pub struct RunOptions {
     /// Sync after the last operation, counted, where the class does not make every operation durable: what
     /// still waits in a cache is then paid for like the rest.
     pub sync_at_end: bool,
+    /// Find the index again at the end, and count what that costs apart.
+    pub mount: bool,
 }
 
 impl Default for RunOptions {
@@ -105,6 +121,7 @@ impl Default for RunOptions {
             sync_every: None,
             sync_after_load: false,
             sync_at_end: false,
+            mount: false,
         }
     }
 }
@@ -165,31 +182,52 @@ impl Control {
 
 /// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
 pub fn run(job: &Job<'_>, control: &Control) -> Run {
-    let workload = job.prepared.workload;
-    let mut result = Run {
-        index: job.index.name.to_string(),
-        storage: job.index.storage(&job.settings.options),
-        seed: workload.seed,
-        ..Run::default()
-    };
-    let outcome = measure(job, control, &mut result);
-    result.error = outcome.err().map(|why| why.to_string());
-    result
+    let fitted = fit::fitting(job);
+    let job: &Job<'_> = &fitted;
+    let (mut run, subject) = session::carry_out(job, control);
+    if job.options.mount && run.error.is_none() && job.prepared.keys.trees() == Trees::One {
+        run.mount = subject.and_then(|records| remount::costs(job, records));
+    }
+    run
 }
 
-fn measure(job: &Job<'_>, control: &Control, result: &mut Run) -> Result<(), Failure> {
-    let planned = job.prepared.workload.operations();
-    let opened = refusal(job).map_or(Ok(()), Err).and_then(|()| {
-        job.index.check_options(&job.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
-        let (device, nand) = medium::new_chip(job.part, &job.options)?;
-        Ok((device, Records::open(job, nand)?))
-    });
-    let (device, subject) = opened.inspect_err(|_| control.add_done(planned))?;
-    let sizes = Sizes {
-        page_bytes: job.part.geometry.page_bytes.into(),
-        record_bytes: job.settings.record.entry_bytes() as u64,
-    };
-    Session::new(subject, device, sizes, job.options, control).run(result, planned).1
+impl Task for Job<'_> {
+    type Subject<'s>
+        = Records<'s>
+    where
+        Self: 's;
+
+    fn row(&self) -> Run {
+        Run {
+            index: self.index.name.to_string(),
+            storage: self.index.storage(&self.settings.options),
+            seed: self.prepared.workload.seed,
+            ..Run::default()
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.prepared.workload.operations()
+    }
+
+    fn options(&self) -> RunOptions {
+        self.options
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            page_bytes: self.part.geometry.page_bytes.into(),
+            record_bytes: self.settings.record.entry_bytes() as u64,
+        }
+    }
+
+    fn open(&self) -> Result<(Device, Records<'_>), Failure> {
+        refusal(self).map_or(Ok(()), Err)?;
+        self.index.check_options(&self.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
+        let (device, nand) = medium::new_chip(self.part, &self.options)?;
+        let chip = device.chip();
+        Ok((device, Records::open(self, nand, chip)?))
+    }
 }
 
 /// Why an index that takes ascending keys only cannot run this workload, if so.

@@ -8,7 +8,7 @@
 
 use crate::results::PatternCounts;
 use nandex::Shared;
-use nandex::nand::{Cause, Geometry, Nand, NandError};
+use nandex::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use nandex::units::{Pbn, Ppn};
 
 /// A chip whose operations are told apart by what came before them.
@@ -48,8 +48,8 @@ impl PatternChip {
 }
 
 /// Whether a chip counts an operation that ended like this: not one that it refused.
-fn is_counted(cause: Cause, done: &Result<(), NandError>) -> bool {
-    let ended = matches!(done, Ok(()) | Err(NandError::ProgramFailed(_) | NandError::Uncorrectable(_)));
+fn is_counted<T>(cause: Cause, done: &Result<T, NandError>) -> bool {
+    let ended = matches!(done, Ok(_) | Err(NandError::ProgramFailed(_) | NandError::Uncorrectable(_)));
     ended && cause != Cause::Check
 }
 
@@ -57,7 +57,13 @@ impl Nand for PatternChip {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let done = self.nand.read(ppn, cause, data, spare);
         if is_counted(cause, &done) {
             let (in_block, on_chip) = self.step(READS, ppn);

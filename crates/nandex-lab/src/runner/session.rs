@@ -4,12 +4,12 @@
 use super::medium::Device;
 use super::meter::{Done, Meter, by_name, ratio};
 use super::progress::Progress;
+use super::stopwatch::thread_ns;
 use super::subject::{At, Subject};
 use super::{Control, Failure, RunOptions};
 use crate::results::Run;
 use nandex::IndexError;
 use nandex::ordered::Durability;
-use std::time::Instant;
 
 /// Where operations are done and paid for.
 pub(crate) struct Desk<'a> {
@@ -29,9 +29,9 @@ impl Desk<'_> {
         let answer;
         let mut cpu_ns = 0;
         if self.options.cpu_time {
-            let (in_device, start) = (self.device.spent_ns(), Instant::now());
+            let (in_device, start) = (self.device.spent_ns(), thread_ns());
             answer = call();
-            let elapsed = start.elapsed().as_nanos() as u64;
+            let elapsed = thread_ns() - start;
             cpu_ns = elapsed.saturating_sub(self.device.spent_ns() - in_device);
         } else {
             answer = call();
@@ -48,9 +48,51 @@ pub(crate) struct Sizes {
     pub(crate) record_bytes: u64,
 }
 
+/// A run to be done: a subject that is not open yet.
+pub(crate) trait Task {
+    /// The subject once it is open.
+    type Subject<'s>: Subject
+    where
+        Self: 's;
+
+    /// The row of the results before anything is measured: who runs, and where.
+    fn row(&self) -> Run;
+
+    /// Operations of all phases.
+    fn operations(&self) -> u64;
+
+    /// How the run is carried out.
+    fn options(&self) -> RunOptions;
+
+    /// Sizes of a page and of a record.
+    fn sizes(&self) -> Sizes;
+
+    /// Formats the subject on a new medium.
+    fn open(&self) -> Result<(Device, Self::Subject<'_>), Failure>;
+}
+
+/// Does a run. A failure is told in [`Run::error`], next to what was measured before it; the subject comes
+/// back if it could be opened.
+pub(crate) fn carry_out<'t, T: Task>(task: &'t T, control: &Control) -> (Run, Option<T::Subject<'t>>) {
+    let (mut result, planned) = (task.row(), task.operations());
+    let (subject, outcome) = match task.open() {
+        Ok((device, subject)) => {
+            let session = Session::new(subject, device, task.sizes(), task.options(), control);
+            let (subject, outcome) = session.run(&mut result, planned);
+            (Some(subject), outcome)
+        }
+        Err(why) => {
+            control.add_done(planned);
+            (None, Err(why))
+        }
+    };
+    result.error = outcome.err().map(|why| why.to_string());
+    (result, subject)
+}
+
 /// A run under way.
-pub(crate) struct Session<'a, S> {
-    pub(crate) subject: S,
+struct Session<'a, S> {
+    subject: S,
     desk: Desk<'a>,
     sizes: Sizes,
     /// Erases of each block by the format.
@@ -59,7 +101,7 @@ pub(crate) struct Session<'a, S> {
 
 impl<'a, S: Subject> Session<'a, S> {
     /// Begins a run of a subject that stands formatted on the device.
-    pub(crate) fn new(
+    fn new(
         subject: S,
         device: Device,
         sizes: Sizes,
@@ -73,7 +115,7 @@ impl<'a, S: Subject> Session<'a, S> {
     }
 
     /// Runs every phase, then the check, until something fails; what was measured is in `result` in any case.
-    pub(crate) fn run(mut self, result: &mut Run, planned: u64) -> (S, Result<(), Failure>) {
+    fn run(mut self, result: &mut Run, planned: u64) -> (S, Result<(), Failure>) {
         let phases = self.run_phases(result);
         self.finish(result);
         let outcome = phases.and_then(|()| self.check(result));
@@ -96,7 +138,7 @@ impl<'a, S: Subject> Session<'a, S> {
             if is_due && outcome.is_ok() && delays {
                 outcome = self.subject.sync(&mut self.desk).map_err(|why| why.at("the sync at the end: "));
             }
-            let mut done = self.desk.meter.end_phase((&name, measured), &self.subject.stats());
+            let mut done = self.desk.meter.end_phase(&name, measured, &self.subject.stats());
             done.patterns = before.zip(self.desk.device.patterns()).map(|(then, now)| now.since(&then));
             result.phases.push(done);
             result.ram_bytes = result.ram_bytes.max(self.subject.ram_bytes() as u64);

@@ -32,7 +32,8 @@ struct Scripted {
 impl Scripted {
     fn read(&mut self) -> Result<(), IndexError> {
         self.hits += 3;
-        Ok(self.nand.read(Ppn(0), Cause::Host, &mut [0; 512], &mut [])?)
+        self.nand.read(Ppn(0), Cause::Host, &mut [0; 512], &mut [])?;
+        Ok(())
     }
 
     fn program(&mut self, cause: Cause) -> Result<(), IndexError> {
@@ -152,6 +153,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     confidence: Confidence::High,
     basis: "a double for tests",
     needs: &[],
+    parts: &[],
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),

@@ -1,8 +1,8 @@
 //! The lab for spatial indexes: data, workloads, runs, comparisons and maps.
 //!
 //! A [`data::Dataset`] becomes a [`workload::SpatialWorkload`]; [`runner::run`] drives one index of the
-//! [`registry`] on one chip or disk through it, [`compare::SpatialComparison`] several, with the results,
-//! table and report of every other comparison.
+//! [`registry`] on one chip or disk through it, a [`Comparison`](crate::compare::Comparison) of
+//! [`compare::Spatial`] several, with the results, table and report of every other comparison.
 
 pub mod compare;
 pub mod data;

@@ -16,9 +16,9 @@ use super::workload::{SpatialOp, SpatialWorkload};
 use crate::registry::IndexEntry;
 use crate::results::Run;
 pub use crate::runner::Medium;
-use crate::runner::session::{Desk, Session, Sizes};
+use crate::runner::session::{Desk, Sizes, Task, carry_out};
 use crate::runner::subject::{At, PhaseOf, SYNC, Subject};
-use crate::runner::{Control, Done, Failure, RunOptions};
+use crate::runner::{Control, Device, Done, Failure, RunOptions};
 use nandex::ordered::{Durability, IndexStats, RecordFormat};
 use nandex::spatial::Rect;
 use nandex::{CheckReport, IndexError};
@@ -76,45 +76,53 @@ pub fn record_format<C: Space<D>, const D: usize>() -> RecordFormat {
 
 /// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
 pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Control) -> SpatialRun {
-    let run = Run {
-        index: job.contestant.name().to_string(),
-        storage: match job.medium {
-            Medium::Chip(_) => registry::storage(&job.settings.options),
-            Medium::Disk(disk, _) => disk.name.to_string(),
-        },
-        seed: job.workload.seed,
-        ..Run::default()
-    };
-    let mut result = SpatialRun { run, map: None };
-    let outcome = measure(job, control, &mut result);
-    result.run.error = outcome.err().map(|why| why.to_string());
-    result
+    let (run, boxes) = carry_out(job, control);
+    SpatialRun { run, map: boxes.and_then(|boxes| boxes.map) }
 }
 
-fn measure<C: Space<D>, const D: usize>(
-    job: &SpatialJob<'_, C, D>,
-    control: &Control,
-    result: &mut SpatialRun,
-) -> Result<(), Failure> {
-    let planned = job.workload.operations();
-    let opened = job.medium.open(&job.options).and_then(|(device, ground)| {
-        let index = open_subject(job, ground)?;
-        Ok((device, Boxes { job, index, model: SpatialModel::new(&job.workload.entries), map: None }))
-    });
-    let (device, boxes) = opened.inspect_err(|_| control.add_done(planned))?;
-    let sizes = Sizes {
-        page_bytes: job.medium.part().geometry.page_bytes.into(),
-        record_bytes: job.settings.record.entry_bytes() as u64,
-    };
-    let session = Session::new(boxes, device, sizes, job.options, control);
-    let (boxes, outcome) = session.run(&mut result.run, planned);
-    result.map = boxes.map;
-    outcome
+impl<C: Space<D>, const D: usize> Task for SpatialJob<'_, C, D> {
+    type Subject<'s>
+        = Boxes<'s, C, D>
+    where
+        Self: 's;
+
+    fn row(&self) -> Run {
+        Run {
+            index: self.contestant.name().to_string(),
+            storage: match self.medium {
+                Medium::Chip(_) => registry::storage(&self.settings.options),
+                Medium::Disk(disk, _) => disk.name.to_string(),
+            },
+            seed: self.workload.seed,
+            ..Run::default()
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.workload.operations()
+    }
+
+    fn options(&self) -> RunOptions {
+        self.options
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            page_bytes: self.medium.part().geometry.page_bytes.into(),
+            record_bytes: self.settings.record.entry_bytes() as u64,
+        }
+    }
+
+    fn open(&self) -> Result<(Device, Boxes<'_, C, D>), Failure> {
+        let (device, ground) = self.medium.open(&self.options)?;
+        let index = open_subject(self, ground)?;
+        Ok((device, Boxes { job: self, index, model: SpatialModel::new(&self.workload.entries), map: None }))
+    }
 }
 
 /// A spatial index, or the B+-tree, as the subject of a run: every answer is held against a look at all
 /// entries.
-struct Boxes<'a, C: Space<D>, const D: usize> {
+pub(crate) struct Boxes<'a, C: Space<D>, const D: usize> {
     job: &'a SpatialJob<'a, C, D>,
     index: Opened<C, D>,
     model: SpatialModel<'a, C, D>,

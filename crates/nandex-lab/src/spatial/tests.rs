@@ -1,12 +1,12 @@
 //! Workloads, runs and maps.
 
-use super::compare::SpatialComparison;
+use super::compare::Spatial;
 use super::map::{MapQuery, TreeMap};
 use super::registry::{SPATIAL, spatial};
 use super::runner::{self, Contestant, Medium, SpatialJob};
 use super::workload::{Profile, Queries, SpatialOp, SpatialWorkload, general};
 use super::{data, query, with_domain};
-use crate::compare::Watch;
+use crate::compare::{Class, Comparison, Watch};
 use crate::results::Run;
 use crate::runner::{Control, RunOptions};
 use crate::{chip, registry, replay};
@@ -27,14 +27,17 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
-fn comparison(threads: usize) -> SpatialComparison {
+fn comparison(threads: usize) -> Comparison<Spatial> {
     let mut data = data::find("places").unwrap();
     data.entries.truncate(1500);
-    SpatialComparison {
+    Comparison {
         part: chip::find("mlc-64m").unwrap(),
-        data,
-        queries: Queries { window: 0.001, nearest: 5 },
-        indexes: SPATIAL.iter().collect(),
+        contest: Spatial {
+            data,
+            queries: Queries { window: 0.001, nearest: 5 },
+            indexes: SPATIAL.iter().collect(),
+        },
+        classes: vec![Class { durability: Durability::EveryOperation, sync_every: None }],
         settings: settings().with("queries", 60).with("changes", 100),
         seeds: vec![1, 2],
         run: RunOptions::default(),
@@ -45,14 +48,15 @@ fn comparison(threads: usize) -> SpatialComparison {
 
 #[test]
 fn a_comparison_is_the_same_on_any_number_of_threads() {
-    let (alone, maps) = comparison(1).run(&Control::default(), &Unwatched).unwrap();
+    let (alone, maps) = comparison(1).run_and_keep(&Control::default(), &Unwatched).unwrap();
+    let maps: Vec<TreeMap> = maps.into_iter().flatten().collect();
     assert_eq!(alone.runs.iter().find_map(|run| run.error.clone()), None);
     assert_eq!((alone.runs.len(), maps.len()), (2 * SPATIAL.len(), SPATIAL.len()));
     assert!(maps.iter().all(|map| map.queries.len() == 12 && map.leaves().count() > 10));
     let kinds: Vec<&str> =
         alone.runs[0].phases.iter().flat_map(|phase| phase.kinds.keys().copied()).collect();
     assert_eq!(kinds, ["insert", "window", "nearest", "remove", "insert"]);
-    let (four, _) = comparison(4).run(&Control::default(), &Unwatched).unwrap();
+    let four = comparison(4).run(&Control::default(), &Unwatched).unwrap();
     let json =
         |results: &crate::results::Results| serde_json::to_string(&results.without_cpu_time()).unwrap();
     assert_eq!(json(&four), json(&alone));

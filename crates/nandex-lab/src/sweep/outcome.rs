@@ -5,7 +5,7 @@ use crate::LabError;
 use crate::compare::Watch;
 use crate::results::{Results, Run};
 use crate::runner::Control;
-use crate::summary::measure::Totals;
+use crate::totals::Totals;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -3,7 +3,7 @@
 use super::hash::Hash;
 use super::outcome::CELL_SCHEMA;
 use crate::bundle::Bundle;
-use crate::compare::{Class, Comparison, Source, TRACE_OPTIONS};
+use crate::compare::{Class, Comparison, Ordered, Source, TRACE_OPTIONS};
 use crate::experiment::text::texts;
 use crate::names::OptionInfo;
 use crate::quantities;
@@ -134,7 +134,7 @@ impl Request {
     }
 
     /// The comparison of one that does what is asked for, on one thread.
-    pub fn comparison(&self) -> Result<Comparison, LabError> {
+    pub fn comparison(&self) -> Result<Comparison<Ordered>, LabError> {
         let mut options = self.all_options();
         let record = self.record_format()?;
         let durability = *quantities::durability(&self.durability)?;
@@ -142,9 +142,12 @@ impl Request {
         let source = self.source(&mut options)?;
         Ok(Comparison {
             part: chip::find(&self.chip)?,
-            source,
-            indexes: vec![self.entry()?],
-            suits_chip: false,
+            contest: Ordered {
+                source,
+                indexes: vec![self.entry()?],
+                suits_chip: false,
+                loads_at_once: false,
+            },
             classes: vec![Class { durability, sync_every: self.sync_every }],
             settings: Settings { options, ram_bytes, durability, ..Settings::new(record) },
             seeds: vec![self.seed],

@@ -95,7 +95,8 @@ pub fn run(
     sweep: &Sweep,
     store: &Store,
     plan: &SweepPlan,
-    (control, look): (&Control, &dyn Look),
+    control: &Control,
+    look: &dyn Look,
 ) -> Result<Tally, LabError> {
     let cells = plan.shard.cells(sweep);
     let mut tally = Tally::default();

@@ -39,7 +39,7 @@ fn plan() -> SweepPlan {
 
 fn sweep(grid: &Grid, folder: &Path, plan: &SweepPlan) -> Result<Tally, crate::LabError> {
     let store = Store::open(folder).unwrap();
-    run(&grid.cells().unwrap(), &store, plan, (&Control::default(), &Counting::default()))
+    run(&grid.cells().unwrap(), &store, plan, &Control::default(), &Counting::default())
 }
 
 #[test]

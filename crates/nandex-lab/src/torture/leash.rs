@@ -2,6 +2,7 @@
 
 use crate::crash::subject::SharedChip;
 use nandex::Shared;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 
 /// Operations of the chip left for the call that runs.
@@ -29,7 +30,13 @@ impl Nand for Leash {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.pull();
         self.chip.read(ppn, cause, data, spare)
     }

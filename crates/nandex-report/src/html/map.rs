@@ -1,8 +1,8 @@
 //! A spatial index on a map, as a drawing in the page itself: boxes of leaves, queries, and the leaves they
 //! read.
 
+use crate::summary::scale::show_count;
 use nandex_lab::spatial::map::{MapNode, MapQuery, Shape, TreeMap};
-use nandex_lab::summary::scale::show_count;
 use std::fmt::Write as _;
 
 /// Width of a drawing in its own units.

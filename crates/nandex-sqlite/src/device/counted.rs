@@ -1,6 +1,7 @@
 //! A chip that counts what is done to it, and says how far a mount is.
 
 use crate::stats::ChipCounts;
+use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct MountProgress {
     pub is_done: bool,
 }
 
-/// What hears of the progress of mounts, from whatever thread opens a database.
+/// The listener to the progress of mounts, called from whatever thread opens a database.
 pub type OnProgress = Arc<dyn Fn(MountProgress) + Send + Sync>;
 
 /// Page reads between two words about a mount: some tenths of a second on a part.
@@ -83,7 +84,7 @@ impl<N: Nand> Counted<N> {
         Counted { nand, counts: Arc::new(counts), _lock: None }
     }
 
-    /// The same with a file that is kept locked as long as the chip is there.
+    /// The chip with a file that is kept locked as long as it is there.
     pub(super) fn holding(self, lock: File) -> Counted<N> {
         Counted { _lock: Some(lock), ..self }
     }
@@ -99,7 +100,13 @@ impl<N: Nand> Nand for Counted<N> {
         self.nand.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.counts.count_read();
         self.nand.read(ppn, cause, data, spare)
     }

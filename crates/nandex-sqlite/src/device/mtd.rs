@@ -54,8 +54,8 @@ fn is_erased(chip: &mut impl Nand) -> Result<bool, StoreError> {
     for block in 0..geometry.blocks {
         let page = Ppn(block * geometry.pages_per_block);
         match chip.read(page, Cause::Check, &mut data, &mut spare) {
-            Ok(()) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
-            Ok(()) | Err(NandError::Uncorrectable(_)) => return Ok(false),
+            Ok(_) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
+            Ok(_) | Err(NandError::Uncorrectable(_)) => return Ok(false),
             Err(NandError::BadBlock(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,7 +1,7 @@
 //! The power of the whole system goes while a database in an image is written: of the write under way any
 //! sectors are there.
 
-use super::{ATOMIC_PAGES, ImageChip, Label, SECTOR};
+use super::{ATOMIC_PAGES, Label, SECTOR};
 use crate::open::Vfs;
 use crate::settings::{Commits, VolumeSettings};
 use crate::volume::Volume;

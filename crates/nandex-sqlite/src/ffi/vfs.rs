@@ -198,7 +198,7 @@ unsafe extern "C" fn open(
     }
 }
 
-/// What tells SQLite's error log how far the mount of a device is, where it takes long enough to be told.
+/// The listener that tells SQLite's error log how far the mount of a device is, where it takes long enough.
 fn tells_of(api: Api, name: &str) -> OnProgress {
     let (name, was_told) = (String::from(name), AtomicBool::new(false));
     Arc::new(move |progress: MountProgress| {

@@ -10,7 +10,7 @@ pub mod files;
 use nandex::Shared;
 use nandex::nand::Nand;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::ordered::{Direction, Durability, RecordFormat};
+use nandex::ordered::{Change, Cursor, Direction, Durability, RecordFormat};
 use nandex::rng::{Rng, split_mix};
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, Pbn, StoreError};
 use nandex_stacks::options::Settings;
@@ -197,6 +197,9 @@ impl Driver<'_> {
             57 => return self.remount(true),
             58 => return self.remount(false),
             59 => return self.drop_without_sync(),
+            60 => return self.batch(),
+            61 => self.work_ahead(),
+            62 => self.cursor(),
             _ => return self.cut(),
         }
         self.assert_ram();
@@ -222,10 +225,18 @@ impl Driver<'_> {
 
     fn put(&mut self, key: Vec<u8>) {
         let value = self.value();
-        match self.index.insert(&key, &value) {
+        // Every third one does not ask whether the key existed.
+        let asks = !self.step.is_multiple_of(3);
+        let done = if asks {
+            self.index.insert(&key, &value).map(Some)
+        } else {
+            self.index.put(&key, &value).map(|()| None)
+        };
+        match done {
             Ok(existed) => {
                 self.keep_state();
-                assert_eq!(existed, self.model.insert(key, value).is_some(), "insert");
+                let is_old = self.model.insert(key, value).is_some();
+                assert!(existed.is_none_or(|existed| existed == is_old), "insert");
             }
             Err(IndexError::Full) => {}
             Err(error) => panic!("{}: insert: {error}", self.entry.name),
@@ -314,6 +325,76 @@ impl Driver<'_> {
         assert_eq!(found, expected, "range {low:?} to {high:?}");
     }
 
+    /// Several changes as one, with a power cut in them now and then: all of them come back, or none.
+    fn batch(&mut self) -> bool {
+        let (count, cut) = (1 + self.script.byte() % 16, self.script.byte());
+        if !self.entry.takes_any_key() {
+            return true;
+        }
+        let changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..count)
+            .map(|i| {
+                self.step += 1;
+                (self.key(), (i % 3 != 2).then(|| self.value()))
+            })
+            .collect();
+        let mut after = self.model.clone();
+        for (key, value) in &changes {
+            match value {
+                Some(value) => drop(after.insert(key.clone(), value.clone())),
+                None => drop(after.remove(key)),
+            }
+        }
+        if cut % 2 == 1 {
+            self.plan_cut(cut / 2, cut);
+        }
+        let batch: Vec<Change<'_>> = changes
+            .iter()
+            .map(|(key, value)| value.as_ref().map_or(Change::remove(key), |value| Change::put(key, value)))
+            .collect();
+        match self.index.apply(&batch) {
+            Ok(()) => {
+                self.keep_state();
+                self.model = after;
+            }
+            Err(IndexError::BatchTooLarge { unit, most }) => {
+                assert!(unit == "pages" || most < batch.len(), "{}: {most} {unit}", self.entry.name);
+            }
+            Err(IndexError::Full) => {}
+            Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => {
+                return self.mount_again(Some(after), false);
+            }
+            Err(error) => panic!("{}: batch: {error}", self.entry.name),
+        }
+        if cut % 2 == 1 { self.mount_again(None, false) } else { true }
+    }
+
+    /// Work ahead of time changes no record.
+    fn work_ahead(&mut self) {
+        let budget = u32::from(self.script.byte());
+        let done =
+            if budget.is_multiple_of(2) { self.index.maintain(budget) } else { self.index.scrub(budget) };
+        done.unwrap_or_else(|error| panic!("{}: ahead of time: {error}", self.entry.name));
+        let _ = self.index.free();
+    }
+
+    /// A cursor goes to and fro as the model does.
+    fn cursor(&mut self) {
+        let (key, steps) = (self.key(), self.script.byte());
+        let records: Vec<(&Vec<u8>, &Vec<u8>)> = self.model.iter().collect();
+        let mut at = records.partition_point(|record| *record.0 < key) as i64;
+        let mut cursor = Cursor::new(&mut *self.index);
+        let end = records.len() as i64;
+        let mut found = cursor.seek(&key);
+        for step in 0..=8 {
+            let expected = usize::try_from(at).ok().and_then(|at| records.get(at));
+            assert_eq!(found, Ok(expected.is_some()), "{}: step {step}", self.entry.name);
+            assert_eq!(cursor.record(), expected.map(|(k, v)| (&k[..], &v[..])), "{}", self.entry.name);
+            let is_back = steps >> (step % 8) & 1 == 1;
+            found = if is_back { cursor.prev() } else { cursor.next() };
+            at = if is_back { (at - 1).max(-1) } else { (at + 1).min(end) };
+        }
+    }
+
     fn sync(&mut self) {
         self.index.sync().unwrap_or_else(|error| panic!("sync: {error}"));
         self.earlier.clear();
@@ -349,13 +430,17 @@ impl Driver<'_> {
         self.mount_again(None, false)
     }
 
-    /// Plans a cut and writes until it strikes.
-    fn cut(&mut self) -> bool {
-        let (number, how) = (self.script.byte(), self.script.byte());
+    fn plan_cut(&mut self, number: u8, how: u8) {
         let at_operation = self.chip.lock().operations() + u64::from(number % 24);
         let when = [CutWhen::Before, CutWhen::Inside, CutWhen::After][usize::from(how % 3)];
         let torn = TornModel::ALL[usize::from(how >> 2) % 4];
         self.chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed: number.into() });
+    }
+
+    /// Plans a cut and writes until it strikes.
+    fn cut(&mut self) -> bool {
+        let (number, how) = (self.script.byte(), self.script.byte());
+        self.plan_cut(number, how);
         for _ in 0..24 {
             self.step += 1;
             let Some(key) = self.key_to_insert() else { break };

@@ -6,7 +6,7 @@ use super::{Ftl, Model, Op, apply, chip, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -33,16 +33,22 @@ impl Nand for Damaged {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let outcome = self.chip.read(ppn, cause, data, spare)?;
         match self.wrong.get(&ppn) {
-            None => Ok(()),
+            None => Ok(outcome),
             Some(Wrong::Unreadable) => Err(NandError::Uncorrectable(ppn)),
             Some(Wrong::Bytes(bytes)) => {
                 let (d, s) = bytes.split_at(self.chip.geometry().page_bytes as usize);
                 data.copy_from_slice(&d[..data.len()]);
                 spare.copy_from_slice(&s[..spare.len()]);
-                Ok(())
+                Ok(outcome)
             }
         }
     }

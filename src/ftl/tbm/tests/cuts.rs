@@ -395,8 +395,14 @@ impl Nand for Ill {
         self.range.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.range.read(ppn, cause, data, spare)?;
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<crate::nand::ReadOutcome, NandError> {
+        let outcome = self.range.read(ppn, cause, data, spare)?;
         for bit in self.bits.into_iter().flatten().filter(|_| ppn == self.ppn) {
             let place = match (bit / 8).checked_sub(128) {
                 None => data.get_mut(bit / 8),
@@ -406,7 +412,7 @@ impl Nand for Ill {
                 *byte ^= 1 << (bit % 8);
             }
         }
-        Ok(())
+        Ok(outcome)
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

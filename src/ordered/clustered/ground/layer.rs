@@ -5,7 +5,7 @@ use super::batch::Batch;
 use super::links::{Links, ROOT};
 use super::replay::replay;
 use super::ring::Ring;
-use super::settings::Plan;
+use super::settings::ClusteredSizes;
 use super::superblock::{self, Superblock};
 use super::table::AddressTable;
 use crate::check::message;
@@ -43,7 +43,7 @@ pub struct ClusterCounts {
 /// A store of nodes above a store of pages.
 pub struct Layer<S> {
     pub(super) store: S,
-    pub(super) plan: Plan,
+    pub(super) plan: ClusteredSizes,
     pub(super) superblock: Superblock,
     pub(super) batch: Batch,
     pub(super) table: AddressTable,
@@ -92,7 +92,7 @@ impl<S: PageStore> Layer<S> {
         Ok(layer)
     }
 
-    fn with(store: S, plan: Plan, superblock: Superblock) -> Layer<S> {
+    fn with(store: S, plan: ClusteredSizes, superblock: Superblock) -> Layer<S> {
         Layer {
             batch: Batch::new(plan.frames() + 1, plan.page_bytes),
             table: AddressTable::new(if plan.is_append() { plan.pages } else { 0 }),
@@ -413,6 +413,14 @@ impl<S: PageStore> PageStore for Layer<S> {
     }
 
     /// Syncs with a checkpoint of the table.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {

@@ -13,7 +13,7 @@
 
 use super::layer::Layer;
 use super::pages::PageMap;
-use super::settings::{FlushPolicy, Plan};
+use super::settings::{ClusteredSizes, FlushPolicy};
 use super::superblock::{SLOTS, Superblock};
 use crate::nand::Cause;
 use crate::ordered::bplus::BPlusNodes;
@@ -61,7 +61,7 @@ pub(super) const fn ram_bytes_for(levels: usize, page_bytes: usize) -> usize {
 }
 
 impl Links {
-    pub(super) fn new(plan: &Plan, root: u32) -> Links {
+    pub(super) fn new(plan: &ClusteredSizes, root: u32) -> Links {
         let pages = if plan.is_append() { 0 } else { plan.pages };
         let levels = if plan.is_append() { 0 } else { plan.levels + 1 };
         let mut busy = PageMap::new(pages);
@@ -111,12 +111,17 @@ impl Links {
         }
     }
 
-    fn free_pages(&self, plan: &Plan) -> u64 {
+    fn free_pages(&self, plan: &ClusteredSizes) -> u64 {
         u64::from(plan.pages - self.busy.len())
     }
 
     /// Takes so many free pages, in runs that are as long as the store still has them.
-    fn take_pages(&mut self, nodes: usize, plan: &Plan, is_withheld: impl Fn(u32) -> bool) -> Vec<u32> {
+    fn take_pages(
+        &mut self,
+        nodes: usize,
+        plan: &ClusteredSizes,
+        is_withheld: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
         let mut taken = Vec::with_capacity(nodes);
         while taken.len() < nodes {
             let left = (nodes - taken.len()) as u32;

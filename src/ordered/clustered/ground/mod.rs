@@ -264,6 +264,8 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
         stats
     }
 
+    crate::forward_index!(tree: maintain, scrub);
+
     fn ram_bytes(&self) -> usize {
         self.tree.ram_bytes()
     }

@@ -6,7 +6,7 @@
 
 use super::extent::{Header, Listed, require_sound};
 use super::ring::Ring;
-use super::settings::Plan;
+use super::settings::ClusteredSizes;
 use super::superblock::{SLOTS, Superblock};
 use super::table::AddressTable;
 use crate::check::IndexError;
@@ -26,7 +26,7 @@ pub(super) struct Replay {
 /// Reads the table and replays the batches after it.
 pub(super) fn replay(
     store: &mut impl PageStore,
-    plan: &Plan,
+    plan: &ClusteredSizes,
     superblock: &Superblock,
     cause: Cause,
 ) -> Result<Replay, IndexError> {
@@ -50,7 +50,7 @@ pub(super) fn replay(
         let next = read_batch(store, plan, superblock.epoch, start, (cause, &mut page))?;
         let is_end = next.is_none();
         if let Some((nodes, ring)) = core::mem::replace(&mut newest, next) {
-            if (is_end || !in_order) && !is_whole(store, &nodes, (cause, &mut page))? {
+            if (is_end || !in_order) && !is_whole(store, &nodes, cause, &mut page)? {
                 break;
             }
             for node in nodes {
@@ -73,7 +73,7 @@ pub(super) fn replay(
 /// The nodes that the next batch lists, and where it ends; none if a header of it is missing.
 fn read_batch(
     store: &mut impl PageStore,
-    plan: &Plan,
+    plan: &ClusteredSizes,
     epoch: u64,
     mut ring: Ring,
     (cause, page): (Cause, &mut [u8]),
@@ -106,7 +106,8 @@ fn read_batch(
 fn is_whole(
     store: &mut impl PageStore,
     nodes: &[Listed],
-    (cause, page): (Cause, &mut [u8]),
+    cause: Cause,
+    page: &mut [u8],
 ) -> Result<bool, StoreError> {
     for node in nodes {
         store.read(Lpn(node.page), cause, page)?;

@@ -10,7 +10,7 @@
 
 use super::extent::{Header, require_sound};
 use super::layer::Layer;
-use super::settings::Plan;
+use super::settings::ClusteredSizes;
 use super::superblock::Superblock;
 use crate::nand::Cause;
 use crate::ordered::bplus::BPlusNodes;
@@ -43,7 +43,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// With the head and the tail of a checkpoint.
-    pub(super) fn new(plan: &Plan, anchor: u32, tail: u32) -> Ring {
+    pub(super) fn new(plan: &ClusteredSizes, anchor: u32, tail: u32) -> Ring {
         let segment_pages = plan.segment_pages.max(1);
         let at = anchor.saturating_sub(plan.first());
         // A full last segment ends where a segment more would begin.

@@ -107,7 +107,7 @@ impl ClusteredConfig {
 
     /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half
     /// of the pages that they may take, or 1.
-    pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
+    pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<ClusteredSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
                 message!(
@@ -122,7 +122,7 @@ impl ClusteredConfig {
             return Err(IndexError::Unsupported(what.into()));
         }
         let group = self.tree.group_pages_max(page_bytes, pages)?;
-        let mut plan = Plan {
+        let mut plan = ClusteredSizes {
             config: *self,
             nodes: BPlusNodes::new(&self.tree, page_bytes)?,
             page_bytes,
@@ -160,7 +160,7 @@ impl ClusteredConfig {
 
 /// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct ClusteredSizes {
     pub(super) config: ClusteredConfig,
     pub(super) nodes: BPlusNodes,
     pub(super) page_bytes: usize,
@@ -181,7 +181,7 @@ pub(super) struct Plan {
     pub(super) nodes_max: u32,
 }
 
-impl Plan {
+impl ClusteredSizes {
     /// Nodes that wait before some are written.
     pub(super) fn batch_nodes(&self) -> usize {
         self.batch_nodes as usize

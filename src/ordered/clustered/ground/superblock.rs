@@ -22,7 +22,7 @@
 //! No store tears a page, so both superblocks are right at any time, and one that is not was damaged: it may
 //! have been the newer one, so that is an error.
 
-use super::settings::Plan;
+use super::settings::ClusteredSizes;
 use crate::check::IndexError;
 use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
@@ -79,7 +79,7 @@ impl Superblock {
         page[..TREE_BYTES].copy_from_slice(&self.tree);
     }
 
-    fn encode(&self, plan: &Plan, slot: u32, page: &mut [u8]) {
+    fn encode(&self, plan: &ClusteredSizes, slot: u32, page: &mut [u8]) {
         debug_assert!(self.is_possible(plan), "C1: {self:?} names places that cannot be");
         page.fill(0);
         put_u32(page, 4, slot);
@@ -104,7 +104,7 @@ impl Superblock {
     pub(super) fn write(
         &self,
         store: &mut impl PageStore,
-        plan: &Plan,
+        plan: &ClusteredSizes,
         page: &mut [u8],
     ) -> Result<(), StoreError> {
         let slot = (self.sequence % u64::from(SLOTS)) as u32;
@@ -113,7 +113,7 @@ impl Superblock {
     }
 
     /// Whether it names places that there are.
-    fn is_possible(&self, plan: &Plan) -> bool {
+    fn is_possible(&self, plan: &ClusteredSizes) -> bool {
         if !plan.is_append() {
             return self.anchor < plan.pages;
         }
@@ -166,7 +166,7 @@ pub(super) fn read(
     store: &mut impl PageStore,
     config: &super::ClusteredConfig,
     cause: Cause,
-) -> Result<(Plan, Superblock), IndexError> {
+) -> Result<(ClusteredSizes, Superblock), IndexError> {
     let page = read_newer(store, cause)?;
     let (pages, segment_pages) = (get_u32(&page, 20), get_u32(&page, 28));
     if get_u32(&page, 16) as usize != page.len() || pages > store.page_count() {

@@ -1,6 +1,6 @@
 //! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
 //!
-//! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the
+//! For an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf once, merges the
 //! changes into it, and writes each page that changes once, all of them as one atomic group. A leaf that gets
 //! too full is split evenly into as many leaves as the caller allows, two or more; one that gets too empty is
 //! evened out or merged with a neighbour, as a removal would do. More than two leaves come of one only where
@@ -9,7 +9,7 @@
 //! are applied and the caller comes back with the rest.
 //!
 //! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only
-//! `apply` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
+//! `apply_to_leaf` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
 
 use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
@@ -82,7 +82,7 @@ pub struct Lookup {
     pub(in crate::ordered) span: LeafSpan,
 }
 
-/// The outcome of [`BPlusTree::apply`].
+/// The outcome of [`BPlusTree::apply_to_leaf`].
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The leaf.
@@ -94,7 +94,7 @@ pub struct Applied {
 }
 
 /// The outcome of merging changes into a leaf.
-struct Plan {
+struct LeafMerge {
     /// Changes that fit.
     changes: usize,
     /// Entries of the leaf after them.
@@ -170,7 +170,8 @@ impl<S: PageStore> BPlusTree<S> {
     /// leaf.
     pub(in crate::ordered) fn leaf_value(
         &mut self,
-        (key, lpn): (&[u8], Lpn),
+        key: &[u8],
+        lpn: Lpn,
         cause: Cause,
     ) -> Result<(Option<&[u8]>, usize), IndexError> {
         self.fetch(self.height - 1, lpn, Some(1), cause)?;
@@ -223,7 +224,7 @@ impl<S: PageStore> BPlusTree<S> {
         for depth in 0..nodes {
             let level = self.height - depth;
             let frame = frame_at(&mut self.path, depth, &self.layout);
-            load(&mut self.store, &self.layout, (lpn, Some(level)), cause, frame)?;
+            load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, Some(level)), cause, frame)?;
             if level > 1 {
                 frame.slot = self.layout.internal.child_slot(frame.area(), frame.count(), key);
                 lpn = self.layout.child(frame, frame.slot)?;
@@ -252,7 +253,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves
     /// or, where the parent or the store lack room for these, two; at least one change, or on error none.
     /// Removing an absent key changes nothing.
-    pub(in crate::ordered) fn apply<'a>(
+    pub(in crate::ordered) fn apply_to_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         leaves_max: usize,
@@ -368,7 +369,7 @@ impl<S: PageStore> BPlusTree<S> {
         let end = |leaf: usize| (entries * (leaf + 1)).div_ceil(leaves);
         let (frames, new) = self.extra.split_at_mut(old + 1);
         let (mut leaf, mut start) = (0, 0);
-        merge(&shape, (frames[old].area(), frames[old].count()), changes, |at, entry| {
+        merge(&shape, frames[old].area(), frames[old].count(), changes, |at, entry| {
             if at == end(leaf) {
                 (leaf, start) = (leaf + 1, at);
             }
@@ -478,8 +479,8 @@ fn plan<'a>(
     leaf: &Frame,
     changes: impl Iterator<Item = Change<'a>>,
     entries_max: usize,
-) -> Plan {
-    let mut plan = Plan { changes: 0, entries: leaf.count(), is_changed: false };
+) -> LeafMerge {
+    let mut plan = LeafMerge { changes: 0, entries: leaf.count(), is_changed: false };
     for change in changes {
         let found = shape.search(leaf.area(), leaf.count(), change.key);
         match (found, change.value) {
@@ -502,7 +503,8 @@ fn plan<'a>(
 /// Shows the entries of a leaf after the changes, in order, each with its place.
 pub(in crate::ordered) fn merge<'a>(
     shape: &NodeShape,
-    (area, count): (&[u8], usize),
+    area: &[u8],
+    count: usize,
     changes: impl Iterator<Item = Change<'a>>,
     mut show: impl FnMut(usize, (&[u8], &[u8])),
 ) {

@@ -4,9 +4,10 @@
 //! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`],
 //! so an operation that runs out of pages is given up by forgetting what it did.
 
+use super::BPlusTree;
 use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT, SUPERBLOCK};
 use super::rules::Underflow;
-use super::{BPlusTree, frame_at, trim};
+use super::staged::Staged;
 use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::ordered::Durability;
@@ -235,7 +236,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexError> {
         let i = self.extra_used;
         let frame = frame_at(&mut self.extra, i, &self.layout);
-        load(&mut self.store, &self.layout, (lpn, Some(level)), cause, frame)?;
+        load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, Some(level)), cause, frame)?;
         self.extra_used += 1;
         Ok(i)
     }
@@ -333,6 +334,18 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// After the writes: the tree is as high as its root says, and pages given up are free.
     fn settle(&mut self) -> Result<(), IndexError> {
+        self.count_settled();
+        for &lpn in &self.freed {
+            debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
+            if self.space.release_written(lpn) {
+                trim(&mut self.store, lpn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The height and the counters after the operation.
+    pub(super) fn count_settled(&mut self) {
         let height = self.path[0].level();
         debug_assert!(
             (1..=self.height + 1).contains(&height),
@@ -346,13 +359,6 @@ impl<S: PageStore> BPlusTree<S> {
         self.counts.overflows += u64::from(self.is_kept_whole);
         self.counts.merges += (freed - self.height.saturating_sub(height)) as u64;
         self.height = height;
-        for &lpn in &self.freed {
-            debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
-            if self.space.release_written(lpn) {
-                trim(&mut self.store, lpn)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -380,13 +386,32 @@ fn divide(
 
 /// Reads and verifies a node.
 pub(super) fn load(
-    store: &mut impl PageStore,
+    (store, staged): (&mut impl PageStore, Option<&Staged>),
     layout: &Layout,
     node: (Lpn, Option<usize>),
     cause: Cause,
     frame: &mut Frame,
 ) -> Result<(), IndexError> {
-    store.read(node.0, cause, &mut frame.bytes)?;
+    match staged.and_then(|staged| staged.find(node.0)) {
+        Some(page) => frame.bytes.copy_from_slice(page),
+        None => store.read(node.0, cause, &mut frame.bytes)?,
+    }
     frame.is_dirty = false;
     layout.verify(frame, node.0, node.1)
+}
+
+/// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+pub(super) fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexError> {
+    match store.trim(lpn) {
+        Err(error) if error.is_refusal() => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Frame `i` of a pool that grows by need and never shrinks.
+pub(super) fn frame_at<'a>(pool: &'a mut Vec<Frame>, i: usize, layout: &Layout) -> &'a mut Frame {
+    while pool.len() <= i {
+        pool.push(layout.frame());
+    }
+    &mut pool[i]
 }

@@ -291,7 +291,7 @@ impl<S: PageStore> BPlusTree<S> {
         batch(store, |store| {
             let mut reads = nodes.iter().zip(extra.iter_mut());
             reads.try_for_each(|((lpn, _), frame)| {
-                load(store, layout, (*lpn, Some(level)), Cause::Host, frame)
+                load((store, None), layout, (*lpn, Some(level)), Cause::Host, frame)
             })
         })
     }

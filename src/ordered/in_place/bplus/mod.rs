@@ -64,6 +64,7 @@ mod load;
 mod page;
 mod placed;
 mod rules;
+mod staged;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -80,14 +81,19 @@ pub(in crate::ordered) use walk::Walk;
 
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::ordered::change::Change;
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+};
 use crate::store::PageStore;
 use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 use apart::Restructured;
+use change::{frame_at, trim};
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
+use staged::Staged;
 
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +228,8 @@ pub struct BPlusTree<S> {
     leaf_pages: (usize, usize),
     /// Splits, merges and rotations of the operation in hand, where they are written apart.
     apart: Option<Vec<Restructured>>,
+    /// What the batch in hand has changed; none outside of a batch.
+    staged: Option<Staged>,
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,
     /// Whether the superblock may say clean: that goes before a change.
@@ -358,6 +366,7 @@ impl<S: PageStore> BPlusTree<S> {
             freed: Vec::with_capacity(layout.height_max() + 1),
             leaf_pages: (0, 0),
             apart: None,
+            staged: None,
             is_kept_whole: false,
             is_clean,
             is_marked: is_clean,
@@ -456,22 +465,6 @@ impl<S: PageStore> BPlusTree<S> {
     }
 }
 
-/// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
-fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexError> {
-    match store.trim(lpn) {
-        Err(error) if error.is_refusal() => Ok(()),
-        done => Ok(done?),
-    }
-}
-
-/// Frame `i` of a pool that grows by need and never shrinks.
-fn frame_at<'a>(pool: &'a mut Vec<Frame>, i: usize, layout: &Layout) -> &'a mut Frame {
-    while pool.len() <= i {
-        pool.push(layout.frame());
-    }
-    &mut pool[i]
-}
-
 impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     fn record(&self) -> RecordFormat {
         self.layout.record
@@ -516,6 +509,29 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         let edit = self.take(at);
         self.finish(edit)?;
         Ok(true)
+    }
+
+    fn batch_max(&self) -> usize {
+        self.changes_max()
+    }
+
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.apply_all(batch)
+    }
+
+    /// All of it is the store's.
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.ready()?;
+        Ok(self.store.maintain(budget)?)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.ready()?;
+        Ok(self.store.scrub(budget)?)
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(self.room())
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {

@@ -104,7 +104,7 @@ impl Underflow {
 }
 
 impl BPlusConfig {
-    /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply`]).
+    /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
     pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexError> {
         let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
         if is_usual && self.structure_writes == StructureWrites::Together {

@@ -42,7 +42,7 @@ impl BPlusNodes {
 
     /// How many entries two nodes have in common at the beginning, and how many at the end, some of them
     /// perhaps the same.
-    fn common(shape: &NodeShape, (old, olds): (&[u8], usize), (new, news): (&[u8], usize)) -> (usize, usize) {
+    fn common(shape: &NodeShape, old: &[u8], olds: usize, new: &[u8], news: usize) -> (usize, usize) {
         let ((old_keys, old_values), (new_keys, new_values)) =
             (parts(shape, old, olds), parts(shape, new, news));
         let entries = |keys: usize, values: usize| {
@@ -123,7 +123,7 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     /// Shows what happens to an entry.
-    fn unit(&mut self, (page, at): (&[u8], usize), op: Op) {
+    fn unit(&mut self, page: &[u8], at: usize, op: Op) {
         debug_assert!(self.body_bytes <= BODY_BYTES_MAX, "N2: a unit larger than any");
         let (shape, body, area) = (self.shape, &mut self.body, &page[HEADER_BYTES..]);
         let (key, value) = body[1..].split_at_mut(shape.key_bytes);
@@ -223,13 +223,13 @@ impl NodeCodec for BPlusNodes {
         if first == 1 {
             match (olds, news) {
                 (0, 0) => {}
-                (0, _) => shown.unit((new, 0), Op::Insert),
-                (_, 0) => shown.unit((old, 0), Op::Delete),
+                (0, _) => shown.unit(new, 0, Op::Insert),
+                (_, 0) => shown.unit(old, 0, Op::Delete),
                 _ if same(0, 0) => {}
-                _ => shown.unit((new, 0), Op::Update),
+                _ => shown.unit(new, 0, Op::Update),
             }
         }
-        let (start, end) = BPlusNodes::common(shape, (old, olds), (new, news));
+        let (start, end) = BPlusNodes::common(shape, old, olds, new, news);
         let start = start.max(first);
         // The first entry of an internal node is common to no other place.
         let end = end.min(olds.min(news).saturating_sub(start));
@@ -246,9 +246,9 @@ impl NodeCodec for BPlusNodes {
                     _ => Ordering::Greater,
                 };
                 match order {
-                    Ordering::Less if leaves => shown.unit((old, i), Op::Delete),
-                    Ordering::Greater if !leaves => shown.unit((new, j), Op::Insert),
-                    Ordering::Equal if !leaves && !same(i, j) => shown.unit((new, j), Op::Update),
+                    Ordering::Less if leaves => shown.unit(old, i, Op::Delete),
+                    Ordering::Greater if !leaves => shown.unit(new, j, Op::Insert),
+                    Ordering::Equal if !leaves && !same(i, j) => shown.unit(new, j, Op::Update),
                     _ => {}
                 }
                 i += usize::from(order != Ordering::Greater);

@@ -118,7 +118,7 @@ impl<S: PageStore> BPlusTree<S> {
             "B5: level {level:?} at depth {depth}"
         );
         let frame = frame_at(&mut self.path, depth, &self.layout);
-        load(&mut self.store, &self.layout, (lpn, level), cause, frame)
+        load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, level), cause, frame)
     }
 
     /// Reads the path from a node down to a leaf, through the children that `pick` chooses.

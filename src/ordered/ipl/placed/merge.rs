@@ -1,6 +1,6 @@
 //! Merges of groups: every image written over its older one, ghosts made real, nodes moved between groups.
 
-use super::super::layout::Tag;
+use super::super::layout::IplTag;
 use super::super::store::Store;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
@@ -103,7 +103,7 @@ impl<N: Nand> Store<N> {
         let mut node = core::mem::take(&mut self.moving);
         let sequence = self.sequence;
         let result = self.load(id, &mut node, cause).and_then(|()| {
-            let tag = Tag { sequence, generation, ..self.blank_tag(pbn) };
+            let tag = IplTag { sequence, generation, ..self.blank_tag(pbn) };
             self.write_image(&node, (pbn, page), tag, cause)
         });
         self.moving = node;

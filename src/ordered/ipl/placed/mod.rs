@@ -28,7 +28,7 @@ mod mount;
 
 use super::config::{Config, Format, IplConfig, LogArea};
 use super::image::Node;
-use super::layout::{NO_UNIT, PageKind, Tag};
+use super::layout::{IplTag, NO_UNIT, PageKind};
 use super::store::{NO_BLOCK, Slot, Store};
 use super::{IplTree, require_blocks_of};
 use crate::blocks::checkpoint::CheckpointArea;
@@ -107,7 +107,8 @@ fn groups_of(geometry: Geometry) -> BlockTable {
 impl<N: Nand> IplTree<N> {
     pub(super) fn format_placed(
         mut nand: N,
-        (format, config): (Format, Config),
+        format: Format,
+        config: Config,
     ) -> Result<IplTree<N>, IndexError> {
         require_replacing(&nand)?;
         let geometry = nand.geometry();
@@ -243,7 +244,7 @@ impl<N: Nand> Store<N> {
         &mut self,
         node: &Node,
         (pbn, page): (Pbn, u32),
-        tag: Tag,
+        tag: IplTag,
         cause: Cause,
     ) -> Result<(), IndexError> {
         self.encode_image(node, page, tag);
@@ -264,7 +265,7 @@ impl<N: Nand> Store<N> {
         let pbn = if stays { Pbn(old.block) } else { self.block_for_image(node.id)? };
         let page = if stays { old.base.into() } else { self.free_page(pbn, &self.images_in(pbn))? };
         let committed = if mark { sequence } else { self.committed };
-        let tag = Tag { sequence, committed, ..self.blank_tag(pbn) };
+        let tag = IplTag { sequence, committed, ..self.blank_tag(pbn) };
         self.write_image(node, (pbn, page), tag, Cause::Host)?;
         if old.block != NO_BLOCK {
             self.drop_waiting_of(Pbn(old.block), node.id);
@@ -297,9 +298,9 @@ impl<N: Nand> Store<N> {
     }
 
     /// The tag of a page of log units.
-    fn log_tag(&self, ppn: Ppn) -> Tag {
+    fn log_tag(&self, ppn: Ppn) -> IplTag {
         let pbn = self.geometry.block_of(ppn);
         let page = self.geometry.page_in_block(ppn) as u16;
-        Tag { kind: PageKind::Log, page, ..self.blank_tag(pbn) }
+        IplTag { kind: PageKind::Log, page, ..self.blank_tag(pbn) }
     }
 }

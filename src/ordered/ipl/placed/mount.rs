@@ -11,7 +11,7 @@
 //! needed, is damage, and refuses the mount. A page that the store gives back in an older version is not
 //! noticed.
 
-use super::super::layout::{Change, Head, NO_UNIT, PageKind, Tag, groups, records};
+use super::super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, records};
 use super::super::recovery::{Version, offer};
 use super::super::store::{NO_BLOCK, Slot, Store, corrupted};
 use super::super::views::has_whole_units;
@@ -95,7 +95,7 @@ impl<N: Nand> Store<N> {
             found.committed = found.committed.max(tag.committed);
             found.generation = found.generation.max(tag.generation);
             if tag.kind == PageKind::Data {
-                let Tag { node, sequence, generation, .. } = tag;
+                let IplTag { node, sequence, generation, .. } = tag;
                 found.images.push(Image { ppn, node, sequence, generation });
             } else {
                 self.note_units(ppn, &mut found);
@@ -105,9 +105,9 @@ impl<N: Nand> Store<N> {
     }
 
     /// Reads a page into the page buffer; none when nothing was ever written there.
-    fn read_placed(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
+    fn read_placed(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let (page, unit_bytes) = (self.geometry.page_in_block(ppn), self.format.unit_bytes);
-        let is_whole = |data: &[u8], spare: &[u8]| match Tag::decode(spare) {
+        let is_whole = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
             Some(tag) if u32::from(tag.page) != page => false,
             Some(tag) if tag.kind == PageKind::Data => crc32(&[data]) == tag.data_crc,
             Some(_) => has_whole_units(data, unit_bytes),
@@ -118,7 +118,7 @@ impl<N: Nand> Store<N> {
             Ok(Reading::Broken) => Err(corrupted("I4: a page does not match its tag", ppn)),
             Ok(reading) => {
                 self.note_reading(ppn, reading);
-                Ok(Tag::decode(&self.spare))
+                Ok(IplTag::decode(&self.spare))
             }
             Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
             Err(error) => Err(error.into()),

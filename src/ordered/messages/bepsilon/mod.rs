@@ -54,8 +54,8 @@ use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Shape,
-    Tally, Tour, Written, corrupted, make_room,
+    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt, PUT, Run, Shadow,
+    Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
 };
 use crate::ordered::{Direction, RecordFormat, Visit};
 use crate::store::PageStore;
@@ -116,11 +116,11 @@ pub struct BEpsilon {
     tally: Tally,
     /// Tally and messages in the root after a draining that was in vain: until they change, so is another.
     drained_at: Option<(Tally, usize)>,
-    counts: Counts,
+    counts: BEpsilonCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct BEpsilonCounts {
     flushes: u64,
     flushed_messages: u64,
     drains: u64,
@@ -128,7 +128,13 @@ struct Counts {
 
 impl BEpsilon {
     fn over(layout: Layout, root: Node) -> BEpsilon {
-        BEpsilon { layout, root, tally: Tally::default(), drained_at: None, counts: Counts::default() }
+        BEpsilon {
+            layout,
+            root,
+            tally: Tally::default(),
+            drained_at: None,
+            counts: BEpsilonCounts::default(),
+        }
     }
 
     /// Records that the root may have.
@@ -186,10 +192,10 @@ impl BEpsilon {
         let moved = range.len();
         shadow.attempt(|shadow| {
             let mut batch = root.records.take(range);
-            let node = (root.children.unit(slot), root.level - 1);
-            let written = flush_into(&layout, (&mut *shadow, &mut tally), node, &mut batch)?;
+            let node = NodeAt { unit: root.children.unit(slot), level: root.level - 1 };
+            let written = flush_into(&layout, shadow, &mut tally, node, &mut batch)?;
             root.records = root.records.under(batch.all(), true);
-            layout.settle((shadow, &mut tally), &mut root, (slot, &written))
+            layout.settle((shadow, &mut tally), &mut root, slot, &written)
         })?;
         (self.root, self.tally) = (root, tally);
         self.counts.flushes += 1;
@@ -204,7 +210,7 @@ impl BEpsilon {
         while let Some(key) = from.filter(|_| self.root.level > 1) {
             make_room(shadow, self, self.flush_units())?;
             let (mut root, mut tally, layout) = (self.root.clone(), self.tally, self.layout);
-            from = shadow.attempt(|shadow| layout.sweep((shadow, &mut tally), &mut root, &key))?;
+            from = shadow.attempt(|shadow| layout.sweep(shadow, &mut tally, &mut root, &key))?;
             (self.root, self.tally) = (root, tally);
         }
         Ok(())
@@ -231,12 +237,13 @@ impl BEpsilon {
 /// Sends messages to a node, which takes what it has room for; the others are left.
 fn flush_into<S: PageStore>(
     layout: &Layout,
-    (shadow, tally): (&mut Shadow<S>, &mut Tally),
-    (unit, level): (u32, u8),
+    shadow: &mut Shadow<S>,
+    tally: &mut Tally,
+    NodeAt { unit, level }: NodeAt,
     batch: &mut Run,
 ) -> Result<Written, IndexError> {
     let mut node = layout.read(shadow, unit, level, Cause::Merge)?;
-    Layout::release(shadow, tally, (unit, level));
+    Layout::release(shadow, tally, NodeAt { unit, level });
     if level == 1 {
         let all = batch.take(0..batch.len());
         tally.puts -= all.all().puts() as i64;
@@ -247,8 +254,8 @@ fn flush_into<S: PageStore>(
     if node.records.len() + batch.len() > layout.inner_records {
         let (slot, range) = node.heaviest();
         let mut down = node.records.take(range);
-        let child = (node.children.unit(slot), level - 1);
-        let written = flush_into(layout, (&mut *shadow, &mut *tally), child, &mut down)?;
+        let child = NodeAt { unit: node.children.unit(slot), level: level - 1 };
+        let written = flush_into(layout, shadow, tally, child, &mut down)?;
         node.records = node.records.under(down.all(), true);
         node.replace(slot, &written, shadow, tally);
         vacant_below = (written.is_vacant && node.children.len() == 1).then_some(written.vacant_units);
@@ -258,7 +265,7 @@ fn flush_into<S: PageStore>(
     let before = (node.records.all().puts() + taken.all().puts()) as i64;
     node.records = node.records.under(taken.all(), true);
     tally.puts -= before - node.records.all().puts() as i64;
-    layout.write_above((shadow, tally), &node, vacant_below)
+    layout.write_above(shadow, tally, &node, vacant_below)
 }
 
 impl MessageScheme for BEpsilon {
@@ -268,7 +275,8 @@ impl MessageScheme for BEpsilon {
         config.common
     }
 
-    fn identity(config: &BEpsilonConfig, (page_bytes, _): (usize, u32)) -> Result<Identity, IndexError> {
+    fn identity(config: &BEpsilonConfig, pages: StorePages) -> Result<Identity, IndexError> {
+        let page_bytes = pages.bytes;
         let layout = config.layout(page_bytes)?;
         let mut parameters = [0; 16];
         put_u32(&mut parameters, 0, layout.fanout as u32);
@@ -345,7 +353,7 @@ impl MessageScheme for BEpsilon {
         let mut unit = self.root.children.unit(self.root.children.slot(key));
         loop {
             level -= 1;
-            match self.layout.find(shadow, (unit, level), key, value)? {
+            match self.layout.find(shadow, NodeAt { unit, level }, key, value)? {
                 (Some(kind), _) => return Ok(kind == PUT),
                 (None, _) if level == 1 => return Ok(false),
                 (None, child) => unit = child,
@@ -396,7 +404,7 @@ impl MessageScheme for BEpsilon {
     ) -> Result<(), IndexError> {
         let nothing = Run::new(self.layout.shape);
         let mut tour = Tour { bounds, direction, visit };
-        tour.walk((&self.layout, shadow), &self.root, nothing.all()).map(drop)
+        tour.walk(&self.layout, shadow, &self.root, nothing.all()).map(drop)
     }
 
     fn load<S: PageStore>(
@@ -460,7 +468,8 @@ impl MessageScheme for BEpsilon {
     }
 
     /// Root, its copy, and of a flush a node of each level, a leaf merged, and what is written.
-    fn ram_bytes(config: &BEpsilonConfig, (page_bytes, pages): (usize, u32)) -> Result<usize, IndexError> {
+    fn ram_bytes(config: &BEpsilonConfig, store: StorePages) -> Result<usize, IndexError> {
+        let StorePages { bytes: page_bytes, count: pages } = store;
         let layout = config.layout(page_bytes)?;
         let unit_pages = config.unit_pages(page_bytes) as u32;
         let height = layout.height_max(pages / unit_pages) as usize;

@@ -99,7 +99,7 @@ impl Fd {
     /// Merges the head and the runs down to a level into the run of that level.
     fn merge_into<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         let has_lower = level + 1 < self.levels.len();
-        let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), level + 1, has_lower);
+        let mut writer = Writer::new(self.plan.shape, self.plan.page_bytes, level + 1, has_lower);
         let written = shadow.attempt(|shadow| {
             self.merge_entries(shadow, level, &mut writer)?;
             for old in 0..self.levels.len().min(level + 1) {
@@ -129,7 +129,7 @@ impl Fd {
         let (key_bytes, has_lower) = (self.plan.shape.key, level + 1 < self.levels.len());
         let mut runs = Vec::new();
         for (i, run) in self.levels.iter().enumerate().take(level + 1) {
-            let mut cursor = Cursor::first(shadow, (self.plan.shape, run))?;
+            let mut cursor = Cursor::first(shadow, self.plan.shape, run)?;
             cursor.skip_fences(shadow, has_lower && i == level)?;
             runs.push(cursor);
         }
@@ -164,7 +164,7 @@ impl Fd {
             }
             return Ok(());
         }
-        let mut above = Cursor::first(shadow, (self.plan.shape, &self.levels[level - 1]))?;
+        let mut above = Cursor::first(shadow, self.plan.shape, &self.levels[level - 1])?;
         above.skip_to_external(shadow)?;
         while let Some(fence) = above.peek() {
             let unit = get_u32(fence, 1 + self.plan.shape.key);
@@ -266,7 +266,7 @@ impl Fd {
     ) -> Result<(), IndexError> {
         // As many levels as there can be; those that would have few fences go again.
         let levels = self.plan.levels;
-        let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), levels, false);
+        let mut writer = Writer::new(self.plan.shape, self.plan.page_bytes, levels, false);
         let mut run = Run::new(self.plan.shape);
         let mut count = 0u64;
         let written = shadow.attempt(|shadow| {
@@ -299,7 +299,7 @@ impl Fd {
             shadow.release(get_u32(fence, key_bytes));
         }
         fences.clear();
-        let mut cursor = Cursor::first(shadow, (self.plan.shape, run))?;
+        let mut cursor = Cursor::first(shadow, self.plan.shape, run)?;
         cursor.skip_to_external(shadow)?;
         while let Some(fence) = cursor.peek() {
             fences.extend_from_slice(&fence[1..1 + key_bytes + 4]);

@@ -67,7 +67,8 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, corrupted,
+    Ascending, Bounds, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, StorePages,
+    corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -80,14 +81,14 @@ use head::Head;
 pub use model::best_ratio;
 use run::{Cursor, EXTERNAL, Level, RunPage};
 pub use settings::FdConfig;
-use settings::{LEVELS_MAX, Plan};
+use settings::{FdSizes, LEVELS_MAX};
 
 /// An FD-tree on a store.
 pub type FdTree<S> = MessageTree<S, Fd>;
 
 /// The tree.
 pub struct Fd {
-    plan: Plan,
+    plan: FdSizes,
     value_bytes: usize,
     head: Head,
     /// Fences of the first run: keys and units.
@@ -97,18 +98,18 @@ pub struct Fd {
     puts: u64,
     /// Whether all is in one run, the head empty.
     is_merged: bool,
-    counts: Counts,
+    counts: FdCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct FdCounts {
     merges: u64,
     merge_page_writes: u64,
     whole_merges: u64,
 }
 
 impl Fd {
-    fn over(config: &FdConfig, plan: Plan) -> Fd {
+    fn over(config: &FdConfig, plan: FdSizes) -> Fd {
         Fd {
             plan,
             value_bytes: config.common.record.value_bytes.into(),
@@ -117,7 +118,7 @@ impl Fd {
             levels: Vec::new(),
             puts: 0,
             is_merged: true,
-            counts: Counts::default(),
+            counts: FdCounts::default(),
         }
     }
 
@@ -190,7 +191,7 @@ impl Fd {
                 Direction::Ascending => up_to.saturating_sub(2),
                 Direction::Descending => count - up_to,
             };
-            let mut cursor = Cursor::new(page, (direction, at), self.levels[level].pages);
+            let mut cursor = Cursor::new(page, direction, at, self.levels[level].pages);
             cursor.turn(shadow)?;
             cursor.skip_fences(shadow, false)?;
             while cursor.peek().is_some_and(|entry| is_before(&entry[1..=key.len()], bound, direction)) {
@@ -223,7 +224,7 @@ impl MessageScheme for Fd {
         config.common
     }
 
-    fn identity(config: &FdConfig, pages: (usize, u32)) -> Result<Identity, IndexError> {
+    fn identity(config: &FdConfig, pages: StorePages) -> Result<Identity, IndexError> {
         config.plan(pages)?;
         let mut parameters = [0; 16];
         put_u32(&mut parameters, 0, config.k);
@@ -231,7 +232,7 @@ impl MessageScheme for Fd {
     }
 
     fn new<S: PageStore>(config: &FdConfig, shadow: &mut Shadow<S>) -> Result<Fd, IndexError> {
-        let plan = config.plan((shadow.page_bytes(), shadow.units() + 1))?;
+        let plan = config.plan(StorePages { bytes: shadow.page_bytes(), count: shadow.units() + 1 })?;
         let state = 5 + LEVELS_MAX * LEVEL_BYTES + plan.head_entries as usize * plan.shape.bytes();
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
@@ -422,8 +423,8 @@ impl MessageScheme for Fd {
     }
 
     /// The head, fences for the largest first run, and of a merge two pages for each level and one.
-    fn ram_bytes(config: &FdConfig, (page_bytes, pages): (usize, u32)) -> Result<usize, IndexError> {
-        let plan = config.plan((page_bytes, pages))?;
+    fn ram_bytes(config: &FdConfig, store: StorePages) -> Result<usize, IndexError> {
+        let (plan, StorePages { bytes: page_bytes, count: pages }) = (config.plan(store)?, store);
         let first = plan.level_pages(0) + plan.pages_for(plan.head_entries.into());
         let fences = first.min(pages.into()) as usize * (plan.shape.key + 4);
         let state = plan.head_entries as usize * plan.shape.bytes() / page_bytes + 2;

@@ -118,14 +118,15 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// At an entry of a page that was read; `at` counts from the end where the cursor descends.
-    pub(super) fn new(page: RunPage, (direction, at): (Direction, usize), left: u32) -> Cursor {
+    pub(super) fn new(page: RunPage, direction: Direction, at: usize, left: u32) -> Cursor {
         Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
     /// At the first entry of a run.
     pub(super) fn first<S: PageStore>(
         shadow: &mut Shadow<S>,
-        (shape, run): (Shape, &Level),
+        shape: Shape,
+        run: &Level,
     ) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
         page.read(shadow, run.first, Cause::Merge)?;
@@ -200,7 +201,7 @@ struct Open {
 }
 
 impl Writer {
-    pub(super) fn new((shape, page_bytes): (Shape, usize), levels: usize, has_lower: bool) -> Writer {
+    pub(super) fn new(shape: Shape, page_bytes: usize, levels: usize, has_lower: bool) -> Writer {
         let open = || Open {
             run: Level { first: NONE, last: NONE, ..Level::default() },
             page: RunPage::new(shape, page_bytes),

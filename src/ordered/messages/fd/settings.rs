@@ -6,7 +6,7 @@ use super::run::RunPage;
 use crate::check::IndexError;
 use crate::check::message;
 use crate::ordered::RecordFormat;
-use crate::ordered::messages::ground::{Common, Shape};
+use crate::ordered::messages::ground::{Common, Shape, StorePages};
 
 /// How an FD-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,8 @@ impl FdConfig {
         self.head_entries as usize * Head::record_bytes(shape_of(self.common.record))
     }
 
-    pub(super) fn plan(&self, (page_bytes, pages): (usize, u32)) -> Result<Plan, IndexError> {
+    pub(super) fn plan(&self, pages: StorePages) -> Result<FdSizes, IndexError> {
+        let StorePages { bytes: page_bytes, count: pages } = pages;
         let shape = shape_of(self.common.record);
         let page_entries = RunPage::capacity(shape, page_bytes).min(usize::from(u16::MAX)) as u32;
         let head_max = (pages / 16).saturating_mul(page_entries);
@@ -70,7 +71,7 @@ impl FdConfig {
                 most - 1
             ).into()));
         }
-        let mut plan = Plan { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
+        let mut plan = FdSizes { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
         while plan.levels < LEVELS_MAX && plan.level_pages(plan.levels - 1) < u64::from(pages) {
             plan.levels += 1;
         }
@@ -86,7 +87,7 @@ fn shape_of(record: RecordFormat) -> Shape {
 
 /// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct FdSizes {
     pub(super) shape: Shape,
     pub(super) page_bytes: usize,
     pub(super) page_entries: u32,
@@ -96,7 +97,7 @@ pub(super) struct Plan {
     pub(super) levels: usize,
 }
 
-impl Plan {
+impl FdSizes {
     /// Pages of a level at most, counted from 0.
     pub(super) fn level_pages(&self, level: usize) -> u64 {
         let head = u64::from(self.head_entries.div_ceil(self.page_entries));

@@ -37,7 +37,7 @@ mod sweep;
 pub(in crate::ordered) mod tests;
 mod walk;
 
-pub(in crate::ordered) use node::{Layout, Node, Tally, Written};
+pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
 pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
 pub(crate) use shadow::{Identity, Shadow};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
@@ -75,6 +75,22 @@ impl Common {
     }
 }
 
+/// Size and number of the pages of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePages {
+    /// Bytes of a page.
+    pub bytes: usize,
+    /// The number of pages.
+    pub count: u32,
+}
+
+impl StorePages {
+    /// The pages of a store.
+    pub fn of(store: &(impl PageStore + ?Sized)) -> StorePages {
+        StorePages { bytes: store.page_bytes(), count: store.page_count() }
+    }
+}
+
 /// Where records wait and when they move on.
 ///
 /// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
@@ -87,7 +103,7 @@ pub trait MessageScheme: Sized + crate::shared::MaybeSend {
     fn common(config: &Self::Config) -> Common;
 
     /// The identity of the tree on pages of this size and number.
-    fn identity(config: &Self::Config, pages: (usize, u32)) -> Result<Identity, IndexError>;
+    fn identity(config: &Self::Config, pages: StorePages) -> Result<Identity, IndexError>;
 
     /// An empty tree.
     fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
@@ -160,7 +176,7 @@ pub trait MessageScheme: Sized + crate::shared::MaybeSend {
     fn waiting_records_max(config: &Self::Config) -> u64;
 
     /// RAM that it takes on pages of this size and number.
-    fn ram_bytes(config: &Self::Config, pages: (usize, u32)) -> Result<usize, IndexError>;
+    fn ram_bytes(config: &Self::Config, pages: StorePages) -> Result<usize, IndexError>;
 }
 
 /// Sorted records of a load, counted and checked.
@@ -279,7 +295,7 @@ pub fn ram_bytes_on<T: MessageScheme>(
     store: &(impl PageStore + ?Sized),
 ) -> Result<usize, IndexError> {
     // And what a journal around it holds of it.
-    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 1088)
+    Ok(T::ram_bytes(config, StorePages::of(store))? + size_of::<T>() + 1088)
 }
 
 fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
@@ -293,7 +309,7 @@ fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Res
             .into(),
         ));
     }
-    T::identity(config, (store.page_bytes(), store.page_count()))
+    T::identity(config, StorePages::of(store))
 }
 
 /// Commits all that there is.
@@ -366,6 +382,16 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: Some(value) })
     }
 
+    /// A message is all that it takes: nothing is looked up.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.shadow.ready()?;
+        self.scheme.update(&mut self.shadow, key, Some(value))?;
+        self.shadow.updated();
+        Ok(())
+    }
+
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.update(Change { key, value: None })
@@ -402,6 +428,16 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         if self.shadow.is_changed() { commit(&mut self.shadow, &self.scheme) } else { self.shadow.sync() }
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().maintain(budget)?)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().scrub(budget)?)
+    }
+
     fn close(&mut self) -> Result<(), IndexError> {
         self.sync()?;
         self.shadow.checkpoint()
@@ -430,7 +466,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let pages = (self.store().page_bytes(), self.store().page_count());
+        let pages = StorePages::of(self.store());
         let own = T::ram_bytes(&self.config, pages).unwrap_or(0) + size_of::<T>();
         self.store().ram_bytes() + own
     }

@@ -112,6 +112,13 @@ pub(in crate::ordered) struct Tally {
     pub(in crate::ordered) expelled: u64,
 }
 
+/// A node on the medium: its unit, and its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ordered) struct NodeAt {
+    pub(in crate::ordered) unit: u32,
+    pub(in crate::ordered) level: u8,
+}
+
 /// How nodes lie in their units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) struct Layout {
@@ -251,7 +258,7 @@ impl Layout {
     fn read_first<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
-        (unit, level): (u32, u8),
+        NodeAt { unit, level }: NodeAt,
         cause: Cause,
         page: &mut [u8],
     ) -> Result<(usize, usize), IndexError> {
@@ -296,7 +303,7 @@ impl Layout {
         cause: Cause,
     ) -> Result<Node, IndexError> {
         let mut page = vec![0; self.page_bytes];
-        let (children, records) = self.read_first(shadow, (unit, level), cause, &mut page)?;
+        let (children, records) = self.read_first(shadow, NodeAt { unit, level }, cause, &mut page)?;
         let (start, width) = (self.start(children), self.shape.bytes());
         let head = children * (self.shape.key + CHILD_BYTES);
         let mut bytes = Vec::with_capacity(head + records * width);
@@ -322,12 +329,12 @@ impl Layout {
     pub(in crate::ordered) fn find<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
-        (unit, level): (u32, u8),
+        NodeAt { unit, level }: NodeAt,
         key: &[u8],
         value: &mut [u8],
     ) -> Result<(Option<u8>, u32), IndexError> {
         let mut page = vec![0; self.page_bytes];
-        let (children, records) = self.read_first(shadow, (unit, level), Cause::Host, &mut page)?;
+        let (children, records) = self.read_first(shadow, NodeAt { unit, level }, Cause::Host, &mut page)?;
         let start = self.start(children);
         let mut child = NONE;
         if children > 0 {
@@ -436,7 +443,8 @@ impl Layout {
     /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
     pub(in crate::ordered) fn write_above<S: PageStore>(
         &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        shadow: &mut Shadow<S>,
+        tally: &mut Tally,
         node: &Node,
         vacant_below: Option<Vec<u32>>,
     ) -> Result<Written, IndexError> {
@@ -456,17 +464,19 @@ impl Layout {
         &self,
         (shadow, tally): (&mut Shadow<S>, &mut Tally),
         root: &mut Node,
-        (slot, written): (usize, &Written),
+        slot: usize,
+        written: &Written,
     ) -> Result<(), IndexError> {
         debug_assert!(slot < root.children.len(), "child {slot} of the root's {}", root.children.len());
         root.replace(slot, written, shadow, tally);
-        self.settle_root((shadow, tally), root)
+        self.settle_root(shadow, tally, root)
     }
 
     /// Splits a root that has too many children; one with an only child gives way to it.
     pub(in crate::ordered) fn settle_root<S: PageStore>(
         &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        shadow: &mut Shadow<S>,
+        tally: &mut Tally,
         root: &mut Node,
     ) -> Result<(), IndexError> {
         while root.children.len() > self.fanout {
@@ -476,7 +486,7 @@ impl Layout {
         while root.level > 1 && root.children.len() == 1 && root.records.is_empty() {
             let (unit, level) = (root.children.unit(0), root.level - 1);
             *root = self.read(shadow, unit, level, Cause::Merge)?;
-            Layout::release(shadow, tally, (unit, level));
+            Layout::release(shadow, tally, NodeAt { unit, level });
         }
         debug_assert!(root.children.len() <= self.fanout, "the root has {} children", root.children.len());
         Ok(())
@@ -528,7 +538,7 @@ impl Layout {
     pub(in crate::ordered) fn release<S: PageStore>(
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
-        (unit, level): (u32, u8),
+        NodeAt { unit, level }: NodeAt,
     ) {
         shadow.release(unit);
         *(if level == 1 { &mut tally.leaves } else { &mut tally.inner }) -= 1;

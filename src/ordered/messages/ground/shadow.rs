@@ -223,6 +223,10 @@ impl<S: PageStore> Shadow<S> {
         &self.store
     }
 
+    pub(super) fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     pub(super) fn into_store(self) -> S {
         self.store
     }

@@ -1,7 +1,7 @@
 //! Leaf by leaf through a tree: what waits in the nodes above a leaf goes there, and leaves far from full are
 //! joined.
 
-use super::node::{Layout, Node, Tally};
+use super::node::{Layout, Node, NodeAt, Tally};
 use super::record::Run;
 use super::shadow::Shadow;
 use crate::check::IndexError;
@@ -62,7 +62,8 @@ impl Layout {
     /// long as they fill seven eighths of a leaf at most; returns where the next leaf begins.
     pub(in crate::ordered) fn sweep<S: PageStore>(
         &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        shadow: &mut Shadow<S>,
+        tally: &mut Tally,
         root: &mut Node,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, IndexError> {
@@ -91,7 +92,7 @@ impl Layout {
             return Ok(high);
         }
         for i in slot..end {
-            Layout::release(shadow, tally, (children.unit(i), 1));
+            Layout::release(shadow, tally, NodeAt { unit: children.unit(i), level: 1 });
         }
         let records = leaf.under(batch.all(), false);
         let mut written = layout.write_leaves(shadow, tally, records.all())?;
@@ -101,13 +102,13 @@ impl Layout {
             }
             if i == 0 {
                 *root = node;
-                layout.settle((shadow, tally), root, (slot, &written))?;
+                layout.settle((shadow, tally), root, slot, &written)?;
                 break;
             }
             node.replace(slot, &written, shadow, tally);
-            Layout::release(shadow, tally, (unit, node.level));
+            Layout::release(shadow, tally, NodeAt { unit, level: node.level });
             let vacant = (written.is_vacant && node.children.len() == 1).then_some(written.vacant_units);
-            written = layout.write_above((&mut *shadow, &mut *tally), &node, vacant)?;
+            written = layout.write_above(shadow, tally, &node, vacant)?;
         }
         Ok(high)
     }

@@ -37,7 +37,8 @@ impl Tour<'_, '_> {
     /// Visits a node and what is below it, under newer records.
     pub(in crate::ordered) fn walk<S: PageStore>(
         &mut self,
-        (layout, shadow): (&Layout, &mut Shadow<S>),
+        layout: &Layout,
+        shadow: &mut Shadow<S>,
         node: &Node,
         newer: Records<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
@@ -54,7 +55,7 @@ impl Tour<'_, '_> {
             let at = if self.direction == Direction::Ascending { i } else { last - (i - first) };
             let waiting = all.all().slice(node.children.records_of(at, all.all()));
             let child = layout.read(shadow, node.children.unit(at), node.level - 1, Cause::Host)?;
-            if self.walk((layout, shadow), &child, waiting)?.is_break() {
+            if self.walk(layout, shadow, &child, waiting)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -7,7 +7,7 @@ use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::ordered::Direction;
 use crate::ordered::messages::ground::{
-    Layout, Node, Run, Shadow, Slice, Tally, Tour, Written, commit, make_room,
+    Layout, Node, NodeAt, Run, Shadow, Slice, StorePages, Tally, Tour, Written, commit, make_room,
 };
 use crate::store::PageStore;
 use alloc::vec;
@@ -21,17 +21,17 @@ pub(super) type Splits = Vec<(u8, Vec<u8>)>;
 fn apply<S: PageStore>(
     layout: &Layout,
     (shadow, tally): (&mut Shadow<S>, &mut Tally),
-    (unit, level): (u32, u8),
+    NodeAt { unit, level }: NodeAt,
     records: Slice<'_>,
     splits: &mut Splits,
 ) -> Result<Written, IndexError> {
     let mut node = layout.read(shadow, unit, level, Cause::Merge)?;
-    Layout::release(shadow, tally, (unit, level));
+    Layout::release(shadow, tally, NodeAt { unit, level });
     if level == 1 {
         return layout.write_leaves(shadow, tally, node.records.under(records, false).all());
     }
     let vacant = apply_below(layout, (shadow, tally), &mut node, records, splits)?;
-    layout.write_above((shadow, tally), &node, vacant)
+    layout.write_above(shadow, tally, &node, vacant)
 }
 
 /// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that is
@@ -50,7 +50,7 @@ fn apply_below<S: PageStore>(
         if own.is_empty() {
             continue;
         }
-        let child = (node.children.unit(slot), node.level - 1);
+        let child = NodeAt { unit: node.children.unit(slot), level: node.level - 1 };
         let written = apply(layout, (&mut *shadow, &mut *tally), child, own, splits)?;
         for i in 1..written.children.len() {
             splits.push((node.level - 1, written.children.key(i).into()));
@@ -62,12 +62,12 @@ fn apply_below<S: PageStore>(
 }
 
 impl La {
-    pub(super) fn over(config: &LaConfig, layout: Layout, pages: (usize, u32)) -> La {
+    pub(super) fn over(config: &LaConfig, layout: Layout, pages: StorePages) -> La {
         let top = Buffer::new(layout.shape, vec![0; layout.shape.key]);
         La {
             layout,
             config: *config,
-            page_records: Buffer::page_records(layout.shape, pages.0),
+            page_records: Buffer::page_records(layout.shape, pages.bytes),
             fragment_records: config.fragments(pages),
             root: Node::leaf(layout.shape),
             floors: vec![Floor { level: u8::MAX, buffers: vec![top] }],
@@ -140,7 +140,7 @@ impl La {
         while let Some(key) = from.filter(|_| self.root.level > 1) {
             make_room(shadow, self, self.portion_units(1) as u32)?;
             let (layout, mut root, mut tally) = (self.layout, self.root.clone(), self.tally);
-            from = shadow.attempt(|shadow| layout.sweep((shadow, &mut tally), &mut root, &key))?;
+            from = shadow.attempt(|shadow| layout.sweep(shadow, &mut tally, &mut root, &key))?;
             (self.root, self.tally) = (root, tally);
         }
         Ok(())
@@ -273,7 +273,7 @@ impl La {
                 let children = layout.write_leaves(shadow, &mut tally, all.all())?.children;
                 root = Node { level: 2, children, records: Run::new(layout.shape) };
             }
-            layout.settle_root((shadow, &mut tally), &mut root)
+            layout.settle_root(shadow, &mut tally, &mut root)
         })?;
         (self.root, self.tally) = (root, tally);
         self.counts.portions += 1;
@@ -335,7 +335,7 @@ impl La {
         newer: Slice<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         let Some(below) = self.floors.get(floor) else {
-            return tour.walk((&self.layout, shadow), &self.root, newer);
+            return tour.walk(&self.layout, shadow, &self.root, newer);
         };
         let slot = |bound: Bound<&[u8]>, otherwise| match bound {
             Bound::Included(key) | Bound::Excluded(key) => below.slot(key),
@@ -369,9 +369,9 @@ impl La {
         }
         let mut unit = self.root.children.unit(self.root.children.slot(key));
         for level in (2..self.root.level).rev() {
-            unit = self.layout.find(shadow, (unit, level), key, value)?.1;
+            unit = self.layout.find(shadow, NodeAt { unit, level }, key, value)?.1;
         }
-        Ok(self.layout.find(shadow, (unit, 1), key, value)?.0.is_some())
+        Ok(self.layout.find(shadow, NodeAt { unit, level: 1 }, key, value)?.0.is_some())
     }
 
     /// The keys where the nodes of a level begin, below a node.

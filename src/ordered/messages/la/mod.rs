@@ -67,7 +67,7 @@ use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
     Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Slice,
-    Tally, Tour, corrupted,
+    StorePages, Tally, Tour, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -137,8 +137,8 @@ fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> 
 
 impl La {
     fn empty_on<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
-        let (layout, pages) =
-            (config.layout(shadow.page_bytes())?, (shadow.page_bytes(), shadow.units() + 1));
+        let pages = StorePages { bytes: shadow.page_bytes(), count: shadow.units() + 1 };
+        let layout = config.layout(pages.bytes)?;
         let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units() / 16 + 4), ..*config };
         shadow.set_reserve(shadow.units_for_state(La::state_max(&most, &layout, pages)))?;
         Ok(La::over(&most, layout, pages))
@@ -170,10 +170,10 @@ impl La {
         Ok(floor)
     }
 
-    fn state_max(config: &LaConfig, layout: &Layout, pages: (usize, u32)) -> usize {
+    fn state_max(config: &LaConfig, layout: &Layout, pages: StorePages) -> usize {
         let shape = layout.shape;
         // A fragment may be a page over before the largest is written.
-        let records = config.fragments(pages) + 2 * Buffer::page_records(shape, pages.0);
+        let records = config.fragments(pages) + 2 * Buffer::page_records(shape, pages.bytes);
         16 + layout.node_bytes()
             + config.buffers_max as usize * (shape.key + 18)
             + 40
@@ -188,8 +188,8 @@ impl MessageScheme for La {
         config.common
     }
 
-    fn identity(config: &LaConfig, (page_bytes, _): (usize, u32)) -> Result<Identity, IndexError> {
-        config.layout(page_bytes)?;
+    fn identity(config: &LaConfig, pages: StorePages) -> Result<Identity, IndexError> {
+        config.layout(pages.bytes)?;
         let mut parameters = [0; 16];
         put_u32(&mut parameters, 0, config.subtree_levels);
         Ok(Identity { name: *b"NXLATR01", record: config.common.record, unit_pages: 1, parameters })
@@ -463,16 +463,17 @@ impl MessageScheme for La {
 
     /// Root and its copy, a node of each level and one; fragments and their copy, buffers and theirs, a chain
     /// sorted.
-    fn ram_bytes(config: &LaConfig, pages: (usize, u32)) -> Result<usize, IndexError> {
-        let layout = config.layout(pages.0)?;
-        let height = layout.height_max(pages.1) as usize;
-        let records = config.fragments(pages) + 2 * Buffer::page_records(layout.shape, pages.0);
-        let buffers = config.buffers_max.min(pages.1 / 16 + 4) as usize * Buffer::ram_bytes(layout.shape.key);
-        let state = La::state_max(config, &layout, pages) / pages.0 + 2;
+    fn ram_bytes(config: &LaConfig, pages: StorePages) -> Result<usize, IndexError> {
+        let layout = config.layout(pages.bytes)?;
+        let height = layout.height_max(pages.count) as usize;
+        let records = config.fragments(pages) + 2 * Buffer::page_records(layout.shape, pages.bytes);
+        let buffers =
+            config.buffers_max.min(pages.count / 16 + 4) as usize * Buffer::ram_bytes(layout.shape.key);
+        let state = La::state_max(config, &layout, pages) / pages.bytes + 2;
         Ok((height + 4) * layout.node_bytes()
             + 2 * records * layout.shape.bytes()
             + 2 * buffers
-            + (2 * config.buffer_pages as usize + 2) * pages.0
-            + Shadow::<()>::ram_bytes_for(pages.1, 1, state as u32))
+            + (2 * config.buffer_pages as usize + 2) * pages.bytes
+            + Shadow::<()>::ram_bytes_for(pages.count, 1, state as u32))
     }
 }

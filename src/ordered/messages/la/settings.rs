@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use crate::check::IndexError;
 use crate::ordered::RecordFormat;
-use crate::ordered::messages::ground::{Common, Layout, Shape};
+use crate::ordered::messages::ground::{Common, Layout, Shape, StorePages};
 
 /// How an LA-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl LaConfig {
     }
 
     /// Records of all fragments at most, on a store: no more than a 16th of its pages, and a page.
-    pub(super) fn fragments(&self, (page_bytes, pages): (usize, u32)) -> usize {
-        let page = Buffer::page_records(Shape::of(self.common.record), page_bytes);
-        (self.fragment_records as usize).clamp(page, page.max(page * pages as usize / 16))
+    pub(super) fn fragments(&self, pages: StorePages) -> usize {
+        let page = Buffer::page_records(Shape::of(self.common.record), pages.bytes);
+        (self.fragment_records as usize).clamp(page, page.max(page * pages.count as usize / 16))
     }
 }

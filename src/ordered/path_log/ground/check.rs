@@ -79,7 +79,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             report.violation("R1", at, message!("key {i} at level {level} does not rise"));
         }
         check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
-        let width = width_of(&self.scheme, (level, &shape), node, count);
+        let width = width_of(&self.scheme, level, &shape, node, count);
         if visit.width.is_some_and(|named| named != width)
             || (self.scheme.layouts() > 1 && !self.scheme.fits(width, (level, height), count))
         {

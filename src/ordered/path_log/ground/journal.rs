@@ -86,6 +86,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.expect_note(entries * size_of::<(u32, u32)>());
     }
 
+    /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
+    /// none.
+    pub(super) fn is_journaled(&self) -> bool {
+        S::TAKES_JOURNAL && self.journal.is_on()
+    }
+
     /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.
     pub(super) fn note_journal(&mut self) {
         let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
@@ -174,7 +180,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Writes the nodes above all moved leaves, in key order, each once, the root last.
     pub(super) fn commit_journal(&mut self) -> Result<(), IndexError> {
-        if self.journal.moved.is_empty() {
+        if !S::TAKES_JOURNAL || self.journal.moved.is_empty() {
             return Ok(());
         }
         let within_update = core::mem::replace(&mut self.interrupted, true);

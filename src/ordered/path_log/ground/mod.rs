@@ -40,6 +40,7 @@ mod range;
 mod restore;
 pub(crate) mod room;
 mod scheme;
+mod service;
 pub(crate) mod update;
 
 use crate::check::message;
@@ -48,7 +49,10 @@ use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use crate::ordered::{
+    Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
+    Visit,
+};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -118,14 +122,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
+        RawTree::format_scheme(nand, scheme, record, config, Moves::default())
     }
 
     fn format_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        (config, moves): (LogConfig, Moves),
+        config: LogConfig,
+        moves: Moves,
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
@@ -153,14 +158,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
+        RawTree::mount_scheme(nand, scheme, record, config, Moves::default())
     }
 
     fn mount_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        (config, moves): (LogConfig, Moves),
+        config: LogConfig,
+        moves: Moves,
     ) -> Result<RawTree<N, S>, IndexError> {
         let log = if config.placement == Placement::InPlace {
             Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
@@ -185,7 +191,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
         let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, config.record, (log, moves))?;
+        let mut tree = RawTree::format_scheme(nand, scheme, config.record, log, moves)?;
         tree.set_journal(config.journal);
         tree.require_room_for_a_record()?;
         Ok(tree)
@@ -194,7 +200,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds the tree on the chip again and runs it like this.
     pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
         let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, (log, moves))?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, log, moves)?;
         tree.set_journal(config.journal);
         Ok(tree)
     }
@@ -209,11 +215,18 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let moves = scheme.moves(geometry, &config.scheme, config.ram_bytes)?;
-        let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
-        let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let log = config.common().log(geometry, fixed_bytes, pages_at_once)?;
+        let with = |ram_bytes: Option<usize>| {
+            let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
+            let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
+            let fixed_bytes = size_of::<Self>() + path_bytes + tables;
+            Ok((config.common().log(geometry, fixed_bytes, pages_at_once)?, moves))
+        };
+        // A table that grows with the RAM takes no more than there is, and a refusal names the least.
+        let (log, moves) = match with(config.ram_bytes) {
+            Err(IndexError::TooLittleRam { .. }) => with(Some(0))?,
+            other => other?,
+        };
         if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
         }
@@ -266,7 +279,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     #[inline]
     fn resolve(&self, level: u8, named: Ppn) -> Ppn {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let named = if level == 1 { self.journal.resolve(named) } else { named };
+        let named = if S::TAKES_JOURNAL && level == 1 { self.journal.resolve(named) } else { named };
         if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
     }
 
@@ -364,7 +377,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
                 }
                 let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
-                if level == 1 {
+                if S::TAKES_JOURNAL && level == 1 {
                     child = self.journal.resolve(child);
                 }
                 if child != ppn || rereads {
@@ -381,7 +394,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);
-        self.settled(outcome, (key, Some(value)))
+        self.settled(outcome, key, Some(value))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -389,7 +402,27 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.remove_entry(key);
-        self.settled(outcome, (key, None))
+        self.settled(outcome, key, None)
+    }
+
+    fn batch_max(&self) -> usize {
+        self.changes_max()
+    }
+
+    fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
+        self.apply_as_one(batch)
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.maintain_log(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.scrub_log(budget)
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(self.room_left())
     }
 
     fn range(

@@ -177,7 +177,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
         let below = level - 1;
-        let width = self.width((below, &self.shape(below)), self.node(below), self.count(below));
+        let width = self.width(below, &self.shape(below), self.node(below), self.count(below));
         shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
     }
 
@@ -187,8 +187,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// An inner node never holds more entries than an inner node of the layout of its width. So every path
     /// fits into one page, that of the layout of its leaf's width if of no other, and moving a page or
     /// removing a record never splits a node.
-    pub(crate) fn width(&self, (level, shape): (u8, &NodeShape), node: &[u8], count: usize) -> u8 {
-        width_of(&self.scheme, (level, shape), node, count)
+    pub(crate) fn width(&self, level: u8, shape: &NodeShape, node: &[u8], count: usize) -> u8 {
+        width_of(&self.scheme, level, shape, node, count)
     }
 
     /// The width that an inner node names for one of its children.
@@ -305,7 +305,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 /// See [`RawTree::width`].
 pub(super) fn width_of<S: RawScheme>(
     scheme: &S,
-    (level, shape): (u8, &NodeShape),
+    level: u8,
+    shape: &NodeShape,
     node: &[u8],
     count: usize,
 ) -> u8 {

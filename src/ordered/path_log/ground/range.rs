@@ -22,13 +22,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.record.check_key(key)?;
         }
         self.path_layout = self.scheme.layout_wanted(self.height);
-        self.go_to_leaf(self.root, self.height, (start, direction))?;
+        self.go_to_leaf(self.root, self.height, start, direction)?;
         loop {
             if self.visit_leaf((low, high), direction, visit).is_break() {
                 return Ok(());
             }
             let Some((child, level)) = self.next_subtree(direction) else { return Ok(()) };
-            self.go_to_leaf(child, level, (Bound::Unbounded, direction))?;
+            self.go_to_leaf(child, level, Bound::Unbounded, direction)?;
         }
     }
 
@@ -37,7 +37,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         &mut self,
         mut ppn: Ppn,
         mut level: u8,
-        (start, direction): (Bound<&[u8]>, Direction),
+        start: Bound<&[u8]>,
+        direction: Direction,
     ) -> Result<(), IndexError> {
         loop {
             self.copy_node(ppn, level, Cause::Host)?;

@@ -22,9 +22,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             // The tree may have become higher since the checkpoint.
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
             self.note_moves();
-        } else {
+        } else if S::TAKES_JOURNAL {
             self.restore_journal(&note, &journal)?;
             self.note_journal();
+        } else if !note.is_empty() || !journal.is_empty() {
+            let what = "a journal of moved leaves, which this tree never keeps";
+            return Err(IndexError::Corrupted { what, at: u64::from(root.ppn.0) });
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
@@ -41,7 +44,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.log.needs_checkpoint() {
             if S::MAPS_MOVES {
                 self.note_moves();
-            } else {
+            } else if S::TAKES_JOURNAL {
                 self.note_journal();
             }
             self.log.end_mount()?;
@@ -52,9 +55,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
     /// be read. Where pages wait in RAM that is only possible by another mount.
     pub(super) fn undo(&mut self) -> Result<(), IndexError> {
-        if self.log.config().write_pages > 0 {
-            return Ok(());
-        }
+        if self.log.config().write_pages > 0 { Ok(()) } else { self.find_again() }
+    }
+
+    /// The same after a batch: all that waits in RAM is of it, for what waited before was programmed first.
+    pub(super) fn undo_batch(&mut self) -> Result<(), IndexError> {
+        self.log.drop_written();
+        self.find_again()
+    }
+
+    fn find_again(&mut self) -> Result<(), IndexError> {
         self.path.forget();
         self.journal.clear();
         self.moves.clear();
@@ -68,7 +78,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,
-        (key, value): (&[u8], Option<&[u8]>),
+        key: &[u8],
+        value: Option<&[u8]>,
     ) -> Result<bool, IndexError> {
         let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &outcome)
         else {

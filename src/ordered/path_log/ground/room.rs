@@ -36,7 +36,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.scheme.pages_per_update(self.height + 1) + self.journal.owed_at_most(self.height + 1)
     }
 
-    fn pages_to_remove(&self) -> u32 {
+    pub(super) fn pages_to_remove(&self) -> u32 {
         self.log.kept_pages() + self.scheme.pages_per_update(self.height)
     }
 
@@ -91,7 +91,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
-    fn mapped_pages(&self, height: u8) -> u32 {
+    pub(super) fn mapped_pages(&self, height: u8) -> u32 {
         self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
     }
 

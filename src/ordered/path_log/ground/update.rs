@@ -32,7 +32,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if found.is_err() {
             self.require_room_to_grow()?;
         }
-        if self.journal.is_on() {
+        if self.is_journaled() {
             let splits = found.is_err() && count == shape.capacity;
             return self.insert_journaled((key, value), found, splits || self.lowers_bounds(key));
         }
@@ -40,8 +40,43 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(found.is_ok())
     }
 
-    /// Changes the copied leaf and writes the path.
+    /// Puts a record as part of a batch, whose room was made.
+    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.copy_path(key, 1, Cause::Host)?;
+        self.note_update();
+        S::settle(self, Change::Put(key))?;
+        let found = self.shape(1).search(self.node(1), self.count(1), key);
+        if found.is_err() {
+            if self.root_would_overflow() {
+                return Err(IndexError::Full);
+            }
+            self.require_room_to_grow()?;
+        }
+        self.write_leaf_of(key, value, found)
+    }
+
+    /// Removes a record as part of a batch, if it is there.
+    pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        self.copy_path(key, 1, Cause::Host)?;
+        self.note_update();
+        let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(()) };
+        S::settle(self, Change::Keep(1))?;
+        self.interrupted = true;
+        self.take_entry(slot)
+    }
+
+    /// Changes the copied leaf, writes the path and ends the update.
     pub(super) fn change_leaf(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        found: Result<usize, usize>,
+    ) -> Result<(), IndexError> {
+        self.write_leaf_of(key, value, found)?;
+        self.end_update()
+    }
+
+    fn write_leaf_of(
         &mut self,
         key: &[u8],
         value: &[u8],
@@ -60,8 +95,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 self.add_entry(1, i, (key, value))?
             }
         };
-        S::write_path(self, 1, sibling, Cause::Host)?;
-        self.end_update()
+        S::write_path(self, 1, sibling, Cause::Host)
     }
 
     /// Tells the scheme of the path just copied.
@@ -191,7 +225,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
         let (layout, shape) = (self.layout_at(level), self.shape(level));
         let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
-        let width = self.width((level, &shape), half, count);
+        let width = self.width(level, &shape, half, count);
         let page = self.write_detached(layout, level, count)?;
         self.counts.splits += 1;
         Ok(Sibling { separator, page, is_left, width })
@@ -275,7 +309,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
         (self.update_began, self.existed) = (true, true);
-        if self.journal.is_on() {
+        if self.is_journaled() {
             let empties = self.count(1) == 1 && self.height > 1;
             return self.remove_journaled(key, slot, empties);
         }
@@ -387,7 +421,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
             return Ok(());
         };
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        if self.journal.is_on() {
+        if self.is_journaled() {
             return self.relocate_journaled(ppn, level);
         }
         S::settle(self, Change::Keep(level))?;

@@ -346,8 +346,8 @@ fn grow<N: Nand, C: LayoutChoice>(
 
     let root_page = tree.log.allocate_last(cause)?;
     let area = tree.scheme.page_area(layout, level, tree.height);
-    let path_width = tree.width((level, &half), tree.node(level), kept_count);
-    let moved_width = tree.width((level, &half), &tree.detached[area], count - kept_count);
+    let path_width = tree.width(level, &half, tree.node(level), kept_count);
+    let moved_width = tree.width(level, &half, &tree.detached[area], count - kept_count);
     let on_path = child_value::<PathPages<C>>(page, path_width);
     let off_path = child_value::<PathPages<C>>(root_page, moved_width);
     let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };

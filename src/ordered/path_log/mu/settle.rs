@@ -70,7 +70,7 @@ fn reckon_widths<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>) {
     for level in 2..=tree.height {
         let (shape, slot) = (tree.shape(level), tree.slot(level));
         let node = tree.node(level);
-        let before = tree.width((level, &shape), node, slot);
+        let before = tree.width(level, &shape, node, slot);
         let after = (slot + 1..tree.count(level)).map(|i| tree.width_of_child(&shape, node, i)).max();
         widest = widest.max(before).max(after.unwrap_or(0));
         tree.path.step_mut(level).width_beside = widest;
@@ -257,7 +257,7 @@ fn divide<N: Nand, C: LayoutChoice>(
                 count,
                 (&shape, &mut tree.detached[area.clone()], 0),
             );
-            let width = tree.width((level, &shape), &tree.detached[area], count);
+            let width = tree.width(level, &shape, &tree.detached[area], count);
             child_value::<PathPages<C>>(tree.write_detached(layout, level, count)?, width)
         };
         divided.heads.push((head, child));

@@ -9,8 +9,10 @@
 
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::{Answers, Merge, Pending};
-use crate::ordered::change::Change;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use crate::ordered::change::{Change, check_batch, newest_by_key};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
+};
 use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -142,6 +144,9 @@ impl Waiting {
     }
 }
 
+/// Changes of a batch at most: what they replace stays until its end.
+const BATCH_MAX: usize = 256;
+
 /// Pages of a log buffer at most.
 pub const LOG_PAGES_MAX: u32 = 1024;
 
@@ -150,7 +155,7 @@ impl<T: TakesBatches> Logged<T> {
         Logged { tree, waiting, answers, flushes: 0 }
     }
 
-    fn note(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.usable()?;
         let waits = self.waiting.search(key).ok().map(|i| self.waiting.get(i).value.is_some());
         if waits.is_none() && self.waiting.len() == self.waiting.capacity {
@@ -164,12 +169,12 @@ impl<T: TakesBatches> Logged<T> {
             }
             other => other?,
         }
-        let existed = match (waits, self.answers) {
+        let existed = match (waits, answers) {
             (Some(existed), _) => existed,
             (None, Answers::Pool) => false,
             (None, Answers::Exact) => self.tree.holds(key)?,
         };
-        if value.is_some() || existed || self.answers == Answers::Pool {
+        if value.is_some() || existed || answers == Answers::Pool {
             self.waiting.note(Change { key, value });
         }
         Ok(existed)
@@ -221,7 +226,42 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         }
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.note(key, Some(value))
+        self.note(key, Some(value), self.answers)
+    }
+
+    /// Where records wait in the log buffer, the tree is not asked.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        if self.waiting.capacity == 0 {
+            return self.tree.put(key, value);
+        }
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.note(key, Some(value), Answers::Pool).map(drop)
+    }
+
+    fn batch_max(&self) -> usize {
+        BATCH_MAX
+    }
+
+    /// What waits goes first, so that the batch is one operation of the tree.
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.tree.usable()?;
+        check_batch(self.record(), batch, BATCH_MAX)?;
+        self.flush()?;
+        let changes = newest_by_key(batch);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let has_inserts = changes.iter().any(|change| change.value.is_some());
+        self.tree.make_room_for_batch(changes.len(), has_inserts)?;
+        self.tree.apply_batch(&changes)
+    }
+
+    crate::forward_index!(tree: maintain, scrub);
+
+    fn free(&self) -> Option<Room> {
+        let room = self.tree.free()?;
+        Some(Room { records: room.records.saturating_sub(self.waiting.len() as u64), ..room })
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -229,7 +269,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
             return self.tree.remove(key);
         }
         self.record().check_key(key)?;
-        self.note(key, None)
+        self.note(key, None, self.answers)
     }
 
     fn range(

@@ -90,7 +90,7 @@ impl<S: PageStore> GroupTree for BPlusTree<S> {
         changes: impl Iterator<Item = Change<'a>> + Clone,
         _: Hints,
     ) -> Result<Applied, IndexError> {
-        self.apply(changes, LEAVES_MAX)
+        self.apply_to_leaf(changes, LEAVES_MAX)
     }
 
     fn class_on_store(&self) -> Durability {

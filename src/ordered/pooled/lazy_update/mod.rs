@@ -126,7 +126,9 @@ use crate::ordered::bplus::{BPlusTree, Fill, Lookup};
 use crate::ordered::buffered::Below;
 use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+};
 use crate::store::PageStore;
 use alloc::string::ToString;
 use core::ops::Bound;
@@ -212,16 +214,17 @@ impl<T: GroupTree> Pooled<T> {
         self.pool.len()
     }
 
-    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    /// Takes a change in; the answer is as exact as `answers` asks.
+    fn update(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.ready()?;
-        let existed = self.take_in(change);
+        let existed = self.take_in(change, answers);
         let updates = self.pool.updates();
         self.tree.store_below().updates_heard(updates);
         existed
     }
 
     /// A value for a key, or none to remove it; returns whether the key existed.
-    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         if let Some(slot) = self.pool.find(change.key) {
             let existed = self.pool.value(slot).is_some();
             if existed || change.value.is_some() {
@@ -232,7 +235,7 @@ impl<T: GroupTree> Pooled<T> {
         if self.pool.is_full() {
             self.commit_victim()?;
         }
-        let (below, leaf) = match self.answers {
+        let (below, leaf) = match answers {
             Answers::Exact => {
                 let Lookup { is_present, entries, span } = self.tree.lookup(change.key, Cause::Host)?;
                 (if is_present { Below::Present } else { Below::Absent }, Some((span, Some(entries))))
@@ -358,12 +361,19 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.update(Change { key, value: Some(value) })
+        self.update(Change { key, value: Some(value) }, self.answers)
+    }
+
+    /// The leaf of the key is not read.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
-        self.update(Change { key, value: None })
+        self.update(Change { key, value: None }, self.answers)
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
@@ -421,5 +431,13 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
 
     fn ram_bytes(&self) -> usize {
         self.tree.ram_bytes() + self.pool.held_bytes()
+    }
+
+    crate::forward_index!(tree: maintain, scrub);
+
+    /// What waits is taken for new records.
+    fn free(&self) -> Option<Room> {
+        let room = self.tree.free()?;
+        Some(Room { records: room.records.saturating_sub(self.pool.len() as u64), ..room })
     }
 }

@@ -59,7 +59,7 @@ impl<S: PageStore> LsLruTree<S> {
                 if self.tree.leaf_of(entry.change.key, Cause::Check)? != lpn {
                     report.violation("U2", u64::from(lpn.0), "an entry of another leaf".to_string());
                 }
-                let (found, entries) = self.tree.leaf_value((entry.change.key, lpn), Cause::Check)?;
+                let (found, entries) = self.tree.leaf_value(entry.change.key, lpn, Cause::Check)?;
                 let is_present = found.is_some();
                 let expected = if is_present { Below::Present } else { Below::Absent };
                 if ![expected, Below::Unknown].contains(&below) {

@@ -151,7 +151,7 @@ impl<S: PageStore> LsLruTree<S> {
         // What does not fit is spread over the leaves; it frees cells by then, but takes units.
         let leaves_max = if self.can_have(0, self.leaves_max) { self.leaves_max } else { 2 };
         self.buffer_mut().is_committing = true;
-        let applied = self.tree.apply(self.cells.changes(part), leaves_max);
+        let applied = self.tree.apply_to_leaf(self.cells.changes(part), leaves_max);
         self.buffer_mut().is_committing = false;
         let applied = applied?;
         if applied.lpn != lpn || !(1..=part.len as usize).contains(&applied.changes) {

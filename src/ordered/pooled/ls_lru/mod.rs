@@ -160,11 +160,11 @@ pub struct LsLruTree<S> {
     split: LeafSplit,
     full_merge_every: u64,
     updates_since_merge: u64,
-    counts: Counts,
+    counts: LsLruCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LsLruCounts {
     /// Commits by the policy set, the write-minimized one or another.
     write_minimized_commits: u64,
     victims: u64,
@@ -225,7 +225,7 @@ impl<S: PageStore> LsLruTree<S> {
             split: config.split,
             full_merge_every: config.full_merge_every,
             updates_since_merge: 0,
-            counts: Counts::default(),
+            counts: LsLruCounts::default(),
         }
     }
 
@@ -264,10 +264,10 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     /// A value for a key, or none to remove it; returns whether the key existed.
-    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    fn update(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.ready()?;
         self.updates_since_merge += 1;
-        let existed = self.take_in(change)?;
+        let existed = self.take_in(change, answers)?;
         if self.full_merge_every > 0 && self.updates_since_merge >= self.full_merge_every {
             unless_full(self.full_merge())?;
         }
@@ -286,13 +286,13 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.leaf_of(key, Cause::Host)
     }
 
-    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         for _ in 0..ATTEMPTS {
             let lpn = self.find_leaf(change.key)?;
             if let Some(existed) = self.amend(lpn, change) {
                 return Ok(existed);
             }
-            let (below, entries) = self.below(lpn, change.key)?;
+            let (below, entries) = self.below(lpn, change.key, answers)?;
             if below == Below::Absent && change.value.is_none() {
                 return Ok(false);
             }
@@ -304,7 +304,7 @@ impl<S: PageStore> LsLruTree<S> {
                 continue;
             }
             let existed = below == Below::Present;
-            if self.add((lpn, entries), &Entry { change, below }) {
+            if self.add(lpn, entries, &Entry { change, below }) {
                 self.commit_if_long(lpn)?;
                 return Ok(existed);
             }
@@ -348,20 +348,20 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     /// The state of a key in the leaf, and the leaf's number of entries, if anybody looks.
-    fn below(&mut self, lpn: Lpn, key: &[u8]) -> Result<(Below, u16), IndexError> {
-        if self.answers == Answers::Pool {
+    fn below(&mut self, lpn: Lpn, key: &[u8], answers: Answers) -> Result<(Below, u16), IndexError> {
+        if answers == Answers::Pool {
             if let Some(unit) = self.buffer().units.find(lpn) {
                 self.buffer_mut().hit(unit);
             }
             return Ok((Below::Unknown, UNCOUNTED));
         }
-        let (value, entries) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        let (value, entries) = self.tree.leaf_value(key, lpn, Cause::Host)?;
         let below = if value.is_some() { Below::Present } else { Below::Absent };
         Ok((below, entries.min(usize::from(UNCOUNTED) - 1) as u16))
     }
 
     /// Puts an entry into the dirty part of a leaf's unit; false when there is no room.
-    fn add(&mut self, (lpn, entries): (Lpn, u16), entry: &Entry<'_>) -> bool {
+    fn add(&mut self, lpn: Lpn, entries: u16, entry: &Entry<'_>) -> bool {
         let is_new = usize::from(
             self.buffer().units.find(lpn).is_none_or(|unit| self.buffer().units.part(unit).len == 0),
         );
@@ -406,9 +406,9 @@ impl<S: PageStore> LsLruTree<S> {
             self.full_merge()?;
         }
         let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
-        let (below, _) = self.below(lpn, change.key)?;
+        let (below, _) = self.below(lpn, change.key, self.answers)?;
         self.buffer_mut().is_committing = true;
-        let applied = self.tree.apply(core::iter::once(change), self.leaves_max);
+        let applied = self.tree.apply_to_leaf(core::iter::once(change), self.leaves_max);
         self.buffer_mut().is_committing = false;
         if let Some(reshaped) = &applied?.reshaped {
             self.regroup(reshaped);
@@ -473,7 +473,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
             }
             return Ok(found.is_some());
         }
-        let (found, _) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        let (found, _) = self.tree.leaf_value(key, lpn, Cause::Host)?;
         if let Some(found) = found {
             value.copy_from_slice(found);
         }
@@ -483,12 +483,19 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.update(Change { key, value: Some(value) })
+        self.update(Change { key, value: Some(value) }, self.answers)
+    }
+
+    /// The leaf of the key is not read.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
-        self.update(Change { key, value: None })
+        self.update(Change { key, value: None }, self.answers)
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
@@ -531,6 +538,8 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         stats.metrics.extend(self.metrics().map(|(name, value)| Metric { name, value }));
         stats
     }
+
+    crate::forward_index!(tree: maintain, scrub);
 
     fn ram_bytes(&self) -> usize {
         let (_, [_, _, lent, _]) = self.buffer().slab_use();

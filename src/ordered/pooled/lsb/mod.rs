@@ -79,7 +79,7 @@ use area::LogArea;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 use page::LogShape;
-use settings::Plan;
+use settings::LsbSizes;
 
 /// A log node in RAM.
 struct LogNode {
@@ -103,11 +103,11 @@ pub struct LsbTree<S> {
     /// The updates in log pages that a mount found, and that the store refused to merge: no change is made
     /// before it is.
     stranded: Owed,
-    counts: Counts,
+    counts: LsbCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LsbCounts {
     merges: u64,
     switches: u64,
     /// Log nodes written before they were full.
@@ -166,11 +166,11 @@ impl<S: PageStore> LsbTree<S> {
             clock: 0,
             is_interrupted: false,
             stranded: Owed::default(),
-            counts: Counts::default(),
+            counts: LsbCounts::default(),
         }
     }
 
-    fn require(self, plan: &Plan) -> Result<LsbTree<S>, IndexError> {
+    fn require(self, plan: &LsbSizes) -> Result<LsbTree<S>, IndexError> {
         if self.tree.pages_formatted() == plan.slices[0] {
             return Ok(self);
         }
@@ -286,7 +286,7 @@ impl<S: PageStore> LsbTree<S> {
     }
 }
 
-fn parts<S: PageStore>(store: S, plan: &Plan) -> Result<(Slice<S>, LogArea<Slice<S>>), IndexError> {
+fn parts<S: PageStore>(store: S, plan: &LsbSizes) -> Result<(Slice<S>, LogArea<Slice<S>>), IndexError> {
     let mut slices = divide(store, &plan.slices)?.into_iter();
     let (Some(below), Some(end)) = (slices.next(), slices.next()) else {
         unreachable!("a store divided in two");
@@ -401,7 +401,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         if !is_open && let Some(logged) = self.closed_log_value(leaf, key)? {
             return Ok(answer(logged, value));
         }
-        Ok(answer(self.tree.leaf_value((key, leaf), Cause::Host)?.0, value))
+        Ok(answer(self.tree.leaf_value(key, leaf, Cause::Host)?.0, value))
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
@@ -495,6 +495,8 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
         stats
     }
+
+    crate::forward_index!(tree: maintain, scrub);
 
     fn ram_bytes(&self) -> usize {
         let key_bytes = usize::from(self.record().key_bytes);

@@ -48,7 +48,7 @@ impl LsbConfig {
     }
 
     /// Sizes that follow on a store: the tree, its pages and those of the log.
-    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LsbSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
                 message!(
@@ -77,7 +77,7 @@ impl LsbConfig {
         }
         let entries = fitting.min(possible);
         let tree = BPlusConfig { leaf_capacity: Some(entries), underflow: Underflow::Expel, ..self.tree };
-        Ok(Plan {
+        Ok(LsbSizes {
             tree,
             shape: LogShape::new(self.tree.record, entries),
             slices: [pages - log_pages, log_pages],
@@ -96,7 +96,7 @@ impl LsbConfig {
 }
 
 /// Sizes that follow from a configuration on a store.
-pub(super) struct Plan {
+pub(super) struct LsbSizes {
     pub(super) tree: BPlusConfig,
     pub(super) shape: LogShape,
     pub(super) slices: [u32; 2],

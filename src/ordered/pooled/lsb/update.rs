@@ -110,7 +110,7 @@ impl<S: PageStore> LsbTree<S> {
         self.merge_all()?;
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
         self.counts.bypasses += 1;
-        self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        self.tree.apply_to_leaf(core::iter::once(change), LEAVES_MAX)?;
         Ok(is_present)
     }
 
@@ -201,7 +201,7 @@ impl<S: PageStore> LsbTree<S> {
     /// Merges a log into the leaf that its keys belong to.
     fn merge(&mut self, page: &[u8]) -> Result<(), IndexError> {
         let shape = self.area.shape;
-        let applied = self.tree.apply(shape.changes(page), LEAVES_MAX)?;
+        let applied = self.tree.apply_to_leaf(shape.changes(page), LEAVES_MAX)?;
         if applied.changes != shape.count(page) {
             let what = "L1: a leaf and its log have too many entries";
             return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
@@ -301,7 +301,7 @@ impl<S: PageStore> LsbTree<S> {
         while let Some(first) = rest.first() {
             let span = self.tree.leaf_span(first.key)?;
             let here = rest.iter().take_while(|change| span.contains(change.key)).count();
-            let applied = self.tree.apply(rest[..here].iter().copied(), LEAVES_MAX)?;
+            let applied = self.tree.apply_to_leaf(rest[..here].iter().copied(), LEAVES_MAX)?;
             if !(1..=here).contains(&applied.changes) {
                 let what = "B3: a key lies outside the bounds of its leaf";
                 return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
@@ -315,7 +315,7 @@ impl<S: PageStore> LsbTree<S> {
     fn remove_from_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
         if is_present {
-            self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+            self.tree.apply_to_leaf(core::iter::once(change), LEAVES_MAX)?;
         }
         let found = self.stranded.value(change.key).map(|value| value.is_some());
         self.stranded.remove(change.key);

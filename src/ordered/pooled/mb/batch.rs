@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 const PAGES_PER_SPLIT: u64 = 3;
 
 /// The outcome of a batch.
-struct Plan {
+struct BatchOutcome {
     /// Changes that are applied now.
     changes: usize,
     /// Entries of each page after them.
@@ -37,7 +37,7 @@ struct Plan {
     touched: [bool; PAGES_MAX],
 }
 
-impl Plan {
+impl BatchOutcome {
     fn entries(&self) -> usize {
         self.after.iter().sum()
     }
@@ -86,9 +86,9 @@ impl<S: PageStore> WideTree<S> {
     }
 
     /// Counts what the changes come to, up to so many entries.
-    fn plan<'a>(&self, changes: impl Iterator<Item = Change<'a>>, entries_max: usize) -> Plan {
+    fn plan<'a>(&self, changes: impl Iterator<Item = Change<'a>>, entries_max: usize) -> BatchOutcome {
         let (layout, header) = (&self.layout, &self.frames[0].bytes);
-        let mut plan = Plan { changes: 0, after: [0; PAGES_MAX], touched: [false; PAGES_MAX] };
+        let mut plan = BatchOutcome { changes: 0, after: [0; PAGES_MAX], touched: [false; PAGES_MAX] };
         (0..layout.pages(header)).for_each(|place| plan.after[place] = layout.listed(header, place).1);
         let mut left = entries_max.saturating_sub(plan.entries());
         for change in changes {
@@ -129,7 +129,7 @@ impl<S: PageStore> WideTree<S> {
         let entries = layout.listed(header, place).1;
         let changes = changes.filter(|change| layout.place_of(header, change.key) == place);
         let mut end = held;
-        merge(layout.shape(place), (area, entries), changes, |at, (key, value)| {
+        merge(layout.shape(place), area, entries, changes, |at, (key, value)| {
             flat_shape.set_key(flat, held + at, key);
             flat_shape.set_value(flat, held + at, value);
             end = held + at + 1;
@@ -161,7 +161,7 @@ impl<S: PageStore> WideTree<S> {
     /// Step 2 where every page has room.
     fn change_pages<'a>(
         &mut self,
-        plan: &Plan,
+        plan: &BatchOutcome,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         rates: Rates,
     ) -> Result<(), IndexError> {
@@ -265,7 +265,8 @@ impl<S: PageStore> WideTree<S> {
     /// Steps 2 and 3 where the leaf is laid out anew.
     fn repack<'a>(
         &mut self,
-        (name, exists): (&Name, bool),
+        name: &Name,
+        exists: bool,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         terms: Terms,
     ) -> Result<Option<Reshaped>, IndexError> {
@@ -413,7 +414,7 @@ impl<S: PageStore> WideTree<S> {
         if exists && (0..pages).all(fits) && !is_sparse && !is_too_large {
             self.change_pages(&plan, changes, rates)?;
         } else {
-            applied.reshaped = self.repack((&name, exists), changes, terms)?;
+            applied.reshaped = self.repack(&name, exists, changes, terms)?;
         }
         Ok(applied)
     }

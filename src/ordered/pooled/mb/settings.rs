@@ -72,12 +72,12 @@ impl MbConfig {
 
     /// The most RAM that a tree on `store` needs besides its buffer and what the store itself holds.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
-        let Plan { directory, layout, .. } = self.published().on(store)?;
+        let MbSizes { directory, layout, .. } = self.published().on(store)?;
         Ok(directory.ram_bytes_max(store)? + buffer_bytes(self.record, &layout) + size_of::<WideTree<()>>())
     }
 
     /// The tree on a store.
-    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<MbSizes, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
                 message!(
@@ -105,19 +105,19 @@ impl MbConfig {
         }
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
-        Ok(Plan { record: self.record, directory, layout, write_cost: self.write_cost })
+        Ok(MbSizes { record: self.record, directory, layout, write_cost: self.write_cost })
     }
 }
 
 /// Sizes that follow from a configuration on a store.
-pub(super) struct Plan {
+pub(super) struct MbSizes {
     record: RecordFormat,
     pub(super) directory: BPlusConfig,
     layout: LeafLayout,
     write_cost: Option<u32>,
 }
 
-impl Plan {
+impl MbSizes {
     /// The most pages of leaves that are written at once.
     pub(super) const fn group_pages(&self) -> usize {
         group_pages_max(&self.layout)

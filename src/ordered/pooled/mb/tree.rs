@@ -205,7 +205,8 @@ impl<S: PageStore> WideTree<S> {
     fn show_leaf(
         &mut self,
         name: &Name,
-        (bounds, direction): (Bounds<'_>, Direction),
+        bounds: Bounds<'_>,
+        direction: Direction,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         self.load_header(0, name.page, Cause::Host)?;
@@ -216,7 +217,7 @@ impl<S: PageStore> WideTree<S> {
                 continue;
             }
             self.load_page(0, place, 1, Cause::Host)?;
-            if self.show_page(place, (bounds, direction), visit).is_break() {
+            if self.show_page(place, bounds, direction, visit).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -239,7 +240,8 @@ impl<S: PageStore> WideTree<S> {
     fn show_page(
         &self,
         place: usize,
-        (bounds, direction): (Bounds<'_>, Direction),
+        bounds: Bounds<'_>,
+        direction: Direction,
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let (shape, page) = (self.layout.shape(place), &self.frames[usize::from(place > 0)].bytes);
@@ -274,7 +276,7 @@ impl<S: PageStore> WideTree<S> {
         };
         let mut next = self.directory.name_of(&start, Cause::Host)?;
         while let Some(name) = next {
-            if self.show_leaf(&name, (bounds, direction), visit)?.is_break() {
+            if self.show_leaf(&name, bounds, direction, visit)?.is_break() {
                 return Ok(());
             }
             let beyond = match (direction, &name.span.high, &name.span.low) {
@@ -297,7 +299,8 @@ impl<S: PageStore> WideTree<S> {
     /// M1 to M4 for one leaf.
     fn check_leaf(
         &mut self,
-        (low, high): (&[u8], Option<&[u8]>),
+        low: &[u8],
+        high: Option<&[u8]>,
         page: Lpn,
         walk: &mut Walk,
     ) -> Result<(), IndexError> {
@@ -330,7 +333,7 @@ impl<S: PageStore> WideTree<S> {
         let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
         for (i, (low, page)) in names.iter().enumerate() {
             let high = names.get(i + 1).map(|(high, _)| &**high);
-            match self.check_leaf((low, high), *page, &mut walk) {
+            match self.check_leaf(low, high, *page, &mut walk) {
                 Err(IndexError::Corrupted { what, at }) => {
                     let (invariant, found) = what.split_once(": ").unwrap_or(("M1", what));
                     walk.report.violation(invariant, at, found.to_string());
@@ -577,6 +580,8 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
         stats.count_more("merges", leaf_merges);
         stats
     }
+
+    crate::forward_index!(directory: maintain, scrub);
 
     fn ram_bytes(&self) -> usize {
         self.directory.ram_bytes() + buffer_bytes(self.record, &self.layout) + size_of::<Self>()

@@ -69,7 +69,7 @@ impl PioConfig {
 
     /// The most RAM that a tree on `store` needs besides its queue and what the store itself holds.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
-        let Plan { directory, layout, requests } = self.published().on(store)?;
+        let PioSizes { directory, layout, requests } = self.published().on(store)?;
         // The directory reads so many nodes of a level together, and notes the pages of two leaves.
         let nodes = BPlusConfig::frames_bytes(requests, store.page_bytes()) + 1024;
         Ok(directory.ram_bytes_max(store)?
@@ -79,7 +79,7 @@ impl PioConfig {
     }
 
     /// The tree on a store.
-    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<PioSizes, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
                 message!(
@@ -111,18 +111,18 @@ impl PioConfig {
         }
         let above = [b'P', b'I', self.record.value_bytes, layout.segments as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
-        Ok(Plan { directory, layout, requests: self.requests })
+        Ok(PioSizes { directory, layout, requests: self.requests })
     }
 }
 
 /// Sizes that follow from a configuration on a store.
-pub(super) struct Plan {
+pub(super) struct PioSizes {
     pub(super) directory: BPlusConfig,
     layout: LeafLayout,
     requests: usize,
 }
 
-impl Plan {
+impl PioSizes {
     /// The most pages of leaves that must be written at once.
     pub(super) const fn group_pages(&self) -> usize {
         group_pages_max(&self.layout)

@@ -328,8 +328,7 @@ impl<S: PageStore> SegmentTree<S> {
             }
             let used = self.read_leaves(&leaves, Cause::Host)?;
             for (leaf, used) in used.into_iter().enumerate() {
-                if self.show_leaf((leaf * self.layout.segments, used), (bounds, direction), visit).is_break()
-                {
+                if self.show_leaf((leaf * self.layout.segments, used), bounds, direction, visit).is_break() {
                     return Ok(());
                 }
             }
@@ -341,7 +340,8 @@ impl<S: PageStore> SegmentTree<S> {
     fn show_leaf(
         &mut self,
         (base, used): (usize, usize),
-        (bounds, direction): (Bounds<'_>, Direction),
+        bounds: Bounds<'_>,
+        direction: Direction,
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let held = self.gather(base, used);
@@ -357,7 +357,8 @@ impl<S: PageStore> SegmentTree<S> {
 
     fn check_leaf(
         &mut self,
-        (low, high): (&[u8], Option<&[u8]>),
+        low: &[u8],
+        high: Option<&[u8]>,
         first: Lpn,
         walk: &mut Walk,
     ) -> Result<(), IndexError> {
@@ -399,7 +400,7 @@ impl<S: PageStore> SegmentTree<S> {
         let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
         for (i, (low, page)) in names.iter().enumerate() {
             let high = names.get(i + 1).map(|(high, _)| &**high);
-            match self.check_leaf((low, high), *page, &mut walk) {
+            match self.check_leaf(low, high, *page, &mut walk) {
                 Err(IndexError::Corrupted { what, at }) => {
                     let (invariant, found) = what.split_once(": ").unwrap_or(("O1", what));
                     walk.report.violation(invariant, at, found.to_string());
@@ -553,6 +554,8 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         stats.count_more("merges", counts.leaf_joins);
         stats
     }
+
+    crate::forward_index!(directory: maintain, scrub);
 
     fn ram_bytes(&self) -> usize {
         let pages = self.directory.space().page_count();

@@ -172,7 +172,7 @@ impl<S: PageStore> SegmentTree<S> {
             Some((name, _)) if held == 0 && self.can_leave(&name)? => self.drop_leaf(&name)?,
             found => {
                 let name = found.map(|(name, _)| name);
-                self.rewrite_or_split((first.key, name), held, epoch.wrapping_add(1))?;
+                self.rewrite_or_split(first.key, name, held, epoch.wrapping_add(1))?;
             }
         }
         self.is_tight = false;
@@ -183,16 +183,17 @@ impl<S: PageStore> SegmentTree<S> {
     /// full as it can be where there is no room for another, so removals always find room.
     fn rewrite_or_split(
         &mut self,
-        (key, name): (&[u8], Option<Name>),
+        key: &[u8],
+        name: Option<Name>,
         held: usize,
         epoch: u32,
     ) -> Result<(), IndexError> {
         let is_split = held > self.layout.keeps();
-        match self.rewrite(name, (held, is_split), epoch) {
+        match self.rewrite(name, held, is_split, epoch) {
             Err(IndexError::Full) if is_split && held <= self.layout.capacity() => {
                 // The edit that was given up left its traces on the path.
                 let name = self.directory.name_of(key, Cause::Host)?;
-                self.rewrite(name, (held, false), epoch)
+                self.rewrite(name, held, false, epoch)
             }
             done => done,
         }
@@ -223,7 +224,8 @@ impl<S: PageStore> SegmentTree<S> {
     fn rewrite(
         &mut self,
         name: Option<Name>,
-        (held, is_split): (usize, bool),
+        held: usize,
+        is_split: bool,
         epoch: u32,
     ) -> Result<(), IndexError> {
         let first = match &name {

@@ -43,6 +43,12 @@ pub(crate) fn run(action: &Action) -> Result<Status> {
     }
 }
 
+/// The chip of a place, which nothing reaches but reads, and its name.
+pub(crate) fn to_look_at(place: &Place) -> Result<(Box<dyn Nand>, String)> {
+    let mut opened = place::open(place, Access::Look)?;
+    Ok((opened.take()?, opened.name))
+}
+
 /// An index that was opened, with what tells about the device below.
 struct Session {
     index: Box<dyn OrderedIndex>,

@@ -13,6 +13,7 @@ use crate::torture::leash::Leash;
 use nandex::IndexError;
 use nandex::Shared;
 use nandex::StoreError;
+use nandex::nand::ReadOutcome;
 use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
@@ -135,7 +136,13 @@ impl Nand for Noting {
         self.chip.geometry()
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.read.lock().insert(ppn);
         self.chip.read(ppn, cause, data, spare)
     }

@@ -54,7 +54,7 @@ impl<N: Nand> InPlace<N> {
             let wanted = 2 * self.pages_per_operation() + self.space.geometry.pages_per_block;
             if self.space.is_live(ppn) && self.space.pinned.is_empty() && self.space.has_free(wanted) {
                 self.interrupted = true;
-                self.move_page(ppn, Cause::GarbageCollection)?;
+                self.move_page(ppn, Cause::Scrubbing)?;
                 self.interrupted = false;
             }
         }
@@ -106,7 +106,7 @@ impl<N: Nand> InPlace<N> {
         };
         let mut read = Ok(());
         for _ in 0..crate::nand::READ_TRIES {
-            read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []);
+            read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []).map(drop);
             if read.is_ok() && is_it(&bytes, self) {
                 break;
             }
@@ -203,8 +203,8 @@ impl<N: Nand> InPlace<N> {
         let mut written = Ok(false);
         for ppn in block * per_block..(block + 1) * per_block {
             match self.nand.read(crate::units::Ppn(ppn), Cause::Checkpoint, &mut bytes, &mut []) {
-                Ok(()) if bytes.iter().all(|&byte| byte == 0xff) => continue,
-                Ok(()) | Err(crate::nand::NandError::Uncorrectable(_)) => written = Ok(true),
+                Ok(_) if bytes.iter().all(|&byte| byte == 0xff) => continue,
+                Ok(_) | Err(crate::nand::NandError::Uncorrectable(_)) => written = Ok(true),
                 Err(error) => written = Err(error.into()),
             }
             break;

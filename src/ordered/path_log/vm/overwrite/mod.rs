@@ -196,7 +196,8 @@ fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, W
         Waiting::new(config.record, config.log_pages, (config.durability, nand.geometry().page_bytes))?;
     let buffer_bytes = size_of::<Waiting>() + waiting.ram_bytes();
     let ram_bytes = config.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
-    let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })?;
+    let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })
+        .map_err(|error| super::in_all(error, config.ram_bytes, buffer_bytes))?;
     tree.check_batches(waiting.capacity())?;
     Ok((tree, waiting))
 }
@@ -387,11 +388,7 @@ impl<N: Nand> InPlace<N> {
             }
             if level < self.height {
                 let above = self.node(level + 1);
-                self.require_child(
-                    &above.bytes,
-                    above.slot,
-                    (&self.node(level).bytes, self.node(level).ppn),
-                )?;
+                self.require_child(&above.bytes, above.slot, &self.node(level).bytes, self.node(level).ppn)?;
             }
         }
         Ok(())
@@ -399,12 +396,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Refuses a page that is not the one which the slot of its parent was filled for: it is younger than the
     /// parent exactly if the slot was filled after the parent's birth.
-    fn require_child(
-        &self,
-        parent: &[u8],
-        slot: usize,
-        (child, ppn): (&[u8], u32),
-    ) -> Result<(), IndexError> {
+    fn require_child(&self, parent: &[u8], slot: usize, child: &[u8], ppn: u32) -> Result<(), IndexError> {
         let is_younger = page::sequence(child) > page::sequence(parent);
         if is_younger == (slot >= page::born(parent)) {
             return Ok(());

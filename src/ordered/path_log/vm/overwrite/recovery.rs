@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 /// The pages of a chip that a mount found, and their part in the tree.
 #[derive(Debug, Default)]
-struct Found {
+struct MountedPages {
     /// The newest page of the settings, with its sequence and entry.
     settings: Option<(u32, u32, Vec<u8>)>,
     /// Roots that are not retired: sequence, page, level.
@@ -110,8 +110,8 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    fn scan(&mut self) -> Result<Found, IndexError> {
-        let mut found = Found::default();
+    fn scan(&mut self) -> Result<MountedPages, IndexError> {
+        let mut found = MountedPages::default();
         let mut bytes = vec![0xff; self.birth.len()];
         let settings_shape = page::settings_shape(bytes.len());
         for ppn in 0..self.space.geometry.pages() {
@@ -170,7 +170,7 @@ impl<N: Nand> InPlace<N> {
             self.adopt(child, level - 1, node)?;
             // It is at hand still if it is a leaf.
             if level == 2 {
-                self.require_child(&parent, slot, (&node.bytes, child))?;
+                self.require_child(&parent, slot, &node.bytes, child)?;
                 let keys = (0..node.used).filter(|&slot| self.leaf.is_live(&node.bytes, slot));
                 if keys.map(|slot| self.leaf.key(&node.bytes, slot)).any(|key| *key > *bound) {
                     let what = "O3: a key beyond the bound of its leaf";
@@ -263,7 +263,7 @@ impl<N: Nand> InPlace<N> {
                     if refused == ATTEMPTS {
                         return Err(error);
                     }
-                    self.clear_what_is_clear((ppn, shape), cause, bytes)?;
+                    self.clear_what_is_clear(ppn, shape, cause, bytes)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -275,7 +275,8 @@ impl<N: Nand> InPlace<N> {
     /// have been read wrongly.
     fn clear_what_is_clear(
         &mut self,
-        (ppn, shape): (u32, page::Shape),
+        ppn: u32,
+        shape: page::Shape,
         cause: Cause,
         bytes: &mut [u8],
     ) -> Result<(), IndexError> {

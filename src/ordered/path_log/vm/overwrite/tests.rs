@@ -5,7 +5,7 @@ use super::{Marks, OverwriteConfig, OverwriteTree};
 use crate::nand::catalogue::{mlc_64m, nor_2m};
 use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::ordered::buffered::Answers;
 use crate::ordered::vm::Keep;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
@@ -29,7 +29,13 @@ impl Nand for Watched {
     fn geometry(&self) -> Geometry {
         self.0.geometry()
     }
-    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        p: Ppn,
+        c: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         self.0.read(p, c, data, spare)
     }
     fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

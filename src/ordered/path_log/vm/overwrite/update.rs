@@ -150,7 +150,7 @@ impl<N: Nand> InPlace<N> {
         let mut entries = entries.to_vec();
         loop {
             debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
-            let told = self.write_anew(level, &entries, (anew, cause))?;
+            let told = self.write_anew(level, &entries, anew, cause)?;
             freed.push(self.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
             if level == self.height {
@@ -197,7 +197,8 @@ impl<N: Nand> InPlace<N> {
         &mut self,
         level: u8,
         entries: &[u8],
-        (anew, cause): (Anew, Cause),
+        anew: Anew,
+        cause: Cause,
     ) -> Result<Vec<u8>, IndexError> {
         let shape = self.shape(level);
         let count = entries.len() / shape.entry_bytes;

@@ -155,7 +155,8 @@ impl<N: Nand> InPlace<N> {
         &mut self,
         outcome: Result<bool, IndexError>,
         existed: Option<bool>,
-        (key, value): (&[u8], Option<&[u8]>),
+        key: &[u8],
+        value: Option<&[u8]>,
     ) -> Result<bool, IndexError> {
         let outcome = outcome.map_err(|error| self.refused(error));
         if !self.interrupted || !outcome.as_ref().is_err_and(IndexError::is_refusal) {
@@ -198,7 +199,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.usable()?;
         let mut existed = None;
         let outcome = self.insert_record(key, value, &mut existed);
-        self.settled(outcome, existed, (key, Some(value)))
+        self.settled(outcome, existed, key, Some(value))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -206,7 +207,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.usable()?;
         let mut existed = None;
         let outcome = self.remove_record(key, &mut existed);
-        self.settled(outcome, existed, (key, None))
+        self.settled(outcome, existed, key, None)
     }
 
     fn range(

@@ -239,7 +239,7 @@ fn section_3_2_2_immediate_splits_write_18_nodes_and_a_multi_split_5() {
     for step in 0..6 {
         let keys: Vec<Bytes> = (0..5).map(|i| key_of(step, i)).collect();
         let changes = keys.iter().map(|key| Change { key, value: Some(&[1; 2]) });
-        immediate.tree.apply(changes, 2).unwrap();
+        immediate.tree.apply_to_leaf(changes, 2).unwrap();
     }
     let model = contents(&mut immediate).unwrap();
     assert_eq!((host_writes(&immediate) - before, model.len()), (18, 50), "three nodes for every five keys");

@@ -5,90 +5,12 @@
 //! from [`Measure`], so a new figure is added here and nowhere else.
 
 use super::scale::Quantity;
-pub use crate::results::KINDS;
-use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
-use std::collections::BTreeMap;
+pub use nandex_lab::results::KINDS;
+use nandex_lab::results::Run;
+use nandex_lab::totals::{Totals, ratio};
 
-/// The measured phases of a run added up.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Costs by kind of operation.
-    pub kinds: BTreeMap<&'static str, Costs>,
-    /// Operations on the chip by cause.
-    pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// Everything together.
-    pub costs: Costs,
-    /// Bytes programmed over bytes of the records inserted, updated and removed; absent where there are none.
-    pub write_amplification: Option<f64>,
-    /// Time of the processor.
-    pub cpu_ns: u64,
-    /// Energy of the chip.
-    pub energy_nj: u64,
-    /// Cache hits.
-    pub cache_hits: u64,
-    /// Cache misses.
-    pub cache_misses: u64,
-    /// Victim blocks reclaimed.
-    pub collections: u64,
-    /// Flash time accumulated over all measured phases.
-    pub timeline: Vec<Sample>,
-}
-
-impl Totals {
-    /// Adds up the measured phases of a run.
-    pub fn of(run: &Run, results: &Results) -> Totals {
-        let mut totals = Totals::default();
-        for phase in run.phases.iter().filter(|p| p.measured) {
-            totals.extend_timeline(phase);
-            totals.add(phase);
-        }
-        let changes = ["insert", "update", "remove"].iter().filter_map(|kind| totals.kinds.get(kind));
-        let changes: u64 = changes.map(|costs| costs.operations).sum();
-        let record_bytes = u64::from(results.workload.key_bytes) + u64::from(results.workload.value_bytes);
-        let programmed = totals.costs.page_programs * u64::from(results.chip.page_bytes);
-        totals.write_amplification = ratio(programmed, changes * record_bytes);
-        totals
-    }
-
-    fn add(&mut self, phase: &Phase) {
-        for (kind, costs) in &phase.kinds {
-            let sum = self.kinds.entry(kind).or_default();
-            *sum = sum.plus(costs);
-        }
-        for (cause, counts) in &phase.causes {
-            let sum = self.causes.entry(cause).or_default();
-            sum.page_reads += counts.page_reads;
-            sum.page_programs += counts.page_programs;
-            sum.block_erases += counts.block_erases;
-        }
-        self.costs = self.costs.plus(&phase.total);
-        self.cpu_ns += phase.cpu_ns;
-        self.energy_nj += phase.energy_nj;
-        self.cache_hits += phase.cache_hits;
-        self.cache_misses += phase.cache_misses;
-        self.collections += phase.collections;
-    }
-
-    /// Called before the phase is added: its samples start where the phases before it ended.
-    fn extend_timeline(&mut self, phase: &Phase) {
-        if self.timeline.is_empty() {
-            self.timeline.push(Sample { operations: 0, flash_time_ns: 0 });
-        }
-        let (operations, time) = (self.costs.operations, self.costs.flash_time_ns);
-        self.timeline.extend(phase.timeline.iter().map(|s| Sample {
-            operations: operations + s.operations,
-            flash_time_ns: time + s.flash_time_ns,
-        }));
-    }
-
-    fn per_operation(&self, value: u64) -> Option<f64> {
-        ratio(value, self.costs.operations)
-    }
-}
-
-fn ratio(value: u64, base: u64) -> Option<f64> {
-    (base > 0).then(|| value as f64 / base as f64)
-}
+/// The percentiles that are told, in a thousand: the half, and the tail.
+pub const PERMILLES: [u64; 3] = [500, 990, 999];
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +25,8 @@ pub enum Measure {
     KindTime(&'static str),
     /// Flash time per operation, whatever its kind.
     MeanTime,
+    /// Flash time that so many in a thousand operations do not exceed, syncs among them.
+    Permille(u64),
     /// Flash time of the slowest operation.
     SlowestTime,
     /// Flash time of all operations.
@@ -164,7 +88,11 @@ impl Measure {
         let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
         let mut all = vec![Measure::PageReads, Measure::PagePrograms, Measure::BlockErases];
         all.extend(kinds.map(Measure::KindTime));
-        all.extend([Measure::MeanTime, Measure::SlowestTime, Measure::WholeTime]);
+        all.push(Measure::MeanTime);
+        if totals.iter().any(|t| !t.latencies.is_empty()) {
+            all.extend(PERMILLES.map(Measure::Permille));
+        }
+        all.extend([Measure::SlowestTime, Measure::WholeTime]);
         if totals.iter().any(|t| t.energy_nj > 0) {
             all.push(Measure::Energy);
         }
@@ -190,6 +118,7 @@ impl Measure {
                 totals.kinds.get(kind).and_then(|c| ratio(c.flash_time_ns, c.operations))
             }
             Measure::MeanTime => totals.per_operation(totals.costs.flash_time_ns),
+            Measure::Permille(permille) => totals.latencies.permille(permille).map(|ns| ns as f64),
             Measure::SlowestTime => {
                 (totals.costs.operations > 0).then_some(totals.costs.flash_time_max_ns as f64)
             }
@@ -215,6 +144,9 @@ impl Measure {
             Measure::BlockErases => "erases",
             Measure::KindTime(kind) => kind,
             Measure::MeanTime => "mean",
+            Measure::Permille(500) => "p50",
+            Measure::Permille(990) => "p99",
+            Measure::Permille(_) => "p99.9",
             Measure::SlowestTime => "slowest",
             Measure::WholeTime => "flash time",
             Measure::Energy => "energy",
@@ -234,12 +166,12 @@ impl Measure {
     pub fn group(self) -> Group {
         use Measure::{
             BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, PagePrograms,
-            PageReads, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
+            PageReads, Permille, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
             WriteAmplification,
         };
         match self {
             PageReads | PagePrograms | BlockErases => Group::Operations,
-            KindTime(_) | MeanTime | SlowestTime => Group::Time,
+            KindTime(_) | MeanTime | Permille(_) | SlowestTime => Group::Time,
             WholeTime | Energy | WriteAmplification | Collections | HitRatio => Group::Run,
             Ram | Space | SpaceAmplification | Height | WearSpread => Group::End,
             CpuTime => Group::Processor,
@@ -249,7 +181,8 @@ impl Measure {
     /// The kind of quantity of the measure.
     pub fn quantity(self) -> Quantity {
         match self {
-            Measure::KindTime(_) | Measure::MeanTime | Measure::SlowestTime => Quantity::Time,
+            Measure::KindTime(_) | Measure::MeanTime => Quantity::Time,
+            Measure::Permille(_) | Measure::SlowestTime => Quantity::Time,
             Measure::WholeTime | Measure::CpuTime => Quantity::Time,
             Measure::Energy => Quantity::Energy,
             Measure::Ram | Measure::Space => Quantity::Bytes,
@@ -272,6 +205,9 @@ impl Measure {
             Measure::MeanTime => {
                 "Flash time per operation over all kinds together. Flash time is the sum of operations of the chip \
                  times the part's latency; the time of the processor is not in it."
+            }
+            Measure::Permille(_) => {
+                "Flash time that half, 99 % or 99.9 % of the operations do not exceed; syncs are among them."
             }
             Measure::SlowestTime => "Flash time of the slowest single operation.",
             Measure::WholeTime => "Flash time of all measured operations.",

@@ -1,7 +1,7 @@
 //! The unit and the number of decimals of a column, chosen once for all its rows so that they can be compared
 //! by eye.
 
-use crate::stats;
+use nandex_lab::stats;
 
 /// The kind of quantity of a figure, and the base unit of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,95 @@
+//! `nandex inspect`: what is on a chip, told from its bytes.
+
+use super::device;
+use crate::Status;
+use crate::device_args::{Part, Place};
+use crate::look_args::Inspect;
+use crate::output;
+use anyhow::{Context, Result};
+use nandex::Nand;
+use nandex::ordered::RecordFormat;
+use nandex_lab::{LabError, chip};
+use nandex_look::decode::Family;
+use nandex_look::detect::{Detected, detect};
+use nandex_look::inspect::Inspection;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// How a compressed image begins, and one that is not.
+const MARKS: [&[u8]; 2] = [&[0x28, 0xb5, 0x2f, 0xfd], b"NANDEXCH"];
+
+/// The records that are taken where nothing tells their sizes.
+const GUESS: RecordFormat = RecordFormat::new(4, 4);
+
+/// Whether a file is the image of a simulated chip.
+fn is_image(path: &Path) -> bool {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut bytes));
+    read.is_ok() && MARKS.iter().any(|mark| bytes.starts_with(mark))
+}
+
+/// A chip, its name, and the erases of its blocks where it tells them.
+type Opened = (Box<dyn Nand>, String, Option<Vec<u32>>);
+
+/// The chip of a place.
+fn open(args: &Inspect) -> Result<Opened> {
+    let is_dump = args.geometry.is_some();
+    if !is_dump && args.place.is_file() && is_image(&args.place) {
+        let chip = chip::load_image(&args.place)?;
+        let name = format!("{} (chip {})", args.place.display(), chip.part().name);
+        let wear = chip.wear().to_vec();
+        return Ok((Box::new(chip), name, Some(wear)));
+    }
+    let path = Some(args.place.clone());
+    let place = Place {
+        device: path.clone().filter(|_| !is_dump),
+        image: path.filter(|_| is_dump),
+        geometry: args.geometry,
+        spare: args.spare.clone(),
+        part: Part { blocks: args.blocks },
+        page: args.page_bytes,
+    };
+    let (chip, name) = device::to_look_at(&place)?;
+    Ok((chip, name, None))
+}
+
+/// The contents that the user names, or else those that the bytes tell.
+fn found(args: &Inspect, chip: &mut dyn Nand, name: &str) -> Result<Detected> {
+    let guess = args.record.unwrap_or(GUESS);
+    let detected = detect(chip, guess)?;
+    if let Some(index) = args.index {
+        let family = Family::of_index(index.name);
+        let told = detected.filter(|found| found.family == family);
+        return Ok(told.unwrap_or(Detected { family, record: guess, is_sure: false }));
+    }
+    detected.with_context(|| {
+        format!("{name}: nothing on it is of a format that is known here; name what wrote it with --index")
+    })
+}
+
+pub(crate) fn run(args: &Inspect) -> Result<Status> {
+    if !args.place.exists() {
+        let why = "is not there";
+        return Err(LabError::bad_option("IMAGE|DEVICE", &args.place.display().to_string(), why).into());
+    }
+    let (mut chip, name, wear) = open(args)?;
+    let detected = found(args, &mut *chip, &name)?;
+    let mut inspection = Inspection::of(&mut *chip, &name, detected)?;
+    inspection.wear = wear;
+    let bad = |flag: &str, value: u32, why: String| LabError::bad_option(flag, &value.to_string(), why);
+    let text = match (args.page, args.block, args.json) {
+        (Some(page), _, true) => {
+            let told = inspection.page_json(&mut *chip, page).map_err(|why| bad("--page", page, why))?;
+            serde_json::to_string_pretty(&told)? + "\n"
+        }
+        (Some(page), _, false) => {
+            inspection.page(&mut *chip, page).map_err(|why| bad("--page", page, why))?
+        }
+        (None, Some(block), _) => inspection.block(block).map_err(|why| bad("--block", block, why))?,
+        (None, None, true) => serde_json::to_string_pretty(&inspection.json())? + "\n",
+        (None, None, false) => inspection.summary(),
+    };
+    output::print(&text)?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,91 @@
+//! The sums of a run.
+
+use crate::latency::Latencies;
+use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
+use std::collections::BTreeMap;
+
+/// The measured phases of a run added up.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Costs by kind of operation.
+    pub kinds: BTreeMap<&'static str, Costs>,
+    /// Operations on the chip by cause.
+    pub causes: BTreeMap<&'static str, CauseCounts>,
+    /// Everything together.
+    pub costs: Costs,
+    /// Bytes programmed over bytes of the records inserted, updated and removed; absent where there are none.
+    pub write_amplification: Option<f64>,
+    /// Time of the processor.
+    pub cpu_ns: u64,
+    /// Energy of the chip.
+    pub energy_nj: u64,
+    /// Cache hits.
+    pub cache_hits: u64,
+    /// Cache misses.
+    pub cache_misses: u64,
+    /// Victim blocks reclaimed.
+    pub collections: u64,
+    /// Flash time accumulated over all measured phases.
+    pub timeline: Vec<Sample>,
+    /// Chip time of single operations.
+    pub latencies: Latencies,
+}
+
+impl Totals {
+    /// Adds up the measured phases of a run.
+    pub fn of(run: &Run, results: &Results) -> Totals {
+        let mut totals = Totals::default();
+        for phase in run.phases.iter().filter(|p| p.measured) {
+            totals.extend_timeline(phase);
+            totals.add(phase);
+        }
+        let changes = ["insert", "update", "remove"].iter().filter_map(|kind| totals.kinds.get(kind));
+        let changes: u64 = changes.map(|costs| costs.operations).sum();
+        let record_bytes = u64::from(results.workload.key_bytes) + u64::from(results.workload.value_bytes);
+        let programmed = totals.costs.page_programs * u64::from(results.chip.page_bytes);
+        totals.write_amplification = ratio(programmed, changes * record_bytes);
+        totals
+    }
+
+    fn add(&mut self, phase: &Phase) {
+        for (kind, costs) in &phase.kinds {
+            let sum = self.kinds.entry(kind).or_default();
+            *sum = sum.plus(costs);
+        }
+        for (cause, counts) in &phase.causes {
+            let sum = self.causes.entry(cause).or_default();
+            sum.page_reads += counts.page_reads;
+            sum.page_programs += counts.page_programs;
+            sum.block_erases += counts.block_erases;
+        }
+        self.costs = self.costs.plus(&phase.total);
+        self.latencies.extend(&phase.latencies);
+        self.cpu_ns += phase.cpu_ns;
+        self.energy_nj += phase.energy_nj;
+        self.cache_hits += phase.cache_hits;
+        self.cache_misses += phase.cache_misses;
+        self.collections += phase.collections;
+    }
+
+    /// Called before the phase is added: its samples start where the phases before it ended.
+    fn extend_timeline(&mut self, phase: &Phase) {
+        if self.timeline.is_empty() {
+            self.timeline.push(Sample { operations: 0, flash_time_ns: 0 });
+        }
+        let (operations, time) = (self.costs.operations, self.costs.flash_time_ns);
+        self.timeline.extend(phase.timeline.iter().map(|s| Sample {
+            operations: operations + s.operations,
+            flash_time_ns: time + s.flash_time_ns,
+        }));
+    }
+
+    /// A sum for each operation; none where there are none.
+    pub fn per_operation(&self, value: u64) -> Option<f64> {
+        ratio(value, self.costs.operations)
+    }
+}
+
+/// A number over another, where that is not zero.
+pub fn ratio(value: u64, base: u64) -> Option<f64> {
+    (base > 0).then(|| value as f64 / base as f64)
+}

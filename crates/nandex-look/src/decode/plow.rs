@@ -1,0 +1,217 @@
+//! Pages of plow: header, root, packed records, summaries.
+
+use super::packed::unpack;
+use super::sheet::{Area, Sheet, number_text};
+use super::{Decoder, Node, Page, Role};
+use nandex::codec::crc32;
+use nandex::{Geometry, Ppn};
+use serde::Serialize;
+
+pub(super) const HEADER_BYTES: usize = 22;
+
+/// The version of the root that is understood.
+const VERSION: u64 = 3;
+
+/// A level as the newest commit page tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlowLevel {
+    /// Rounds that its cursor went.
+    pub rounds: u64,
+    /// Records in it.
+    pub records: u64,
+    /// Where the sweep stands; empty at the start of a round.
+    pub cursor: Vec<u8>,
+    /// The block being filled and its next page.
+    pub open: Option<(u32, u32)>,
+    /// The pages before the cursor that are still to be swept: first page and number of pages.
+    pub old: Vec<(u32, u32)>,
+    /// The pages behind it.
+    pub new: Vec<(u32, u32)>,
+}
+
+/// A root.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlowRoot {
+    /// Bytes of keys and values.
+    pub record: (u64, u64),
+    /// The levels, the first one on top.
+    pub levels: Vec<PlowLevel>,
+    /// Sealed pages that are needed.
+    pub sealed: u64,
+    /// The newest of them.
+    pub newest_sealed: Option<u32>,
+}
+
+/// Numbers of seven bits a byte.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let byte = self.bytes.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..63).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn rows(&mut self, geometry: &Geometry) -> Option<Vec<(u32, u32)>> {
+        let mut rows = Vec::new();
+        for _ in 0..self.number()? {
+            let (block, first, pages) = (self.number()?, self.number()?, self.number()?);
+            self.number()?;
+            let at = block.checked_mul(geometry.pages_per_block.into())?.checked_add(first)?;
+            let end = at.checked_add(pages)?;
+            (end <= u64::from(geometry.pages())).then_some(())?;
+            rows.push((at as u32, pages as u32));
+        }
+        Some(rows)
+    }
+}
+
+/// The root in a body and how many bytes it takes; none if its bytes make no sense.
+pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)> {
+    let mut reader = Reader { bytes: body, at: 0 };
+    (reader.number()? == VERSION).then_some(())?;
+    reader.number()?;
+    reader.number()?;
+    let record = (reader.number()?, reader.number()?);
+    let mut levels = Vec::new();
+    for _ in 0..reader.number().filter(|&n| n <= 16)? {
+        let (rounds, records) = (reader.number()?, reader.number()?);
+        let mut cursor = Vec::new();
+        if reader.byte()? != 0 {
+            for _ in 0..record.0 {
+                cursor.push(reader.byte()?);
+            }
+        }
+        let open = match reader.number()? {
+            0 => None,
+            block => Some(((block - 1) as u32, reader.number()? as u32)),
+        };
+        let (old, new) = (reader.rows(geometry)?, reader.rows(geometry)?);
+        levels.push(PlowLevel { rounds, records, cursor, open, old, new });
+    }
+    let sealed = reader.number()?;
+    let newest_sealed = match sealed {
+        0 => None,
+        _ => {
+            let page = reader.number()? as u32;
+            reader.number()?;
+            Some(page)
+        }
+    };
+    for _ in 0..3 {
+        reader.number()?;
+    }
+    for _ in 0..reader.number()? {
+        reader.number()?;
+        reader.number()?;
+    }
+    Some((PlowRoot { record, levels, sealed, newest_sealed }, reader.at))
+}
+
+pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page {
+    let data = sheet.data;
+    if data.len() < HEADER_BYTES || sheet.peek(Area::Data, 4, 1) != 0x9e {
+        return Page::torn(sheet, "Byte 4 is not 0x9E, as in every page of plow.");
+    }
+    let right = crc32(&[&ppn.0.to_le_bytes(), &data[4..]]) == sheet.peek(Area::Data, 0, 4) as u32;
+    sheet.checksum(Area::Data, 0, right);
+    sheet.note(Area::Data, (4, 1), "page of plow", "0x9e".into());
+    let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary");
+    let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed");
+    let count = sheet.data_number(8, 2, if kind == 4 { "groups" } else { "records" }) as usize;
+    sheet.data_number(10, 2, "erases of the block");
+    let program = sheet.data_number(12, 5, "number of the program");
+    sheet.data_number(17, 5, "newest commit page's program");
+    if !right {
+        return Page::torn(sheet, "Its checksum does not match.");
+    }
+    let mut at = HEADER_BYTES;
+    let (role, mut title) = match kind {
+        1 => (Role::Run, format!("a page of a level, {count} records")),
+        2 => (Role::Commit, format!("a commit page: the root, and {count} records of the memtable")),
+        3 => (Role::Commit, format!("a sealed page of the memtable, {count} records")),
+        _ => (Role::Summary, format!("a summary of {count} groups")),
+    };
+    let mut note = String::new();
+    if kind == 2 {
+        match root(&data[HEADER_BYTES..], &decoder.geometry) {
+            Some((root, bytes)) => {
+                note_root(&mut sheet, &root, bytes);
+                at += bytes;
+            }
+            None => note = format!("Its root is not one of version {VERSION}."),
+        }
+    }
+    let unpacked = match kind {
+        1..=3 if note.is_empty() => unpack(&data[at..], decoder.record, count, flags & 1 != 0),
+        _ => None,
+    };
+    if kind < 4 && unpacked.is_none() && note.is_empty() && count > 0 {
+        note = "Its packed records make no sense.".into();
+    }
+    let node = unpacked.filter(|_| count > 0).map(|records| node(&mut sheet, at, &records, flags & 1 != 0));
+    if flags & 2 != 0 {
+        title += ", written by a close";
+    }
+    let mut page = Page::new(role, title, sheet);
+    page.nodes = node.into_iter().collect();
+    (page.note, page.version, page.kind) = (note, program, kind as u8);
+    page
+}
+
+fn note_root(sheet: &mut Sheet<'_>, root: &PlowRoot, bytes: usize) {
+    let mut text = format!("{} levels", root.levels.len());
+    for (i, level) in root.levels.iter().enumerate() {
+        let pages = |rows: &[(u32, u32)]| rows.iter().map(|row| row.1).sum::<u32>();
+        let cursor = if level.cursor.is_empty() { "the start".into() } else { number_text(&level.cursor) };
+        let (old, new) = (pages(&level.old), pages(&level.new));
+        text += &format!(
+            "; level {i}: {} records, {old} pages to be swept and {new} swept, cursor at {cursor}, round {}",
+            level.records, level.rounds
+        );
+    }
+    sheet.note(Area::Data, (HEADER_BYTES, bytes), "root", text);
+}
+
+fn node(sheet: &mut Sheet<'_>, at: usize, records: &super::packed::Unpacked, tombstones: bool) -> Node {
+    sheet.data_number(at, 1, "width of the low bits");
+    let prefix = sheet.data_number(at + 1, 1, "bytes of the prefix") as usize;
+    sheet.data_number(at + 2, 8, "base");
+    sheet.bytes(at + 10, prefix, "prefix");
+    let from = at + 10 + prefix;
+    let list: Vec<String> = records
+        .iter()
+        .map(|(key, value)| match value {
+            Some(value) => format!("{} = {}", number_text(key), number_text(value)),
+            None => format!("{} removed", number_text(key)),
+        })
+        .collect();
+    let rest = sheet.data.len().saturating_sub(from);
+    let name = if tombstones { "packed records, some removed" } else { "packed records" };
+    sheet.note(Area::Data, (from, rest), name, list.join(", "));
+    Node {
+        level: 1,
+        number: None,
+        entries: records.len(),
+        capacity: records.len(),
+        at: (at, sheet.data.len().saturating_sub(at)),
+        keys: records.iter().map(|record| record.0.clone()).collect(),
+        links: Vec::new(),
+        values: records.iter().map(|record| record.1.clone().unwrap_or_default()).collect(),
+    }
+}

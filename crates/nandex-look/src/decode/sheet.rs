@@ -1,0 +1,119 @@
+//! The bytes of a page, read field by field; what is read is noted with its place and its meaning.
+
+use serde::Serialize;
+
+/// A part of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Area {
+    /// The data area.
+    Data,
+    /// The spare area.
+    Spare,
+}
+
+/// Some bytes of a page and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// The part of the page.
+    pub area: Area,
+    /// The first byte in it.
+    pub at: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// The meaning.
+    pub name: String,
+    /// The value, as people read it.
+    pub value: String,
+}
+
+/// A page being read. A field that lies beyond the bytes there are reads as 0 and is not noted.
+#[derive(Debug)]
+pub(super) struct Sheet<'a> {
+    pub(super) data: &'a [u8],
+    pub(super) spare: &'a [u8],
+    pub(super) fields: Vec<Field>,
+    /// Whether fields are noted.
+    pub(super) detail: bool,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(data: &'a [u8], spare: &'a [u8], detail: bool) -> Sheet<'a> {
+        Sheet { data, spare, fields: Vec::new(), detail }
+    }
+
+    /// Whether every byte is as an erase leaves it.
+    pub(super) fn is_blank(&self) -> bool {
+        self.data.iter().chain(self.spare).all(|&byte| byte == 0xff)
+    }
+
+    fn slice(&self, area: Area, at: usize, bytes: usize) -> Option<&'a [u8]> {
+        let all = if area == Area::Data { self.data } else { self.spare };
+        all.get(at..at.checked_add(bytes)?)
+    }
+
+    /// Notes what bytes mean.
+    pub(super) fn note(&mut self, area: Area, (at, bytes): (usize, usize), name: &str, value: String) {
+        if self.detail && bytes > 0 && self.slice(area, at, bytes).is_some() {
+            self.fields.push(Field { area, at, bytes, name: name.to_string(), value });
+        }
+    }
+
+    /// A little-endian number of up to eight bytes, not noted.
+    pub(super) fn peek(&self, area: Area, at: usize, bytes: usize) -> u64 {
+        debug_assert!(bytes <= 8, "a number of {bytes} bytes");
+        let slice = self.slice(area, at, bytes).unwrap_or(&[]);
+        slice.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    /// A little-endian number in the data area.
+    pub(super) fn data_number(&mut self, at: usize, bytes: usize, name: &str) -> u64 {
+        self.number(Area::Data, (at, bytes), name)
+    }
+
+    /// A little-endian number in the spare area.
+    pub(super) fn spare_number(&mut self, at: usize, bytes: usize, name: &str) -> u64 {
+        self.number(Area::Spare, (at, bytes), name)
+    }
+
+    fn number(&mut self, area: Area, (at, bytes): (usize, usize), name: &str) -> u64 {
+        let number = self.peek(area, at, bytes);
+        let all_ones = bytes >= 3 && number == u64::MAX >> (64 - 8 * bytes);
+        self.note(area, (at, bytes), name, if all_ones { "none".into() } else { number.to_string() });
+        number
+    }
+
+    /// A checksum, and whether it is right.
+    pub(super) fn checksum(&mut self, area: Area, at: usize, right: bool) {
+        let stored = self.peek(area, at, 4);
+        let says = if right { "right" } else { "wrong" };
+        self.note(area, (at, 4), "CRC-32", format!("{stored:08x}, {says}"));
+    }
+
+    /// Characters.
+    pub(super) fn text(&mut self, at: usize, bytes: usize, name: &str) -> String {
+        let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]);
+        let text: String =
+            slice.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { ' ' }).collect();
+        self.note(Area::Data, (at, bytes), name, text.clone());
+        text
+    }
+
+    /// Bytes of a key or value, as a number where they are few.
+    pub(super) fn bytes(&mut self, at: usize, bytes: usize, name: &str) -> Vec<u8> {
+        let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]).to_vec();
+        if self.detail {
+            self.note(Area::Data, (at, bytes), name, number_text(&slice));
+        }
+        slice
+    }
+}
+
+/// Bytes as people read them: a big-endian number of up to eight bytes, else hexadecimal.
+pub fn number_text(bytes: &[u8]) -> String {
+    match bytes.len() {
+        0 => "-".to_string(),
+        1..=8 => bytes.iter().fold(0u64, |number, &byte| number << 8 | u64::from(byte)).to_string(),
+        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}

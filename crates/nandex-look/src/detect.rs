@@ -1,0 +1,132 @@
+//! Which family of formats a chip holds and how large its records are, told from its bytes.
+
+use crate::decode::{Decoder, Family, LogKind, Record, Role, StoreShape};
+use crate::scan::read;
+use nandex::ordered::RecordFormat;
+use nandex::{Cause, Geometry, Nand, NandError, Ppn};
+
+/// The contents of a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detected {
+    /// The family.
+    pub family: Family,
+    /// The sizes of records; as given where the bytes do not tell them.
+    pub record: RecordFormat,
+    /// Whether the bytes told the sizes.
+    pub is_sure: bool,
+}
+
+/// Looks for marks of the formats of `docs/format.md`; none where there are none.
+///
+/// `guess` is what records are taken to be where nothing tells them.
+pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detected>, NandError> {
+    let geometry = chip.geometry();
+    if let Some(found) = by_records(chip, guess)? {
+        return Ok(Some(found));
+    }
+    for ppn in (0..geometry.pages()).map(Ppn) {
+        if chip.is_bad(geometry.block_of(ppn))? {
+            continue;
+        }
+        if let Some((data, _)) = read(chip, ppn)?
+            && let Some(found) = by_page(&geometry, (ppn, &data), guess)
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// By a page that tells what it is: plow, SBITS, VMTree-OW.
+fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
+    let known = |family, record| Some(Detected { family, record, is_sure: true });
+    match data {
+        [b'V', b'M', b'O', b'W', ..] => {
+            Some(Detected { family: Family::Overwrite, record: guess, is_sure: false })
+        }
+        [0xb6, ..] => {
+            let page = Decoder::new(Family::Sbits, guess, *geometry).glance(ppn, data, &[]);
+            (page.whole && data[2] > 0)
+                .then(|| known(Family::Sbits, RecordFormat::new(data[2], data[3])))
+                .flatten()
+        }
+        [_, _, _, _, 0x9e, ..] => {
+            let decoder = Decoder::new(Family::Plow, guess, *geometry);
+            let page = decoder.glance(ppn, data, &[]);
+            let root = decoder.plow_root(data).filter(|_| page.whole && page.role == Role::Commit)?;
+            let (key, value) = (u8::try_from(root.record.0).ok()?, u8::try_from(root.record.1).ok()?);
+            (key > 0).then(|| known(Family::Plow, RecordFormat::new(key, value))).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// By the checkpoints, which logs, IPL and FTLs all have, and what stands on an FTL by its superblock.
+fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detected>, NandError> {
+    for family in [Family::Log(LogKind::Mu), Family::Ipl, Family::Tbm, Family::Ftl] {
+        let mut shown = family.shown(&mut *chip);
+        let geometry = shown.geometry();
+        let decoder = Decoder::new(family, guess, geometry);
+        let (mut found, mut shape, mut buffered) = (None, None, false);
+        for ppn in (0..geometry.pages()).map(Ppn) {
+            if shown.is_bad(geometry.block_of(ppn))? {
+                continue;
+            }
+            let Some((data, spare)) = read(&mut shown, ppn)? else { continue };
+            let page = decoder.glance(ppn, &data, &spare);
+            if page.role == Role::Checkpoint && page.logical == Some(0) {
+                found = data.get(4..).map(|payload| decoder.record_of(payload)).or(found);
+            }
+            if matches!(found, Some(Record::Log { .. } | Record::Ipl { .. })) {
+                break;
+            }
+            shape = StoreShape::of_page(&data).or(shape);
+            buffered |= crate::decode::buffer_start(ppn, &geometry, &data, &spare).is_some();
+        }
+        if let Some(detected) = found.and_then(|record| of_record(&record, (shape, buffered), guess)) {
+            return Ok(Some(detected));
+        }
+    }
+    Ok(None)
+}
+
+fn of_record(
+    record: &Record,
+    (shape, buffered): (Option<StoreShape>, bool),
+    guess: RecordFormat,
+) -> Option<Detected> {
+    let sized = |(key, value): (u8, u8)| (key > 0).then(|| RecordFormat::new(key, value));
+    match record {
+        Record::Log { owner, record, .. } => {
+            let kind = LogKind::ALL.into_iter().find(|kind| kind.owner() == owner)?;
+            Some(Detected { family: Family::Log(kind), record: sized(*record)?, is_sure: true })
+        }
+        Record::Ipl { record, .. } => {
+            Some(Detected { family: Family::Ipl, record: sized(*record)?, is_sure: true })
+        }
+        Record::PageMap { .. } | Record::Base { .. } | Record::Note { .. } => {
+            let record =
+                shape.and_then(|shape| sized((shape.record.0, shape.above.unwrap_or(shape.record.1))));
+            let family = if buffered { Family::Tbm } else { Family::Ftl };
+            Some(Detected { family, record: record.unwrap_or(guess), is_sure: record.is_some() })
+        }
+        Record::Unknown => None,
+    }
+}
+
+/// Reads a page of a chip as a family shows it, with every field.
+pub fn page_in_detail(
+    chip: impl Nand,
+    decoder: &Decoder,
+    ppn: Ppn,
+) -> Result<(crate::decode::Page, Vec<u8>, Vec<u8>), NandError> {
+    let mut shown = decoder.family.shown(chip);
+    let geometry = shown.geometry();
+    let mut data = vec![0; geometry.page_bytes as usize];
+    let mut spare = vec![0; geometry.spare_bytes as usize];
+    match shown.read(ppn, Cause::Check, &mut data, &mut spare) {
+        Ok(_) => Ok((decoder.page(ppn, &data, &spare), data, spare)),
+        Err(NandError::Uncorrectable(_)) => Ok((crate::decode::Page::unreadable(), Vec::new(), Vec::new())),
+        Err(error) => Err(error),
+    }
+}

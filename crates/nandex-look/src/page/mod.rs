@@ -1,0 +1,11 @@
+//! The page: one document with its style and its script, which loads nothing.
+
+const HTML: &str = include_str!("look.html");
+const CSS: &str = include_str!("look.css");
+const JS: &str = include_str!("look.js");
+
+/// The document, whose style and script run under a nonce.
+pub(crate) fn html(nonce: &str) -> String {
+    let page = HTML.replace("{{STYLE}}", CSS).replace("{{SCRIPT}}", JS);
+    page.replace("{{NONCE}}", nonce)
+}

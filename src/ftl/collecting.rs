@@ -1,0 +1,144 @@
+//! Room in the schemes whose mapping table is cached: DFTL and CFTL collect data and translation pages alike,
+//! by the same rules, and differ in how data leaves a victim.
+
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
+use crate::blocks::victim::VictimPolicy;
+use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
+use crate::ftl::cmt::ENTRY_BYTES;
+use crate::ftl::mapping::{ChipPlan, Flash};
+use crate::ftl::table::{Frontier, blocks_for};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
+use crate::units::Pbn;
+use alloc::vec::Vec;
+
+/// Collection ends when so many blocks are free.
+const FREE_BLOCKS: u32 = 5;
+
+/// The numbers that the collection goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Which block is collected next.
+    victim: VictimPolicy,
+    /// The blocks kept for the next base.
+    kept_blocks: u32,
+    pub(super) block_pages: u32,
+}
+
+impl Room {
+    pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
+        let kept_blocks = ChipPlan::base_blocks(geometry, extra_bytes_max(setup));
+        Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
+    }
+
+    /// Whether enough blocks are free for a write.
+    pub(super) fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
+        self.free_blocks(flash) >= FREE_BLOCKS
+    }
+
+    /// Free blocks, those of the next base apart.
+    fn free_blocks<N: Nand>(self, flash: &Flash<N>) -> u32 {
+        flash.blocks().free_count().saturating_sub(self.kept_blocks)
+    }
+}
+
+/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table.
+pub(super) fn setup(
+    cache_bytes: Option<u32>,
+    entries_min: u32,
+    geometry: Geometry,
+    good_blocks: u32,
+) -> [u32; 4] {
+    let pages = good_blocks * geometry.pages_per_block;
+    let entries = match cache_bytes {
+        Some(bytes) => bytes / ENTRY_BYTES as u32,
+        None => (pages / 16 / ENTRY_BYTES as u32).max(16),
+    };
+    [entries.clamp(entries_min, pages.max(entries_min)), blocks_for(geometry, good_blocks), 0, 0]
+}
+
+/// Blocks needed beside the data.
+pub(super) fn blocks_needed(setup: [u32; 4]) -> u32 {
+    setup[1].saturating_add(FREE_BLOCKS + 2)
+}
+
+/// Bytes of a base for the dirty entries.
+pub(super) fn extra_bytes_max(setup: [u32; 4]) -> usize {
+    setup[0] as usize * ENCODED_BYTES
+}
+
+/// A scheme that makes room by collecting blocks of data and of the table.
+pub(super) trait Collecting {
+    /// The numbers that the collection goes by.
+    fn room(&self) -> Room;
+
+    /// The table.
+    fn cached(&mut self) -> &mut CachedTable;
+
+    /// The frontier of data, whether written or moved.
+    fn data(&mut self) -> &mut Frontier;
+
+    /// Moves the logical pages out of a block, and frees it.
+    fn move_out<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        victim: Pbn,
+        to: &mut Frontier,
+        cause: Cause,
+    ) -> Result<(), StoreError>;
+
+    /// Leaves no untold entry, and enough free blocks for a write.
+    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let room = self.room();
+        loop {
+            while !room.is_enough(flash) {
+                self.collect(flash)?;
+            }
+            if self.cached().untold.is_empty() {
+                return Ok(());
+            }
+            self.cached().tell(flash, room.block_pages)?;
+        }
+    }
+
+    /// Collects a victim: one of the table while hardly a block is free.
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let room = self.room();
+        let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
+        let victim = match of_table {
+            Some(pbn) => pbn,
+            None => flash.blocks_mut().victim(room.victim).ok_or(StoreError::Full)?,
+        };
+        flash.counters.collections += 1;
+        if flash.tag(victim).role == Some(PageKind::Map) {
+            self.cached().counters.table_victims += 1;
+            return self.cached().collect(flash, victim);
+        }
+        let mut frontier = *self.data();
+        let moved = self.move_out(flash, victim, &mut frontier, Cause::GarbageCollection);
+        *self.data() = frontier;
+        moved?;
+        self.cached().tell(flash, u32::MAX)
+    }
+
+    /// Empties a block for wear levelling into one of its own.
+    fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<(), StoreError> {
+        let mut target = Frontier::new(PageKind::Copy, Wear::Most);
+        let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
+        if let Some(target) = target.block(flash) {
+            flash.seal(target);
+        }
+        moved?;
+        self.cached().tell(flash, u32::MAX)
+    }
+
+    /// Before a base that a mount may rely on alone, which has no untold entries.
+    fn tell_all<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        if self.cached().untold.is_empty() {
+            return Ok(());
+        }
+        flash.begin(Vec::new)?;
+        self.make_room(flash)
+    }
+}

@@ -1,0 +1,126 @@
+//! Several changes as one group of pages.
+//!
+//! Each change edits its path as ever, but what it would write waits in RAM, where the changes after it read
+//! it. At the end all of it goes to the store as one group, of which a mount finds all or nothing; so a batch
+//! changes as many pages as the store takes atomically, and takes their RAM while it runs. Until the group is
+//! written no page is given back, and nothing else has changed: a batch that is refused is forgotten.
+
+use super::page::Frame;
+use super::{BPlusTree, NodeCounts, trim};
+use crate::check::IndexError;
+use crate::ordered::Room;
+use crate::ordered::change::{Change, check_batch};
+use crate::store::{PageStore, write_batch};
+use crate::units::Lpn;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What a batch has changed so far.
+pub(super) struct Staged {
+    /// Pages in the order in which they were changed first.
+    pages: Vec<(Lpn, Box<[u8]>)>,
+    taken: Vec<Lpn>,
+    freed: Vec<Lpn>,
+    /// The tree before it.
+    height: usize,
+    counts: NodeCounts,
+}
+
+impl Staged {
+    /// The page as the batch has it, if it changed it.
+    pub(super) fn find(&self, lpn: Lpn) -> Option<&[u8]> {
+        self.pages.iter().find(|page| page.0 == lpn).map(|page| &*page.1)
+    }
+
+    fn put(&mut self, frame: &Frame) {
+        match self.pages.iter_mut().find(|page| page.0 == frame.lpn()) {
+            Some(page) => page.1.copy_from_slice(&frame.bytes),
+            None => self.pages.push((frame.lpn(), frame.bytes.clone())),
+        }
+    }
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Changes that a batch may have: as many as the store takes pages atomically, though those of one leaf
+    /// share its page. One where an operation alone is no group.
+    pub(super) fn changes_max(&self) -> usize {
+        let most = self.store.atomic_pages_max();
+        if self.apart.is_some() || most < self.layout.group_pages_max() { 1 } else { usize::MAX }
+    }
+
+    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.ready()?;
+        check_batch(self.layout.record, batch, self.changes_max())?;
+        self.begin();
+        self.unmark_clean()?;
+        let (height, counts) = (self.height, self.counts);
+        let (pages, taken, freed) = (Vec::new(), Vec::new(), Vec::new());
+        self.staged = Some(Staged { pages, taken, freed, height, counts });
+        let done = batch.iter().try_for_each(|change| self.stage(change)).and_then(|()| self.write_staged());
+        let Some(staged) = self.staged.take() else { return done };
+        if done.is_err() {
+            (self.height, self.counts) = (staged.height, staged.counts);
+            staged.taken.iter().for_each(|lpn| self.space.release(*lpn));
+            return done;
+        }
+        for lpn in &staged.freed {
+            if staged.taken.contains(lpn) {
+                self.space.release(*lpn);
+            } else if self.space.release_written(*lpn) {
+                trim(&mut self.store, *lpn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one change and keeps what it would write.
+    fn stage(&mut self, change: &Change<'_>) -> Result<(), IndexError> {
+        let found = self.find(change.key)?;
+        let edit = match (found, change.value) {
+            (Ok(at), Some(value)) => {
+                self.overwrite(at, value);
+                Ok(())
+            }
+            (Err(at), Some(value)) => self.add(at, change.key, value),
+            (Ok(at), None) => self.take(at),
+            (Err(_), None) => return Ok(()),
+        };
+        let Some(staged) = &mut self.staged else { return edit };
+        staged.taken.append(&mut self.taken.clone());
+        staged.freed.append(&mut self.freed.clone());
+        edit?;
+        for frame in self.extra[..self.extra_used].iter_mut().chain(&mut self.path[..]) {
+            if frame.is_dirty {
+                frame.seal();
+                staged.put(frame);
+            }
+        }
+        let freed = &staged.freed;
+        staged.pages.retain(|page| !freed.contains(&page.0));
+        let most = self.store.atomic_pages_max();
+        if staged.pages.len() > most {
+            return Err(IndexError::BatchTooLarge { unit: "pages", most });
+        }
+        self.count_settled();
+        Ok(())
+    }
+
+    fn write_staged(&mut self) -> Result<(), IndexError> {
+        let Some(staged) = &self.staged else { return Ok(()) };
+        let group: Vec<(Lpn, &[u8])> = staged.pages.iter().map(|(lpn, page)| (*lpn, &**page)).collect();
+        if group.is_empty() {
+            return Ok(());
+        }
+        let written = write_batch(&mut self.store, &group);
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        written
+    }
+
+    /// What still fits: each page that is free may become a leaf, but for the parents of so many.
+    pub(super) fn room(&self) -> Room {
+        let pages = u64::from(self.space.free_pages());
+        let parents = pages / self.layout.half(2).max(1) as u64 + 2;
+        let records = pages.saturating_sub(parents) * self.layout.half(1) as u64;
+        Room { pages, records }
+    }
+}

@@ -1,0 +1,156 @@
+//! Beside single operations: batches of changes, and work ahead of time.
+//!
+//! A batch is one operation with many paths: each change writes its path, and only the page of the last one
+//! is a root for a mount ([`Log::set_goes_on`](crate::log::Log::set_goes_on)). Nothing is collected meanwhile
+//! and no page dies, so what was before the batch is whole until that page is there. The room for all of it
+//! is made beforehand.
+
+use super::{RawScheme, RawTree, height_bound};
+use crate::check::IndexError;
+use crate::log::ahead::collect_ahead;
+use crate::log::collect::{Need, make_room};
+use crate::nand::{Cause, Nand};
+use crate::ordered::change::{Change, check_batch, newest_by_key};
+use crate::ordered::{Room, holds_change};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Changes that a batch may have: what they replace stays until its end, so they need room for all of it.
+const CHANGES_MAX: usize = 256;
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    pub(super) fn changes_max(&self) -> usize {
+        if self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
+    }
+
+    pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        self.usable()?;
+        check_batch(self.record, batch, self.changes_max())?;
+        let changes = self.effective(batch)?;
+        let Some(last) = changes.len().checked_sub(1) else { return Ok(()) };
+        let has_inserts = changes.iter().any(|change| change.value.is_some());
+        if S::MAPS_MOVES {
+            self.make_room_for_batch(changes.len(), has_inserts)?;
+            return self.apply_batch(&changes);
+        }
+        // What waits in a write part is no part of the batch.
+        self.log.flush(Cause::CacheEviction)?;
+        let room = self.make_room_for_changes(changes.len() as u32, has_inserts);
+        let done = room.and_then(|()| self.write_paths(&changes, last));
+        self.log.set_goes_on(false);
+        let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &done) else {
+            return done;
+        };
+        self.undo_batch()?;
+        for change in &changes {
+            if self.interrupted || !holds_change(self, (change.key, change.value))? {
+                return Err(error.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes that matter, in the order of their keys: the last of each key, and no removal of what is
+    /// not there.
+    fn effective<'a>(&mut self, batch: &[Change<'a>]) -> Result<Vec<Change<'a>>, IndexError> {
+        let mut changes = newest_by_key(batch);
+        if S::MAPS_MOVES {
+            return Ok(changes);
+        }
+        let mut value = vec![0; self.record.value_bytes.into()];
+        let mut kept = Vec::with_capacity(changes.len());
+        for change in changes.drain(..) {
+            if change.value.is_some() || crate::ordered::OrderedIndex::get(self, change.key, &mut value)? {
+                kept.push(change);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexError> {
+        let height = self.height + 1;
+        let more = (changes - 1) * self.scheme.pages_per_update(height);
+        let grown = (changes - 1) * (u32::from(height) + 1);
+        let (pages, wanted) = (self.pages_to_remove() + more, self.pages_to_insert() + more);
+        let live_max = self.live_max(height).saturating_sub(grown);
+        if has_inserts {
+            self.settle_before_growth(live_max)?;
+        }
+        let pages = if has_inserts { wanted } else { pages };
+        make_room(self, Need { pages, wanted, live_max: has_inserts.then_some(live_max) })
+    }
+
+    fn write_paths(&mut self, changes: &[Change<'_>], last: usize) -> Result<(), IndexError> {
+        S::before_update(self);
+        self.log.begin(changes.len() as u32 * self.scheme.pages_per_update(self.height + 1))?;
+        for (i, change) in changes.iter().enumerate() {
+            self.log.set_goes_on(i < last);
+            if i > 0 && i < last {
+                self.log.relieve()?;
+            }
+            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
+            match change.value {
+                Some(value) => self.put_in_room(change.key, value)?,
+                None => self.remove_in_room(change.key)?,
+            }
+        }
+        self.end_update()
+    }
+
+    /// Collects garbage ahead of time.
+    pub(super) fn maintain_log(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.ahead(|tree| collect_ahead(tree, budget))
+    }
+
+    /// Looks at pages and moves those that are weak.
+    pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexError> {
+        if self.log.is_placed() {
+            return Ok(0);
+        }
+        self.ahead(|tree| {
+            for _ in 0..budget {
+                if tree.log.look_on()?.is_none() {
+                    return Ok(0);
+                }
+                if tree.log.has_weak() {
+                    tree.make_room_for_update(false)?;
+                }
+            }
+            Ok(tree.log.left_to_look_at())
+        })
+    }
+
+    /// Does work that nobody waits for: what is refused for want of room is left.
+    fn ahead(&mut self, work: impl FnOnce(&mut Self) -> Result<u32, IndexError>) -> Result<u32, IndexError> {
+        self.usable()?;
+        match work(self) {
+            Err(IndexError::Full | IndexError::WornOut) => {
+                if self.interrupted {
+                    self.undo()?;
+                }
+                Ok(0)
+            }
+            done => done,
+        }
+    }
+
+    fn live_max_at(&self, height: u8) -> u32 {
+        if S::MAPS_MOVES {
+            self.mapped_live_max(self.mapped_pages(height), height)
+        } else {
+            self.live_max(height)
+        }
+    }
+
+    /// What still fits: each page that may live yet may hold a leaf, but for those of its ancestors.
+    pub(super) fn room_left(&self) -> Room {
+        // The higher the tree, the more pages it leaves for its own moves.
+        let bound = height_bound(&self.scheme, self.live_max_at(self.height + 1));
+        let height = bound.max(self.height + 1);
+        let most = self.live_max_at(height);
+        let pages = u64::from(most).saturating_sub(self.log.live_pages());
+        let half = |level| (self.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
+        let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
+        Room { pages, records: leaves * half(1) }
+    }
+}

@@ -1,0 +1,107 @@
+//! Batches of changes, and work ahead of time.
+
+use super::Plow;
+use super::memtable::Before;
+use super::page::HEADER_BYTES;
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::ordered::Room;
+use crate::ordered::change::{Change, check_batch};
+use crate::store::StoreError;
+use crate::units::Ppn;
+use alloc::vec::Vec;
+
+/// Erased blocks that work ahead of time keeps ready.
+const READY_AHEAD: usize = 4;
+
+impl<N: Nand> Plow<N> {
+    /// Changes that a batch may have: the memtable takes them together, beside others.
+    pub(super) fn changes_max(&self) -> usize {
+        (self.memtable.capacity() / 2).max(1)
+    }
+
+    /// Room for all changes is made first, so that nothing is written between them.
+    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        check_batch(self.record, batch, self.changes_max())?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.make_room(batch.iter().any(|change| change.value.is_some()))?;
+        while self.memtable.len() + batch.len() > self.memtable.capacity() {
+            if !self.sink()? {
+                self.step(0)?;
+            }
+            self.make_room(true)?;
+        }
+        let was_dirty = core::mem::replace(&mut self.dirty, true);
+        let put = |change: &Change<'_>| self.memtable.put(change.key, change.value, false);
+        let before: Vec<Before> = batch.iter().map(put).collect();
+        self.changes += batch.len() as u64;
+        let done = match self.has_room_now() {
+            false => Err(self.no_room()),
+            true if self.every_operation => self.commit(false),
+            true => Ok(()),
+        };
+        if done.is_err() {
+            before.iter().rev().for_each(|before| self.memtable.restore(before));
+            self.dirty = was_dirty;
+        }
+        done
+    }
+
+    /// Erases blocks that were given back, writes weak pages anew, and steps where a level is full.
+    pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let mut done = 0;
+        while done < budget {
+            if self.blocks.ready() < READY_AHEAD.min(self.blocks.free()) {
+                self.blocks.prepare(&mut self.nand, Cause::GarbageCollection)?;
+            } else if !self.work_below()? {
+                break;
+            }
+            done += 1;
+        }
+        let unready = READY_AHEAD.min(self.blocks.free()).saturating_sub(self.blocks.ready());
+        Ok(unready as u32 + u32::from(self.weak.is_some()))
+    }
+
+    /// Reads pages of levels, in the order of their places, and writes those anew that are weak.
+    pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let (pages, mut looked) = (self.geometry.pages(), 0);
+        while looked < budget {
+            if self.scrubbed >= pages {
+                self.scrubbed = 0;
+                return Ok(0);
+            }
+            let ppn = Ppn(self.scrubbed);
+            self.scrubbed += 1;
+            if !self.levels.iter().any(|level| level.uses(ppn, Ppn(ppn.0 + 1))) {
+                continue;
+            }
+            looked += 1;
+            let before = core::mem::replace(&mut self.cause, Cause::Scrubbing);
+            let read = self.load_page(ppn);
+            self.cause = before;
+            match read {
+                // What is lost already is told to whoever asks for it.
+                Ok(())
+                | Err(IndexError::Corrupted { .. })
+                | Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {}
+                Err(error) => return Err(error),
+            }
+            while self.weak.is_some() && self.scrub()? {
+                looked += 1;
+            }
+        }
+        Ok(pages - self.scrubbed)
+    }
+
+    /// What still fits, by records that share nothing: pages of the last level, but for those in which steps
+    /// must begin.
+    pub(super) fn room(&self) -> Room {
+        let blocks = self.blocks.free() + self.blocks.left();
+        let kept = self.reserve() + self.dissolved_blocks() + 2 * self.levels.len();
+        let pages = (blocks.saturating_sub(kept) * self.geometry.pages_per_block as usize) as u64;
+        let body = self.geometry.page_bytes as usize - HEADER_BYTES;
+        Room { pages, records: pages * (body / (self.record.entry_bytes() + 1)) as u64 / 2 }
+    }
+}

@@ -6,7 +6,7 @@ use nandex_lab::experiment::{self, Bench, RunPlan};
 use nandex_lab::results::Run;
 use nandex_lab::runner::Control;
 use nandex_lab::sweep::{self, Grid, Outcome, Request, Store};
-use nandex_lab::{LabError, parallel};
+use nandex_lab::{LabError, advise, parallel};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -123,6 +123,14 @@ pub(crate) fn details(py: Python<'_>, json: &str) -> PyResult<String> {
     let mut results = interruptible(py, |control| comparison.run(control, &Unseen))?.map_err(of_lab)?;
     results.commit = commit().map(String::from);
     json_of(&results)
+}
+
+/// Searches for the index to take and gives the advice in JSON.
+#[pyfunction]
+pub(crate) fn advise(py: Python<'_>, json: &str) -> PyResult<String> {
+    let request: advise::Request = from_json("request", json)?;
+    let found = interruptible(py, |control| advise::advise_with(&request, control, &|_| {}))?;
+    json_of(&found.map_err(of_lab)?)
 }
 
 /// The outcome that a folder keeps of a cell, in JSON.

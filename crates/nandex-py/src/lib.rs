@@ -21,7 +21,7 @@ mod _native {
     use super::index::RawIndex;
     #[pymodule_export]
     use super::lab::{
-        columns, commit, details, grid_cells, load_grid, request_key, rows, run_cell, run_cells,
+        advise, columns, commit, details, grid_cells, load_grid, request_key, rows, run_cell, run_cells,
         run_experiment, store_find, store_put, version,
     };
     #[pymodule_export]

@@ -10,7 +10,7 @@
 ``run`` an experiment file, ``open`` gives an index itself. Every name of a figure ends in its unit.
 """
 
-from ._cells import Grid, compare, details, grid
+from ._cells import Grid, advise, compare, details, grid
 from ._index import Index, open
 from ._lists import chips, experiments, ftls, indexes, workloads
 from ._native import FullError, NandexError, PowerLost, RequestError, StorageError, commit, version
@@ -32,6 +32,7 @@ __all__ = [
     "Sweep",
     "SweepResult",
     "Table",
+    "advise",
     "chips",
     "commit",
     "compare",

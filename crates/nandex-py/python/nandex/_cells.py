@@ -121,3 +121,28 @@ def details(index: str, **request: Any) -> dict[str, Any]:
     if len(cells) != 1:
         raise _native.RequestError(f"these are {len(cells)} set-ups; give one value of each")
     return json.loads(_native.details(cells[0]))
+
+
+def advise(
+    chip: str = "mlc-64m",
+    *,
+    want: str = "time",
+    ram: Union[None, int] = None,
+    rate: Optional[float] = None,
+    **request: Any,
+) -> dict[str, Any]:
+    """Searches for the index to take on this chip, as ``nandex advise`` does.
+
+    want     what is to be small: "time", "energy", "space", "tail"; or long: "lifetime"
+    ram      bytes, tables included; 65536 when left out
+    rate     operations a second, for the years that the chip lives; 1 when left out
+    request  ``workload`` or ``trace``, ``ops``, ``record``, ``durability``, ``sync_every``, ``seeds``,
+             ``options`` of the workload, ``threads``
+
+    ``answer`` of the dictionary is the index to take with its options and figures, None where nothing can
+    run; ``others`` are the runners-up, ``refused`` what cannot run and why, ``config`` the text of a ``nandex.toml``.
+    """
+    asked = {"chip": chip, "want": want, "ram": ram, "rate": rate, **request}
+    if "options" in asked:
+        asked["options"] = {name: str(value) for name, value in asked["options"].items()}
+    return json.loads(_native.advise(json.dumps({k: v for k, v in asked.items() if v is not None})))

@@ -104,6 +104,16 @@ class Cells(unittest.TestCase):
             with self.assertRaisesRegex(nandex.RequestError, "mine.toml: line"):
                 nandex.run(path, set={"chip": 5})
 
+    def test_advice_names_an_index_or_says_that_none_can_run(self):
+        few = {"workload": "uniform", "options": {"records": 100, "operations": 50}, "seeds": 1}
+        found = nandex.advise("mlc-64m", ram=2000, **few)
+        self.assertIsNone(found["answer"])
+        self.assertGreater(len(found["refused"]), 20)
+        with self.assertRaisesRegex(nandex.RequestError, "unknown field `rma`"):
+            nandex.advise(rma=5)
+        if os.environ.get("NANDEX_PY_FULL") == "1":
+            self.assertIn(nandex.advise(ram=65536, **few)["answer"]["index"], nandex.indexes()["name"])
+
     def test_other_libraries_get_the_table(self):
         table = nandex.compare("mu", ram=["1MiB"], **SMALL)
         self.assertEqual(list(table.to_dict()), table.columns)

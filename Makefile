@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension sqlite-speedtest c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py demo-sqlite sqlite-extension sqlite-speedtest c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -29,6 +29,9 @@ test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is m
 		$(CARGO) build --release --locked -p nandex-cli && \
 		$(CARGO) build --release --locked -p nandex-sqlite --example mtd-sqlite && \
 		sh tests/mtd/run.sh $(RELEASE); fi
+
+test-py: ## the package for Python: its wheel, all its tests with Dask, pandas and the notebook (python3; the rest from PyPI)
+	crates/nandex-py/test.sh
 
 test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back, cuts the power; skipped where that is missing
 	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-cli && \

@@ -26,8 +26,10 @@ macro_rules! index_trace {
 /// ReiserFS's B+-tree under a kernel build, the first 240,000 operations.
 pub const KERNEL_COMPILE: IndexTrace = index_trace!("kernel_compile");
 /// The indexes of a database under OLTP, the first 400,000 operations.
+#[cfg(feature = "large")]
 pub const OLTP_A: IndexTrace = index_trace!("oltp_a");
 /// The indexes of a database under OLAP, all 689,486 operations.
+#[cfg(feature = "large")]
 pub const OLAP_B: IndexTrace = index_trace!("olap_b");
 
 /// Page accesses of a B-tree, random keys: the beginning.
@@ -44,4 +46,5 @@ pub const PLACES: &[u8] = include_bytes!("places.csv.zst");
 /// Runs of rivers and borders as rectangles.
 pub const RIVERS: &[u8] = include_bytes!("rivers.csv.zst");
 /// English words, one a line.
+#[cfg(feature = "large")]
 pub const WORDS: &[u8] = include_bytes!("words.txt.zst");

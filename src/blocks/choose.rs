@@ -1,8 +1,7 @@
 //! Choosing the victim: each policy of [`VictimPolicy`] over the table of blocks.
 
-use super::numbers::NONE;
 use super::order::Order;
-use super::{BlockState, BlockTable, TIE_SCAN};
+use super::{BlockState, BlockTable, TIE_SCAN, count_valid};
 use crate::blocks::victim::{Candidate, VictimPolicy};
 use crate::sort;
 use crate::units::Pbn;
@@ -49,19 +48,18 @@ impl BlockTable {
 
     /// The full block with the fewest valid pages; none when no full block has an invalid page.
     pub fn fewest_valid(&mut self) -> Option<Pbn> {
-        let full = self.geometry.pages_per_block as usize;
-        while self.lowest < full && self.by_valid[self.lowest].head == NONE {
-            self.lowest += 1;
-        }
-        if self.lowest == full {
+        let valid = self.valid_count(self.places.emptiest()?);
+        if valid == self.geometry.pages_per_block {
             return None;
         }
-        let head = self.by_valid[self.lowest].head;
-        debug_assert_eq!(self.state(Pbn(head)), BlockState::Full, "T3: Block({head}) is no victim");
-        let successor = |&at: &u32| Some(self.next.get(at as usize)).filter(|&n| n != NONE);
-        let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
+        let oldest = self.places.with_valid(valid).take(TIE_SCAN);
         // `min_by_key` keeps the first of equals: the one unchanged for longest.
-        oldest.min_by_key(|&at| self.rows.erases(at as usize)).map(Pbn)
+        oldest.min_by_key(|pbn| self.rows.erases(pbn.index()))
+    }
+
+    /// All full blocks, those with the fewest valid pages first.
+    pub fn full_by_fewest_valid(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.places.by_fewest_valid()
     }
 
     /// The best of all full blocks, for policies that weigh age against valid pages.
@@ -87,8 +85,9 @@ impl BlockTable {
     /// come first go to the end; there must be another.
     fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
         let Order::Closing(closing) = &mut self.order else { return None };
-        let (rows, all) = (&self.rows, self.geometry.pages_per_block);
-        let valid = |pbn: u32| rows.valid(pbn as usize);
+        let (geometry, bits) = (self.geometry, &self.valid_bits);
+        let all = geometry.pages_per_block;
+        let valid = |pbn: u32| count_valid(geometry, bits, Pbn(pbn));
         while valid(closing.iter().next()?) == all {
             closing.rotate();
         }
@@ -100,8 +99,9 @@ impl BlockTable {
     /// none when the draw finds hardly any others.
     fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
         let Order::Drawing(drawing) = &mut self.order else { return None };
-        let (rows, all, count) = (&self.rows, self.geometry.pages_per_block, count.max(1) as usize);
-        let valid = |pbn: u32| rows.valid(pbn as usize);
+        let (geometry, bits, count) = (self.geometry, &self.valid_bits, count.max(1) as usize);
+        let all = geometry.pages_per_block;
+        let valid = |pbn: u32| count_valid(geometry, bits, Pbn(pbn));
         let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| drawing.draw());
         drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }

@@ -5,102 +5,139 @@
 
 use super::order::Order;
 use super::{BlockState, BlockTable};
+use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
-use crate::codec::{get_u32, get_u40, get_u64, put_u32, put_u40};
+use crate::codec::{get_u32, get_u40, put_u32, put_u40};
 use crate::nand::Geometry;
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::Pbn;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// The clock has 40 bits on the medium; beyond it stands still there.
 const CLOCK_MAX: u64 = (1 << 40) - 1;
+/// Bytes of a block.
+const ROW_BYTES: usize = 13;
 
 impl BlockTable {
-    /// Bytes that [`BlockTable::encode`] appends.
+    /// Bytes that [`BlockTable::put`] says.
     pub fn encoded_bytes(geometry: Geometry) -> usize {
-        8 + geometry.blocks as usize * 13 + (geometry.pages() as usize).div_ceil(64) * 8
+        8 + geometry.blocks as usize * ROW_BYTES + (geometry.pages() as usize).div_ceil(64) * 8
     }
 
-    /// Appends the table to a checkpoint.
+    /// Appends the table to a checkpoint that is made in one piece.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.clock.min(CLOCK_MAX).to_le_bytes());
-        let rows = out.len();
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            let mut row = [0; 13];
-            row[0] = self.state(pbn) as u8;
-            put_u32(&mut row, 1, self.erase_count(pbn));
-            put_u40(&mut row, 5, self.modified(pbn).min(CLOCK_MAX));
-            out.extend_from_slice(&row);
-        }
-        if let Order::Closing(closing) = &self.order {
-            for (rank, pbn) in (1u32..).zip(closing.iter()) {
-                let at = rows + 13 * pbn as usize + 10;
-                out[at..at + 3].copy_from_slice(&rank.to_le_bytes()[..3]);
-            }
-        }
-        for word in &self.valid_bits {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
+        let at = out.len();
+        out.resize(at + BlockTable::encoded_bytes(self.geometry), 0);
+        self.put(&mut Window::of(&mut out[at..]));
     }
 
-    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back
+    /// Says the table for a page of a checkpoint.
+    pub fn put(&self, page: &mut Window<'_>) {
+        let ranks = self.ranks();
+        page.bytes(&self.clock.min(CLOCK_MAX).to_le_bytes());
+        page.rows(self.rows.len(), |at| {
+            let mut row = [0; ROW_BYTES];
+            let (state, erases) = self.rows.then(at);
+            row[0] = state as u8;
+            put_u32(&mut row, 1, erases);
+            put_u40(&mut row, 5, self.modified(Pbn(at as u32)).min(CLOCK_MAX));
+            let rank = ranks.get(at).copied().unwrap_or(0);
+            row[10..].copy_from_slice(&rank.to_le_bytes()[..3]);
+            row
+        });
+        page.rows(self.valid_bits.len(), |at| self.valid_bits[at].to_le_bytes());
+    }
+
+    /// The rank of each block; none where the order of closing is not kept.
+    fn ranks(&self) -> Vec<u32> {
+        let Order::Closing(closing) = &self.order else { return Vec::new() };
+        let mut ranks = vec![0; self.rows.len()];
+        (1..).zip(closing.iter()).for_each(|(rank, pbn)| ranks[pbn as usize] = rank);
+        ranks
+    }
+
+    /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
     /// Unclean: a program may have been cut short in one of them since.
-    pub fn decode(geometry: Geometry, bytes: &[u8]) -> Result<BlockTable, StoreError> {
-        let corrupted =
-            |at: usize| StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 };
-        if bytes.len() < BlockTable::encoded_bytes(geometry) {
-            return Err(corrupted(bytes.len()));
+    pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreError> {
+        if source.left() < BlockTable::encoded_bytes(geometry) {
+            return Err(corrupted(source.left()));
         }
         let mut table = BlockTable::new(geometry);
-        table.clock = get_u64(bytes, 0);
+        table.places.clear();
+        let mut clock = [0; 8];
+        source.take(&mut clock)?;
+        table.clock = u64::from_le_bytes(clock);
         if table.clock > CLOCK_MAX {
             return Err(corrupted(0));
         }
-        table.decode_bits(&bytes[8 + table.rows.len() * 13..]).ok_or_else(|| corrupted(0))?;
-        table.pool.clear();
         let mut ranks = Vec::new();
+        for at in 0..table.rows.len() {
+            let mut row = [0; ROW_BYTES];
+            source.take(&mut row)?;
+            table.decode_row(at, &row, &mut ranks).ok_or_else(|| corrupted(at))?;
+        }
+        for word in &mut table.valid_bits {
+            let mut bytes = [0; 8];
+            source.take(&mut bytes)?;
+            *word = u64::from_le_bytes(bytes);
+        }
+        let used = geometry.pages() % 64;
+        let unused = if used == 0 { 0 } else { u64::MAX << used };
+        if table.valid_bits.last().is_some_and(|last| last & unused != 0) {
+            return Err(corrupted(0));
+        }
         for pbn in (0..geometry.blocks).map(Pbn) {
-            let row = &bytes[8 + pbn.index() * 13..];
-            let state = BlockState::from_byte(row[0]).ok_or_else(|| corrupted(pbn.index()))?;
-            let state = if state == BlockState::Free { BlockState::Unclean } else { state };
-            let valid = table.valid_pages(pbn).count();
-            table.rows.set_erases(pbn.index(), get_u32(row, 1));
-            (0..valid).for_each(|_| table.rows.change_valid(pbn.index(), true));
-            let modified = get_u40(row, 5);
-            let may_have_valid = matches!(state, BlockState::Open | BlockState::Full);
-            if modified > table.clock || (valid > 0 && !may_have_valid) {
+            let (state, valid) = (table.state(pbn), table.valid_count(pbn));
+            if valid > 0 && !matches!(state, BlockState::Open | BlockState::Full) {
                 return Err(corrupted(pbn.index()));
             }
-            if modified > 0 {
-                table.keep_ages();
-                table.ages[pbn.index()] = modified;
-            }
-            table.live_pages += valid as u32;
+            table.live_pages += valid;
             table.link(pbn, state);
-            if state == BlockState::Full {
-                ranks.push((get_u32(row, 9) >> 8, pbn.0));
-            }
         }
         table.decode_order(ranks);
         Ok(table)
     }
 
+    /// Takes over the row of a block, which is not linked yet; nothing if it makes no sense.
+    fn decode_row(&mut self, at: usize, row: &[u8; ROW_BYTES], ranks: &mut Vec<(u32, u32)>) -> Option<()> {
+        let state = BlockState::from_byte(row[0])?;
+        let state = if state == BlockState::Free { BlockState::Unclean } else { state };
+        self.rows.set_state(at, state);
+        self.rows.set_erases(at, get_u32(row, 1));
+        let modified = get_u40(row, 5);
+        if modified > self.clock {
+            return None;
+        }
+        if modified > 0 {
+            self.keep_ages();
+            self.ages[at] = modified;
+        }
+        let rank = get_u32(row, 9) >> 8;
+        if state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
+            if ranks.is_empty() {
+                ranks.extend(
+                    (0..at as u32)
+                        .filter(|&pbn| self.state(Pbn(pbn)) == BlockState::Full)
+                        .map(|pbn| (0, pbn)),
+                );
+            }
+            ranks.push((rank, at as u32));
+        }
+        Some(())
+    }
+
     /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
     fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
-        if ranks.iter().any(|&(rank, _)| rank > 0) {
+        if !ranks.is_empty() {
             sort::total(&mut ranks);
             let full = ranks.into_iter().map(|(_, pbn)| pbn);
             self.order = Order::new(VictimPolicy::Fifo, self.rows.len(), full, 0);
         }
     }
+}
 
-    fn decode_bits(&mut self, bytes: &[u8]) -> Option<()> {
-        for (i, word) in self.valid_bits.iter_mut().enumerate() {
-            *word = get_u64(bytes, i * 8);
-        }
-        let used = self.geometry.pages() % 64;
-        let unused = if used == 0 { 0 } else { u64::MAX << used };
-        (self.valid_bits.last()? & unused == 0).then_some(())
-    }
+fn corrupted(at: usize) -> StoreError {
+    StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 }
 }

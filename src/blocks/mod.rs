@@ -12,19 +12,19 @@
 //!       +--reserve--> Reserved --discard / release--> Unclean, Free
 //! ```
 //!
-//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of
-//! valid pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however
-//! large the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest.
-//! The order of closing and the index of full blocks (`order`) are kept once a policy that needs them is
-//! asked for.
+//! Costs (`places`): the next victim of the greedy policy and the next free block are found in O(1). A page
+//! that becomes invalid, or a block that changes its use, takes a look through the blocks with equally many
+//! valid pages, or a move of the pool: bytes in sequence, a fraction of a microsecond at thousands of blocks.
+//! Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
+//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
-//! A block takes 11 bytes of RAM on a chip with fewer than 65,535 of them (`rows`, `numbers`), and a bit for
+//! A block takes 5 bytes of RAM on a chip with fewer than 65,536 of them (`rows`, `places`), and a bit for
 //! each page.
 //!
 //! Invariants
-//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count
+//! - T1: a block is in the pool exactly when it is Free or Unclean, and among those of its valid count
 //!   exactly when Full.
-//! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
+//! - T2: Free, Unclean, Reserved and Bad blocks have no valid pages.
 
 pub mod checkpoint;
 mod choose;
@@ -32,7 +32,7 @@ pub mod hot;
 mod medium;
 mod numbers;
 mod order;
-mod pool;
+mod places;
 mod rows;
 pub mod spare;
 #[cfg(test)]
@@ -45,9 +45,8 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
-use numbers::{NONE, Numbers};
 use order::Order;
-use pool::Pool;
+use places::Places;
 use rows::Rows;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
@@ -100,27 +99,15 @@ pub enum Wear {
     Most,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
 /// States, wear and valid pages of all blocks.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     geometry: Geometry,
     rows: Rows,
-    /// The neighbours of each full block in the list of its valid count.
-    previous: Numbers,
-    next: Numbers,
+    places: Places,
     /// When a page of each block last became valid or invalid; empty where nobody asks.
     ages: Vec<u64>,
     valid_bits: Vec<u64>,
-    pool: Pool,
-    by_valid: Vec<List>,
-    /// No list below this valid count has a block.
-    lowest: usize,
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
@@ -133,13 +120,9 @@ impl BlockTable {
         BlockTable {
             geometry,
             rows: Rows::unclean(geometry.blocks),
-            previous: Numbers::none(geometry.blocks),
-            next: Numbers::none(geometry.blocks),
+            places: Places::unworn(geometry.blocks, geometry.pages_per_block),
             ages: Vec::new(),
             valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
-            pool: Pool::unworn(geometry.blocks),
-            by_valid: vec![List { head: NONE, tail: NONE }; geometry.pages_per_block as usize + 1],
-            lowest: geometry.pages_per_block as usize,
             live_pages: 0,
             clock: 0,
             order: Order::None,
@@ -161,7 +144,7 @@ impl BlockTable {
     /// Blocks in the pool, erased or not.
     #[inline]
     pub fn free_count(&self) -> u32 {
-        self.pool.len() as u32
+        self.places.free() as u32
     }
 
     /// Blocks not marked bad.
@@ -178,7 +161,7 @@ impl BlockTable {
     /// Valid pages of a block.
     #[inline]
     pub fn valid_count(&self, pbn: Pbn) -> u32 {
-        self.rows.valid(pbn.index())
+        count_valid(self.geometry, &self.valid_bits, pbn)
     }
 
     /// Erases of a block, as far as checkpoints and this session know.
@@ -209,7 +192,12 @@ impl BlockTable {
 
     /// The blocks of the pool, the most worn one first.
     pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.pool.by_most_wear()
+        self.places.by_most_wear()
+    }
+
+    /// The blocks of the pool, the least worn one, which is taken next, first.
+    pub fn free_by_least_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.places.by_least_wear()
     }
 
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
@@ -222,8 +210,8 @@ impl BlockTable {
     /// The block of the pool that is taken next.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
         match wear {
-            Wear::Least => self.pool.least_worn(),
-            Wear::Most => self.pool.most_worn(),
+            Wear::Least => self.places.least_worn(),
+            Wear::Most => self.places.most_worn(),
         }
     }
 
@@ -356,28 +344,21 @@ impl BlockTable {
     fn change_valid(&mut self, pbn: Pbn, more: bool) {
         let state = self.state(pbn);
         assert!(matches!(state, BlockState::Open | BlockState::Full), "T2: {pbn} is {state:?}");
-        if state == BlockState::Full {
-            self.unlink(pbn);
-        }
         if let Some(age) = self.ages.get_mut(pbn.index()) {
             *age = self.clock;
         }
-        self.rows.change_valid(pbn.index(), more);
         if more {
             self.live_pages += 1;
         } else {
             self.live_pages -= 1;
         }
         debug_assert!(
-            self.valid_count(pbn) <= self.geometry.pages_per_block,
-            "T2: too many valid pages in {pbn}"
-        );
-        debug_assert!(
             self.valid_count(pbn) <= self.live_pages,
             "T2: {pbn} has more valid pages than the chip"
         );
         if state == BlockState::Full {
-            self.link(pbn, state);
+            let valid = self.valid_count(pbn);
+            self.places.regroup(pbn, if more { valid - 1 } else { valid + 1 }, more);
         }
     }
 
@@ -419,6 +400,16 @@ impl BlockTable {
         good.map(|pbn| self.erase_count(pbn)).max().unwrap_or(0)
     }
 
+    /// A record of the table is begun: pages of it that are encoded later say what is so now.
+    pub(super) fn begin_record(&mut self) {
+        self.rows.begin_record();
+    }
+
+    /// The record is written, or given up.
+    pub(super) fn end_record(&mut self) {
+        self.rows.end_record();
+    }
+
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
         if self.state(pbn) == BlockState::Full {
             self.order.remove(pbn.0);
@@ -433,55 +424,46 @@ impl BlockTable {
     fn unlink(&mut self, pbn: Pbn) {
         let state = self.state(pbn);
         if state.is_free() {
-            assert!(self.pool.remove(&self.rows, pbn), "T1: {pbn} is missing from the pool");
+            assert!(self.places.remove_free(&self.rows, pbn), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
-            let (previous, next) = (self.previous.get(pbn.index()), self.next.get(pbn.index()));
-            let list = &mut self.by_valid[self.rows.valid(pbn.index()) as usize];
-            debug_assert!(previous != NONE || list.head == pbn.0, "T3: {pbn} heads no list");
-            debug_assert!(next != NONE || list.tail == pbn.0, "T3: {pbn} ends no list");
-            if previous == NONE {
-                list.head = next;
-            } else {
-                self.next.set(previous as usize, next);
-            }
-            if next == NONE {
-                list.tail = previous;
-            } else {
-                self.previous.set(next as usize, previous);
-            }
+            self.places.remove(pbn, self.valid_count(pbn));
         }
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(!self.pool.contains(&self.rows, pbn), "T1: {pbn} is in the pool");
+        debug_assert!(!self.places.is_free(&self.rows, pbn), "T1: {pbn} is in the pool");
         self.rows.set_state(pbn.index(), state);
         if state.is_free() {
-            self.pool.insert(&self.rows, pbn);
+            self.places.add_free(&self.rows, pbn);
         } else if state == BlockState::Full {
-            let valid = self.rows.valid(pbn.index()) as usize;
-            let tail = self.by_valid[valid].tail;
-            self.previous.set(pbn.index(), tail);
-            self.next.set(pbn.index(), NONE);
-            if tail == NONE {
-                self.by_valid[valid].head = pbn.0;
-            } else {
-                self.next.set(tail as usize, pbn.0);
-            }
-            self.by_valid[valid].tail = pbn.0;
-            self.lowest = self.lowest.min(valid);
-            debug_assert!(self.lowest <= valid, "T3: a list below the lowest is in use");
+            self.places.add(pbn, self.valid_count(pbn));
         }
     }
 
-    /// Bytes of RAM held at most, in the pool one entry for each block: the same for all of a chip's life.
+    /// Bytes of RAM held: the same for all of a chip's life.
     pub fn ram_bytes(&self) -> usize {
         size_of::<BlockTable>()
-            + self.rows.len() * (Rows::BYTES_EACH + 3 * Numbers::bytes_each(self.geometry.blocks))
+            + self.rows.len() * Rows::BYTES_EACH
+            + self.places.ram_bytes()
             + self.ages.len() * size_of::<u64>()
             + self.valid_bits.len() * 8
-            + self.by_valid.len() * size_of::<List>()
             + self.order.ram_bytes()
     }
+}
+
+/// Valid pages of a block, by a bit for each page of the chip.
+#[inline]
+fn count_valid(geometry: Geometry, bits: &[u64], pbn: Pbn) -> u32 {
+    let mut at = geometry.page_at(pbn, 0).index();
+    let end = at + geometry.pages_per_block as usize;
+    let mut count = 0;
+    while at < end {
+        let taken = (64 - at % 64).min(end - at);
+        let word = bits[at / 64] >> (at % 64);
+        count += (word & u64::MAX >> (64 - taken)).count_ones();
+        at += taken;
+    }
+    count
 }
 
 /// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
@@ -529,7 +511,7 @@ impl BlockTable {
         cause: Cause,
     ) -> Result<(), StoreError> {
         loop {
-            let next = self.pool.by_least_wear().take(wanted as usize);
+            let next = self.places.by_least_wear().take(wanted as usize);
             let (mut count, mut unclean) = (0, None);
             for pbn in next {
                 count += 1;

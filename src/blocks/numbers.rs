@@ -1,40 +1,30 @@
-//! Rows of block numbers: two bytes each where a chip has so few blocks that they fit.
+//! Rows of numbers below the count of a chip's blocks: two bytes each where they fit.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
-/// No block.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// A row of block numbers, some of which may be [`NONE`].
+/// A row of numbers.
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
-    /// The row of a chip with fewer than 65,535 blocks.
+    /// The row of a chip with fewer than 65,536 blocks.
     Narrow(Vec<u16>),
     /// The row of a larger chip.
     Wide(Vec<u32>),
 }
 
 impl Numbers {
-    /// A row with as many places as a chip has blocks, each without one.
-    pub(super) fn none(blocks: u32) -> Numbers {
-        match blocks {
-            0..0xffff => Numbers::Narrow(vec![u16::MAX; blocks as usize]),
-            _ => Numbers::Wide(vec![NONE; blocks as usize]),
+    /// A row of so many places for numbers up to `most`, each 0.
+    pub(super) fn zeros(places: usize, most: u32) -> Numbers {
+        match most {
+            0..=0xffff => Numbers::Narrow(vec![0; places]),
+            _ => Numbers::Wide(vec![0; places]),
         }
     }
 
-    /// An empty row with room for every block of a chip.
-    pub(super) fn with_room(blocks: u32) -> Numbers {
-        match blocks {
-            0..0xffff => Numbers::Narrow(Vec::with_capacity(blocks as usize)),
-            _ => Numbers::Wide(Vec::with_capacity(blocks as usize)),
-        }
-    }
-
-    /// Bytes of RAM that a number takes on a chip with so many blocks.
-    pub(super) const fn bytes_each(blocks: u32) -> usize {
-        if blocks < 0xffff { 2 } else { 4 }
+    /// Bytes of RAM that a number up to `most` takes.
+    pub(super) const fn bytes_each(most: u32) -> usize {
+        if most <= 0xffff { 2 } else { 4 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -47,53 +37,46 @@ impl Numbers {
     #[inline]
     pub(super) fn get(&self, at: usize) -> u32 {
         match self {
-            Numbers::Narrow(row) if row[at] == u16::MAX => NONE,
             Numbers::Narrow(row) => u32::from(row[at]),
             Numbers::Wide(row) => row[at],
         }
     }
 
-    /// Puts a number, or [`NONE`], into a place.
     #[inline]
     pub(super) fn set(&mut self, at: usize, number: u32) {
         match self {
-            // NONE keeps its meaning when it is cut.
+            // Below the most that the row was made for.
             Numbers::Narrow(row) => row[at] = number as u16,
             Numbers::Wide(row) => row[at] = number,
         }
     }
 
-    pub(super) fn push(&mut self, number: u32) {
-        self.insert(self.len(), number);
-    }
-
-    pub(super) fn insert(&mut self, at: usize, number: u32) {
+    /// Every number of a part of the row becomes one more, or one less.
+    pub(super) fn step(&mut self, part: Range<usize>, up: bool) {
         match self {
-            Numbers::Narrow(row) => row.insert(at, number as u16),
-            Numbers::Wide(row) => row.insert(at, number),
+            Numbers::Narrow(row) if up => row[part].iter_mut().for_each(|number| *number += 1),
+            Numbers::Narrow(row) => row[part].iter_mut().for_each(|number| *number -= 1),
+            Numbers::Wide(row) if up => row[part].iter_mut().for_each(|number| *number += 1),
+            Numbers::Wide(row) => row[part].iter_mut().for_each(|number| *number -= 1),
         }
     }
 
-    pub(super) fn remove(&mut self, at: usize) {
+    /// Moves a part of the row to another place.
+    pub(super) fn shift(&mut self, part: Range<usize>, to: usize) {
         match self {
-            Numbers::Narrow(row) => drop(row.remove(at)),
-            Numbers::Wide(row) => drop(row.remove(at)),
+            Numbers::Narrow(row) => row.copy_within(part, to),
+            Numbers::Wide(row) => row.copy_within(part, to),
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        match self {
-            Numbers::Narrow(row) => row.capacity(),
-            Numbers::Wide(row) => row.capacity(),
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        match self {
-            Numbers::Narrow(row) => row.clear(),
-            Numbers::Wide(row) => row.clear(),
-        }
+    /// The place of a number in a part of the row.
+    pub(super) fn find(&self, part: Range<usize>, number: u32) -> Option<usize> {
+        let first = part.start;
+        let found = match self {
+            Numbers::Narrow(row) => row[part].iter().position(|&other| u32::from(other) == number),
+            Numbers::Wide(row) => row[part].iter().position(|&other| other == number),
+        };
+        found.map(|at| first + at)
     }
 }
 
@@ -102,16 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_and_none_come_back_at_either_width() {
-        for blocks in [40, 0xfffe, 0xffff, 0x1_0001] {
-            let mut row = Numbers::none(blocks);
-            assert_eq!((row.get(0), row.get(blocks as usize - 1)), (NONE, NONE));
-            row.set(0, blocks - 1);
-            row.set(1, 0);
-            assert_eq!((row.get(0), row.get(1)), (blocks - 1, 0), "of {blocks}");
-            row.set(0, NONE);
-            assert_eq!(row.get(0), NONE);
-            assert_eq!(Numbers::bytes_each(blocks), if matches!(row, Numbers::Narrow(_)) { 2 } else { 4 });
+    fn a_number_comes_back_at_either_width() {
+        for most in [40, 0xffff, 0x1_0000] {
+            let mut row = Numbers::zeros(9, most);
+            row.set(8, most);
+            row.set(3, 5);
+            row.shift(3..9, 2);
+            assert_eq!((row.get(2), row.get(7), row.find(1..8, most)), (5, most, Some(7)));
+            row.step(1..4, true);
+            row.step(2..3, false);
+            assert_eq!([1, 2, 3, 4].map(|at| row.get(at)), [1, 5, 1, 0]);
+            assert_eq!((row.find(3..7, most), row.len()), (None, 9));
+            assert_eq!(Numbers::bytes_each(most), if matches!(row, Numbers::Narrow(_)) { 2 } else { 4 });
         }
     }
 }

@@ -1,63 +1,77 @@
-//! The rows of the table, one for each block: use and valid pages in two bytes, erases in three.
+//! The rows of the table, one of three bytes for each block: its use and its erases.
+//!
+//! While a checkpoint is written, the rows of the blocks that it takes stay as they were for whoever encodes
+//! the table ([`Rows::then`]): a record says what was before it, whatever page of it is written when.
 
 use super::BlockState;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Erases that can be told apart; a block that has more keeps to them. No part is specified for a fiftieth.
-pub(super) const ERASES_MAX: u32 = (1 << 24) - 1;
+/// Erases that can be told apart; a block that has more keeps to them. No part is specified for a tenth.
+pub(super) const ERASES_MAX: u32 = (1 << STATE_SHIFT) - 1;
 
-/// Valid pages have 13 bits, for 4,096 pages a block, and the use the rest.
-const STATE_SHIFT: u32 = 13;
+/// Erases have 21 bits, and the use the rest.
+const STATE_SHIFT: u32 = 21;
 /// A block that is Free and was erased before it was taken.
-const AHEAD: u16 = 6;
+const AHEAD: u32 = 6;
 
-/// Use, valid pages and erases of all blocks.
+type Row = [u8; 3];
+
+const fn number(row: Row) -> u32 {
+    u32::from_le_bytes([row[0], row[1], row[2], 0])
+}
+
+const fn state(row: Row) -> BlockState {
+    match number(row) >> STATE_SHIFT {
+        0 | AHEAD => BlockState::Free,
+        1 => BlockState::Unclean,
+        2 => BlockState::Open,
+        3 => BlockState::Full,
+        4 => BlockState::Reserved,
+        _ => BlockState::Bad,
+    }
+}
+
+/// Use and erases of all blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
-    uses: Vec<u16>,
-    erases: Vec<[u8; 3]>,
+    rows: Vec<Row>,
+    /// Rows that changed since the record was begun that is being written, as they were.
+    before: Option<Vec<(u32, Row)>>,
 }
 
 impl Rows {
     /// Bytes of RAM for each block.
-    pub(super) const BYTES_EACH: usize = 5;
+    pub(super) const BYTES_EACH: usize = size_of::<Row>();
 
     /// Blocks of which nothing is known.
     pub(super) fn unclean(blocks: u32) -> Rows {
-        let unclean = (BlockState::Unclean as u16) << STATE_SHIFT;
-        Rows { uses: vec![unclean; blocks as usize], erases: vec![[0; 3]; blocks as usize] }
+        let [low, middle, high, _] = ((BlockState::Unclean as u32) << STATE_SHIFT).to_le_bytes();
+        Rows { rows: vec![[low, middle, high]; blocks as usize], before: None }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.uses.len()
+        self.rows.len()
     }
 
     #[inline]
     pub(super) fn state(&self, at: usize) -> BlockState {
-        match self.uses[at] >> STATE_SHIFT {
-            0 | AHEAD => BlockState::Free,
-            1 => BlockState::Unclean,
-            2 => BlockState::Open,
-            3 => BlockState::Full,
-            4 => BlockState::Reserved,
-            _ => BlockState::Bad,
-        }
+        state(self.rows[at])
     }
 
     #[inline]
     pub(super) fn set_state(&mut self, at: usize, state: BlockState) {
-        self.uses[at] = self.uses[at] & ((1 << STATE_SHIFT) - 1) | (state as u16) << STATE_SHIFT;
+        self.set(at, state as u32, self.erases(at));
     }
 
     /// Erased before it was taken: that is counted then, and it keeps its turn.
     pub(super) fn set_ahead(&mut self, at: usize) {
-        self.uses[at] = AHEAD << STATE_SHIFT;
+        self.set(at, AHEAD, self.erases(at));
     }
 
     /// Whether a block was erased before it was taken, which is then forgotten.
     pub(super) fn take_ahead(&mut self, at: usize) -> bool {
-        let is_ahead = self.uses[at] >> STATE_SHIFT == AHEAD;
+        let is_ahead = number(self.rows[at]) >> STATE_SHIFT == AHEAD;
         if is_ahead {
             self.set_state(at, BlockState::Free);
         }
@@ -65,29 +79,39 @@ impl Rows {
     }
 
     #[inline]
-    pub(super) fn valid(&self, at: usize) -> u32 {
-        u32::from(self.uses[at] & ((1 << STATE_SHIFT) - 1))
-    }
-
-    /// A page more or less is valid.
-    #[inline]
-    pub(super) fn change_valid(&mut self, at: usize, more: bool) {
-        if more {
-            self.uses[at] += 1;
-        } else {
-            self.uses[at] -= 1;
-        }
-    }
-
-    #[inline]
     pub(super) fn erases(&self, at: usize) -> u32 {
-        let [low, middle, high] = self.erases[at];
-        u32::from_le_bytes([low, middle, high, 0])
+        number(self.rows[at]) & ERASES_MAX
     }
 
     pub(super) fn set_erases(&mut self, at: usize, erases: u32) {
-        let [low, middle, high, _] = erases.min(ERASES_MAX).to_le_bytes();
-        self.erases[at] = [low, middle, high];
+        self.set(at, number(self.rows[at]) >> STATE_SHIFT, erases.min(ERASES_MAX));
+    }
+
+    fn set(&mut self, at: usize, state: u32, erases: u32) {
+        if let Some(before) = &mut self.before
+            && !before.iter().any(|row| row.0 == at as u32)
+        {
+            before.push((at as u32, self.rows[at]));
+        }
+        let [low, middle, high, _] = (state << STATE_SHIFT | erases).to_le_bytes();
+        self.rows[at] = [low, middle, high];
+    }
+
+    /// A record is begun: it says what is so now.
+    pub(super) fn begin_record(&mut self) {
+        self.before = Some(Vec::new());
+    }
+
+    /// The record is written, or given up.
+    pub(super) fn end_record(&mut self) {
+        self.before = None;
+    }
+
+    /// The use and the erases of a block when the record was begun that is being written.
+    pub(super) fn then(&self, at: usize) -> (BlockState, u32) {
+        let before = self.before.iter().flatten().find(|row| row.0 == at as u32);
+        let row = before.map_or(self.rows[at], |row| row.1);
+        (state(row), number(row) & ERASES_MAX)
     }
 }
 
@@ -96,23 +120,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn use_pages_and_erases_do_not_touch_each_other() {
+    fn use_and_erases_do_not_touch_each_other() {
         use BlockState::{Bad, Free, Full, Open, Reserved, Unclean};
         let mut rows = Rows::unclean(3);
-        assert_eq!((rows.state(1), rows.valid(1), rows.erases(1)), (Unclean, 0, 0));
+        assert_eq!((rows.state(1), rows.erases(1)), (Unclean, 0));
         for state in [Free, Unclean, Open, Full, Reserved, Bad] {
             rows.set_state(1, state);
-            (0..4096).for_each(|_| rows.change_valid(1, true));
             rows.set_erases(1, 0x12_3456);
-            assert_eq!((rows.state(1), rows.valid(1), rows.erases(1)), (state, 4096, 0x12_3456));
-            (0..4096).for_each(|_| rows.change_valid(1, false));
-            assert_eq!((rows.state(1), rows.valid(1)), (state, 0));
+            assert_eq!((rows.state(1), rows.erases(1)), (state, 0x12_3456));
         }
         rows.set_ahead(1);
         assert_eq!(rows.state(1), Free);
         assert!(rows.take_ahead(1) && !rows.take_ahead(1));
         rows.set_erases(1, u32::MAX);
-        assert_eq!(rows.erases(1), ERASES_MAX);
+        assert_eq!((rows.erases(1), rows.state(1)), (ERASES_MAX, Free));
         assert_eq!((rows.state(0), rows.state(2), rows.erases(0)), (Unclean, Unclean, 0));
+    }
+
+    #[test]
+    fn a_record_says_what_was_so_when_it_was_begun() {
+        let mut rows = Rows::unclean(3);
+        rows.set_erases(2, 7);
+        rows.begin_record();
+        rows.set_state(2, BlockState::Open);
+        rows.set_erases(2, 8);
+        rows.set_state(2, BlockState::Reserved);
+        assert_eq!((rows.state(2), rows.erases(2)), (BlockState::Reserved, 8));
+        assert_eq!(rows.then(2), (BlockState::Unclean, 7));
+        assert_eq!(rows.then(1), (BlockState::Unclean, 0));
+        rows.end_record();
+        assert_eq!(rows.then(2), (BlockState::Reserved, 8));
     }
 }

@@ -86,7 +86,7 @@ fn random_use_keeps_counts_lists_and_encoding() {
             let mut bytes = Vec::new();
             t.encode(&mut bytes);
             assert_eq!(bytes.len(), BlockTable::encoded_bytes(t.geometry()));
-            let back = BlockTable::decode(t.geometry(), &bytes).unwrap();
+            let back = BlockTable::decode(t.geometry(), &mut &bytes[..]).unwrap();
             assert_eq!((back.live_pages(), back.free_count()), (t.live_pages(), t.free_count()));
             assert_eq!(slow_fewest(&back), slow_fewest(&t));
         }
@@ -107,7 +107,7 @@ fn fifo_goes_by_the_order_of_closing_also_after_a_mount() {
     }
     let mut bytes = Vec::new();
     t.encode(&mut bytes);
-    let mut back = BlockTable::decode(t.geometry(), &bytes).unwrap();
+    let mut back = BlockTable::decode(t.geometry(), &mut &bytes[..]).unwrap();
     for table in [&mut t, &mut back] {
         let mut order = Vec::new();
         while let Some(victim) = table.victim(VictimPolicy::Fifo) {
@@ -144,11 +144,11 @@ fn nonsense_is_refused_not_trusted() {
     let t = table();
     let mut bytes = Vec::new();
     t.encode(&mut bytes);
-    assert!(BlockTable::decode(t.geometry(), &bytes[1..]).is_err());
+    assert!(BlockTable::decode(t.geometry(), &mut &bytes[1..]).is_err());
     bytes[8] = 9;
-    assert!(BlockTable::decode(t.geometry(), &bytes).is_err());
+    assert!(BlockTable::decode(t.geometry(), &mut &bytes[..]).is_err());
     bytes[8] = 1;
     let bits = 8 + 40 * 13;
     bytes[bits] = 1;
-    assert!(BlockTable::decode(t.geometry(), &bytes).is_err(), "a valid page in a free block");
+    assert!(BlockTable::decode(t.geometry(), &mut &bytes[..]).is_err(), "a valid page in a free block");
 }

@@ -329,15 +329,18 @@ impl MapTable {
         flash: &mut Flash<N>,
         live: &[Live],
     ) -> Result<BTreeMap<u32, u32>, StoreError> {
-        let mut found = vec![NONE; self.page_count as usize];
-        for page in live.iter().filter(|p| p.kind != PageKind::Map) {
-            found[page.number as usize] = page.ppn.0;
-        }
+        // One page of the table after the other, so that it takes no more than that.
+        let mut found = vec![NONE; self.per_page as usize];
         let mut differences = BTreeMap::new();
         for page in 0..self.pages() {
+            let range = self.range(page);
+            found.fill(NONE);
+            for page in live.iter().filter(|p| p.kind != PageKind::Map && range.contains(&p.number)) {
+                found[(page.number - range.start) as usize] = page.ppn.0;
+            }
             self.load(flash, page, Cause::Recovery)?;
-            for lpn in self.range(page) {
-                let ppn = found[lpn as usize];
+            for lpn in range.clone() {
+                let ppn = found[(lpn - range.start) as usize];
                 if to_raw(self.get(lpn)) != ppn {
                     differences.insert(lpn, ppn);
                 }

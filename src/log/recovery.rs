@@ -25,15 +25,17 @@
 //! programmed again, but where blocks are scarce: then the pages that a cut may have torn are passed over
 //! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
 
-use crate::blocks::checkpoint::{CheckpointArea, is_of_checkpoint};
+use crate::blocks::checkpoint;
+use crate::blocks::checkpoint::{CheckpointArea, Contents, Source, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
 use crate::check::message;
+use crate::codec::{put_u16, put_u32, put_u64};
 use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::parts::ReadPart;
 use crate::log::seen::Seen;
-use crate::log::state::{FIXED_BYTES, NONE, PAIR_BYTES, State, VERSION};
+use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION};
 use crate::log::tag::{self, Gaps, Place, Seal, Tag};
 use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
@@ -108,14 +110,25 @@ impl<N: Nand> Log<N> {
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
     /// the newest and the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
-        let mut payload = self.payload();
+        let mut fixed = self.fixed_part();
+        let contents = LogContents {
+            fixed,
+            owner: &self.owner,
+            replaced: &self.replaced,
+            note: &self.note,
+            openings: &self.openings,
+            table_bytes: BlockTable::encoded_bytes(self.geometry),
+        };
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
         // `Log::is_closed`.
-        let blocks_needed = CheckpointArea::blocks_needed(self.geometry, payload.len());
+        let blocks_needed = CheckpointArea::blocks_needed(self.geometry, contents.byte_count());
         let closed = closed && self.blocks.free_count() as usize > blocks_needed;
-        payload[1] = u8::from(closed) | self.gaps().code() << 1;
+        fixed[1] = u8::from(closed) | self.gaps().code() << 1;
+        let contents = LogContents { fixed, ..contents };
         self.blocks_since_checkpoint = 0;
-        match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
+        // The buffer serves for the pages of the checkpoint meanwhile.
+        self.loaded = None;
+        match self.area.write(&mut self.nand, &mut self.blocks, &contents, &mut self.page.data) {
             Ok(()) => {
                 self.counters.checkpoints += 1;
                 (self.closed, self.needs_checkpoint) = (closed, false);
@@ -130,34 +143,20 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    fn payload(&self) -> Vec<u8> {
-        let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + self.note.len();
-        let numbers = size_of_val(&self.openings[..]);
-        // At once: what grows is held twice.
-        let mut bytes =
-            Vec::with_capacity(FIXED_BYTES + lists + numbers + BlockTable::encoded_bytes(self.geometry));
-        bytes.extend([VERSION, 0]);
-        bytes.extend(self.sequence.to_le_bytes());
-        bytes.extend(self.frontier.block_sequence.to_le_bytes());
-        bytes.extend(self.frontier.block.map_or(NONE, |b| b.0).to_le_bytes());
-        bytes.extend(self.frontier.next_page.to_le_bytes());
-        bytes.extend(self.root.map_or(NONE, |r| r.ppn.0).to_le_bytes());
+    fn fixed_part(&self) -> [u8; FIXED_BYTES] {
         assert!(self.note.len() < 1 << 24, "a note of {} bytes", self.note.len());
-        bytes.push(self.root.map_or(0, |r| r.height));
-        bytes.extend(&self.note.len().to_le_bytes()[..3]);
-        bytes.extend((self.owner.len() as u16).to_le_bytes());
-        bytes.extend((self.replaced.len() as u32).to_le_bytes());
-        bytes.extend(self.bad_at_format.to_le_bytes());
-        assert_eq!(bytes.len(), FIXED_BYTES);
-        bytes.extend(&self.owner);
-        for (home, block) in &self.replaced {
-            bytes.extend(home.0.to_le_bytes());
-            bytes.extend(block.0.to_le_bytes());
-        }
-        bytes.extend(&self.note);
-        bytes.extend(self.openings.iter().flat_map(|number| number.to_le_bytes()));
-        self.blocks.encode(&mut bytes);
-        bytes
+        let mut fixed = [0; FIXED_BYTES];
+        fixed[0] = VERSION;
+        put_u64(&mut fixed, 2, self.sequence);
+        put_u32(&mut fixed, 10, self.frontier.block_sequence);
+        put_u32(&mut fixed, 14, self.frontier.block.map_or(NONE, |b| b.0));
+        put_u32(&mut fixed, 18, self.frontier.next_page);
+        put_u32(&mut fixed, 22, self.root.map_or(NONE, |r| r.ppn.0));
+        put_u32(&mut fixed, 26, (self.note.len() as u32) << 8 | u32::from(self.root.map_or(0, |r| r.height)));
+        put_u16(&mut fixed, 30, self.owner.len() as u16);
+        put_u32(&mut fixed, 32, self.replaced.len() as u32);
+        put_u32(&mut fixed, 36, self.bad_at_format);
+        fixed
     }
 
     /// Finds the newest state again.
@@ -171,11 +170,14 @@ impl<N: Nand> Log<N> {
     fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
-        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
+        let mut decode = |source: &mut dyn Source| State::decode(source, geometry);
+        let Some(checkpoint::Found { area, newest, .. }) =
+            CheckpointArea::mount_and_look(&mut nand, &mut decode)?
+        else {
             return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
         };
-        let mut state = State::decode(&payload, geometry)
-            .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
+        let mut state =
+            newest.ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
         let mut reserved = area.occupied();
         if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
             return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));

@@ -1,6 +1,7 @@
 //! The contents of a checkpoint of the log.
 
 use crate::blocks::BlockTable;
+use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::log::tag::Gaps;
 use crate::log::{Frontier, Root};
@@ -48,44 +49,72 @@ impl State {
         }
     }
 
-    /// Reads a payload that `Log::payload` made.
-    pub(super) fn decode(bytes: &[u8], geometry: Geometry) -> Option<State> {
-        let fixed = bytes.get(..FIXED_BYTES)?;
+    /// Reads what [`LogContents`] says; nothing if it makes no sense.
+    pub(super) fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<State> {
+        let mut fixed = [0; FIXED_BYTES];
+        source.take(&mut fixed).ok()?;
         let within = |value: u32, end: u32| value == NONE || value < end;
-        let (block, root) = (get_u32(fixed, 14), get_u32(fixed, 22));
-        let (next_page, replaced_count) = (get_u32(fixed, 18), get_u32(fixed, 32) as usize);
+        let (block, root) = (get_u32(&fixed, 14), get_u32(&fixed, 22));
+        let (next_page, replaced_count) = (get_u32(&fixed, 18), get_u32(&fixed, 32) as usize);
         if fixed[0] != VERSION || !within(block, geometry.blocks) || !within(root, geometry.pages()) {
             return None;
         }
         if next_page > geometry.pages_per_block || replaced_count > geometry.blocks as usize {
             return None;
         }
-        let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
-        let replaced_end = owner_end + replaced_count * PAIR_BYTES;
-        let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
-        let openings_end = note_end + 2 * geometry.blocks as usize;
-        let pairs = bytes.get(owner_end..replaced_end)?;
-        let replaced: Vec<(Pbn, Pbn)> =
-            pairs.chunks_exact(PAIR_BYTES).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
+        let owner = take_bytes(source, usize::from(get_u16(&fixed, 30))).ok()?;
+        let pair = |pair: [u8; PAIR_BYTES]| (Pbn(get_u32(&pair, 0)), Pbn(get_u32(&pair, 4)));
+        let replaced = take_rows(source, replaced_count, pair).ok()?;
         if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
             return None;
         }
+        let note = take_bytes(source, (get_u32(&fixed, 26) >> 8) as usize).ok()?;
+        let openings = take_rows(source, geometry.blocks as usize, u16::from_le_bytes).ok()?;
         Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(openings_end..)?).ok()?,
-            owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
+            blocks: BlockTable::decode(geometry, source).ok()?,
+            owner,
             replaced,
             frontier: Frontier {
                 block: (block != NONE).then_some(Pbn(block)),
                 next_page,
-                block_sequence: get_u32(fixed, 10),
+                block_sequence: get_u32(&fixed, 10),
             },
-            sequence: get_u64(fixed, 2),
+            sequence: get_u64(&fixed, 2),
             root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
             closed: fixed[1] & 1 != 0,
             gaps: Gaps::from_code(fixed[1] >> 1)?,
-            note: bytes.get(replaced_end..note_end)?.to_vec(),
-            bad_at_format: get_u32(fixed, 36),
-            openings: bytes.get(note_end..openings_end)?.chunks_exact(2).map(|two| get_u16(two, 0)).collect(),
+            note,
+            bad_at_format: get_u32(&fixed, 36),
+            openings,
         })
+    }
+}
+
+/// The state of a log as the contents of a checkpoint, but for the table of blocks, which comes last.
+pub(super) struct LogContents<'a> {
+    pub(super) fixed: [u8; FIXED_BYTES],
+    pub(super) owner: &'a [u8],
+    pub(super) replaced: &'a [(Pbn, Pbn)],
+    pub(super) note: &'a [u8],
+    pub(super) openings: &'a [u16],
+    pub(super) table_bytes: usize,
+}
+
+impl Contents for LogContents<'_> {
+    fn byte_count(&self) -> usize {
+        let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + self.note.len();
+        FIXED_BYTES + lists + size_of_val(self.openings) + self.table_bytes
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&self.fixed);
+        page.bytes(self.owner);
+        page.rows(self.replaced.len(), |at| {
+            let (home, block) = self.replaced[at];
+            (u64::from(block.0) << 32 | u64::from(home.0)).to_le_bytes()
+        });
+        page.bytes(self.note);
+        page.rows(self.openings.len(), |at| self.openings[at].to_le_bytes());
+        blocks.put(page);
     }
 }

@@ -13,6 +13,7 @@ mod geometry;
 mod lent;
 #[cfg(test)]
 pub(crate) mod misread;
+mod pairing;
 mod part;
 mod range;
 #[cfg(feature = "sim")]
@@ -21,6 +22,7 @@ pub mod sim;
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
+pub use pairing::{LowerPages, Pairing};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 

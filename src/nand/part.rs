@@ -1,6 +1,7 @@
 //! A part: everything the simulator must know of a chip, and where each number comes from.
 
 use super::geometry::{Geometry, PartError};
+use super::pairing::Pairing;
 use alloc::borrow::Cow;
 
 /// A chip as its data sheet describes it.
@@ -19,6 +20,9 @@ pub struct Part {
     pub supply: Supply,
     /// Erases a block is specified for.
     pub endurance_erases: u32,
+    /// Which pages a torn program may destroy besides its own. The parts of the catalogue are simulated
+    /// without.
+    pub pairing: Pairing,
     /// Where the numbers come from; empty for a part that is not of the catalogue.
     pub notes: &'static [Note],
 }
@@ -143,6 +147,7 @@ impl Part {
             timing,
             supply: Supply::flat(3300, 25),
             endurance_erases: 100_000,
+            pairing: Pairing::None,
             notes: &[],
         }
     }
@@ -182,6 +187,11 @@ impl Part {
         if !page_bytes.is_power_of_two() {
             let reason = "the data area of a page is a power of two";
             return Err(PartError { field: "page_bytes", reason, value: u64::from(page_bytes) });
+        }
+        let pages = self.geometry.pages_per_block;
+        if self.pairing != Pairing::None && (pages < 4 || !pages.is_multiple_of(2)) {
+            let reason = "blocks of paired pages have an even number of them, 4 at least";
+            return Err(PartError { field: "pages_per_block", reason, value: u64::from(pages) });
         }
         let within = |field, value: u64, most: u64, reason| {
             if value <= most { Ok(()) } else { Err(PartError { field, reason, value }) }

@@ -528,22 +528,22 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Ok(())
     }
 
-    /// All records of the epoch, oldest first, those included that the medium has not.
-    pub fn all_records(&mut self) -> Result<Vec<u8>, IndexError> {
-        let (mut all, mut page) = (Vec::new(), vec![0; self.page_bytes()]);
+    /// Shows all records of the epoch page by page, oldest first, those included that the medium has not.
+    pub fn all_records(&mut self, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
+        let mut page = vec![0; self.page_bytes()];
         for number in 0..self.number {
             match self.read(number, Cause::Recovery, &mut page)? {
                 Found::Page(header, found)
                     if (header.number, found) == (number, self.layout)
                         && header.records == self.layout.page_records =>
                 {
-                    all.extend_from_slice(self.layout.records(&page, header.records));
+                    show(self.layout.records(&page, header.records));
                 }
                 _ => return Err(corrupted("J1: the page of the log is damaged", number)),
             }
         }
-        all.extend_from_slice(self.layout.records(&self.page, self.records));
-        Ok(all)
+        show(self.layout.records(&self.page, self.records));
+        Ok(())
     }
 
     /// Drops all pages of the log.

@@ -1,10 +1,13 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its
 //! flag.
 
+use crate::advise_args::Advise;
 use crate::device_args::Device;
+use crate::forecast_args::Forecast;
 use crate::look_args::{Check, Inspect, Play, Serve};
 use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
+use crate::trace_args::{Capture, Cells, Import, Sweep, Trace};
 use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
@@ -15,7 +18,6 @@ use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
-use nandex_lab::sweep::Shard;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
@@ -34,10 +36,20 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
+    /// Search for the index to take, and say what it costs and where the answer would be another.
+    Advise(Box<Advise>),
     /// Run an experiment, of one's own or of a paper, and show what it measured.
     Run(Box<Run>),
     /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
     Sweep(Sweep),
+    /// Run cells of sweeps that come in JSON, one on each line.
+    Cells(Cells),
+    /// Capture what a program does to its directory tree as a trace; needs strace.
+    Capture(Capture),
+    /// Make a trace of what another system logged: SQL statements, YCSB, RocksDB, a table of operations.
+    Import(Box<Import>),
+    /// Look at a trace.
+    Trace(Trace),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -102,12 +114,12 @@ pub(crate) struct Compare {
     /// Entries that a search for the nearest wants [default: 10].
     #[arg(long, value_name = "K", requires = "spatial", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nearest: Option<u32>,
-    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no
-    /// cache; 640KiB with neither workload nor trace].
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
-    pub(crate) ram: Option<usize>,
+    /// RAM for each index, tables included, such as 64KiB, several as 16KiB,64KiB or 16KiB..640KiB; what its
+    /// tables leave is its cache [default: no cache; 16KiB..640KiB with neither workload nor trace].
+    #[arg(long, value_name = "BYTES", value_parser = parse::rams)]
+    pub(crate) ram: Option<parse::Rams>,
     /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
-    /// separated by commas, or all [default: every-operation; all with neither workload nor trace].
+    /// separated by commas, or all [default: every-operation; every-sync too with neither workload nor trace].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
     pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.
@@ -231,35 +243,6 @@ pub(crate) struct Run {
     /// Write a report with the experiment's plots that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct Sweep {
-    /// The grid, a TOML file (docs/sweeps.md).
-    #[arg(value_name = "FILE")]
-    pub(crate) grid: PathBuf,
-    /// Folder that keeps a file for each cell; it is made when it is not there.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: PathBuf,
-    /// The part to do, such as 2/8: every eighth cell, beginning with the second.
-    #[arg(long, value_name = "I/N", default_value = "1/1")]
-    pub(crate) shard: Shard,
-    /// Go on from what the folder keeps.
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Go on, and run cells again that failed.
-    #[arg(long)]
-    pub(crate) retry: bool,
-    /// Say how many cells there are, and how many of them are kept, and run none.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Write all cells that are known as one table in CSV; - for stdout.
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) out: Option<Target>,
-    /// Cells at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -550,6 +533,8 @@ pub(crate) struct List {
     /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) forecast: Forecast,
 }
 
 /// `nandex completions bash > ~/.local/share/bash-completion/completions/nandex`, for example.

@@ -1,16 +1,20 @@
 //! The `nandex` program.
 //!
-//! `args` and `device_args` turn the command line into plain data, `commands` does what it says with the lab,
-//! `output` and `progress` talk to files and the terminal. Results go to stdout, everything else to stderr.
+//! `args` and the other files of arguments turn the command line into plain data, `commands` does what it says
+//! with the lab, `output` and `progress` talk to files and the terminal. Results go to stdout, everything else
+//! to stderr.
 //! Exit codes: see [`args::AFTER_HELP`].
 
+mod advise_args;
 mod args;
 mod commands;
 mod device_args;
+mod forecast_args;
 mod look_args;
 mod output;
 mod parse;
 mod progress;
+mod trace_args;
 
 use clap::Parser;
 use nandex_lab::LabError;

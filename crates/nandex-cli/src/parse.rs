@@ -53,6 +53,14 @@ pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
     choice(text, |name| Ok(registry::store(name)?))
 }
 
+/// Amounts of RAM, ascending.
+#[derive(Clone, Debug)]
+pub(crate) struct Rams(pub(crate) Vec<usize>);
+
+pub(crate) fn rams(text: &str) -> Result<Rams, String> {
+    quantities::byte_list(text).map(Rams)
+}
+
 /// A number of minutes above 0, such as `60` or `0.5`.
 pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -37,7 +37,7 @@ macro_rules! bundle {
 }
 
 /// Every bundled trace of an index.
-pub static BUNDLES: [Bundle; 3] = [
+pub static BUNDLES: &[Bundle] = &[
     bundle!(
         "kernel_compile_reiserfs.ops.zst",
         "kernel_compile",
@@ -45,6 +45,7 @@ pub static BUNDLES: [Bundle; 3] = [
         false,
         "a trace for compare --trace: ReiserFS's B+-tree under a kernel build, 240,000 operations"
     ),
+    #[cfg(feature = "large-data")]
     bundle!(
         "oltp_a.ops.zst",
         "oltp_a",
@@ -52,6 +53,7 @@ pub static BUNDLES: [Bundle; 3] = [
         false,
         "a trace for compare --trace: the indexes of a database under OLTP, 400,000 operations"
     ),
+    #[cfg(feature = "large-data")]
     bundle!(
         "olap_b.ops.zst",
         "olap_b",
@@ -90,7 +92,8 @@ impl Bundle {
         Ok(trace.workload(options))
     }
 
-    fn trace(&self, operations: Option<u64>) -> Result<Trace, LabError> {
+    /// The bundled operations, or so many of the first, with the contents before them.
+    pub fn trace(&self, operations: Option<u64>) -> Result<Trace, LabError> {
         let limit = operations.map_or(usize::MAX, |n| n as usize);
         Ok(Trace {
             name: self.name.to_string(),

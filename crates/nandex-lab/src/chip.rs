@@ -14,7 +14,7 @@ use crate::input;
 use crate::machine;
 use crate::results::ChipFacts;
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Geometry, Part, PartError, Supply, Timing, catalogue};
+use nandex::nand::{Geometry, Pairing, Part, PartError, Supply, Timing, catalogue};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fs;
@@ -107,6 +107,7 @@ struct ChipFile {
     nop: Option<u32>,
     random_order: Option<bool>,
     channels: Option<u32>,
+    pairing: Option<String>,
     read_us: Option<f64>,
     read_ns: Option<u64>,
     program_us: Option<f64>,
@@ -132,6 +133,12 @@ pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     part.supply = supply(&file, like.map_or(part.supply, |part| part.supply));
     part.endurance_erases =
         file.endurance.unwrap_or(like.map_or(part.endurance_erases, |part| part.endurance_erases));
+    if let Some(name) = &file.pairing {
+        part.pairing = Pairing::ALL.into_iter().find(|pairing| pairing.name() == name).ok_or_else(|| {
+            let known = Pairing::ALL.map(Pairing::name).join(", ");
+            format!("pairing = \"{name}\": one of {known}")
+        })?;
+    }
     part.name = Cow::Owned(file.name.unwrap_or_else(|| file_name.to_string()));
     part.validate().map_err(|error| refusal(&error))?;
     Ok(part)
@@ -242,6 +249,13 @@ mod tests {
         let part = parse(&format!("{more}{WHOLE}"), "mine").unwrap();
         assert_eq!((part.name.as_ref(), part.endurance_erases), ("x", 7));
         assert!(part.geometry.random_order && part.geometry.programs_per_page_max == 4);
+        assert_eq!(part.pairing, Pairing::None);
+        let paired = parse(&format!("pairing = \"dist3\"\n{WHOLE}"), "mine").unwrap();
+        assert_eq!(paired.pairing, Pairing::Three);
+        assert_eq!(
+            refused(&format!("pairing = \"dist9\"\n{WHOLE}")),
+            "pairing = \"dist9\": one of none, dist3"
+        );
         let supply = part.supply;
         assert_eq!(
             (supply.voltage_mv, supply.read_ma, supply.transfer_ma, supply.erase_ma),

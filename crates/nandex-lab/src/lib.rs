@@ -5,9 +5,12 @@
 //! [`parallel::run_all`] many at once; the [`results`] go to files by [`record`] and into claims by
 //! [`stats`].
 
+pub mod advise;
 pub mod analysis;
 pub mod block_trace;
 pub(crate) mod bundle;
+#[cfg(unix)]
+pub mod capture;
 pub mod chip;
 pub mod compare;
 pub mod counts;
@@ -16,12 +19,14 @@ pub mod data;
 pub mod disks;
 pub mod error;
 pub mod experiment;
+pub mod import;
 pub mod input;
 #[cfg(test)]
 #[path = "../../../src/inputs.rs"]
 mod inputs;
 pub mod inspect;
 pub mod keys;
+pub mod latency;
 pub mod machine;
 pub mod model;
 pub mod parallel;
@@ -42,5 +47,6 @@ pub mod totals;
 pub mod trace;
 pub mod workload;
 
+pub use advise::advise;
 pub use error::LabError;
-pub use nandex_stacks::{forest, names, options, registry};
+pub use nandex_stacks::{forest, names, needed, options, registry};

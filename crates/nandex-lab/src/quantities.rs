@@ -30,6 +30,28 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     usize::try_from(bytes).map_err(|_| "that is more than this computer can address".to_string())
 }
 
+/// Numbers of bytes separated by commas, ascending and each once; `16KiB..640KiB` stands for its ends and the
+/// powers of two between them.
+pub fn byte_list(text: &str) -> Result<Vec<usize>, String> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let Some((low, high)) = part.split_once("..") else {
+            all.push(bytes(part.trim())?);
+            continue;
+        };
+        let (low, high) = (bytes(low.trim())?, bytes(high.trim())?);
+        if low > high {
+            return Err(format!("'{part}' goes downwards"));
+        }
+        all.extend([low, high]);
+        let powers = (0..usize::BITS).map(|bit| 1usize << bit);
+        all.extend(powers.filter(|power| (low..high).contains(power)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
 /// A whole number from 1 to `most`; `_` may separate its digits.
 pub fn count_to(text: &str, most: u64) -> Result<u64, String> {
     match whole_number(text, 1..=most) {
@@ -60,4 +82,18 @@ pub fn durability(text: &str) -> Result<&'static Durability, LabError> {
         let known = CLASSES.map(|class| name(&class));
         LabError::unknown("durability class", text, known.iter().map(String::as_str))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_bytes_have_ranges() {
+        assert_eq!(byte_list("64KiB,16KiB, 64KiB"), Ok(vec![16 << 10, 64 << 10]));
+        let kib: Vec<usize> = byte_list("12KiB..80KiB").unwrap().iter().map(|b| b >> 10).collect();
+        assert_eq!(kib, [12, 16, 32, 64, 80]);
+        assert_eq!(byte_list("64KiB..16KiB").unwrap_err(), "'64KiB..16KiB' goes downwards");
+        assert!(byte_list("16KiB,,").is_err() && byte_list("16KiB..").is_err());
+    }
 }

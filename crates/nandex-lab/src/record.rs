@@ -17,9 +17,14 @@ pub fn write_json(results: &Results, mut out: impl Write) -> io::Result<()> {
 /// Columns about a whole phase are filled in the total's row only. A run that could not start has one row
 /// with its error.
 pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
+    write_csv_of(std::slice::from_ref(results), out)
+}
+
+/// The same of several results, below one another.
+pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(header())?;
-    for run in &results.runs {
+    for (results, run) in all.iter().flat_map(|results| results.runs.iter().map(move |run| (results, run))) {
         if run.phases.is_empty() {
             csv.write_record(row(results, run, None, ""))?;
         }

@@ -1,5 +1,6 @@
 //! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
+use crate::latency::Latencies;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
 use nandex_stacks::options::Settings;
@@ -109,6 +110,9 @@ pub struct Run {
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
+    /// The costs of finding the index again at the end; absent where that was not tried, or it cannot be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<Costs>,
 }
 
 /// One phase of a workload, such as the load or the retrievals.
@@ -148,6 +152,9 @@ pub struct Phase {
     pub metrics: BTreeMap<String, u64>,
     /// Flash time accumulated over the operations, at most a few hundred samples.
     pub timeline: Vec<Sample>,
+    /// Chip time of single operations, syncs among them.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub latencies: Latencies,
 }
 
 /// The costs of some operations.

@@ -1,6 +1,7 @@
 //! Hand-made results for tests of the summary and of reports: made-up figures with every feature that a
 //! report has to show.
 
+use crate::latency::Latencies;
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Results, Run, Sample, WorkloadFacts};
 use std::collections::BTreeMap;
 
@@ -94,6 +95,7 @@ fn run(names: [&str; 3], seed: u64, reads: [u64; 3], programs: [u64; 3]) -> Run 
         phases,
         wear_erases: wear,
         metrics: BTreeMap::from([("node_splits".to_string(), 2_840)]),
+        mount: None,
     }
 }
 
@@ -132,6 +134,7 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
         timeline: (1..=50)
             .map(|i| Sample { operations: operations * i / 50, flash_time_ns: total.flash_time_ns * i / 50 })
             .collect(),
+        latencies: Latencies::default(),
     }
 }
 
@@ -152,5 +155,6 @@ fn failed(index: &str, seed: u64) -> Run {
         phases: Vec::new(),
         wear_erases: Vec::new(),
         metrics: BTreeMap::new(),
+        mount: None,
     }
 }

@@ -53,6 +53,16 @@ impl Summary {
     }
 }
 
+/// A difference that is no reason to take one rather than another: what another day of the trace, or another
+/// order of its keys, makes.
+pub const NOISE: f64 = 0.02;
+
+/// Whether these costs, seed by seed over those of the best, are as good as the best: no more than the noise
+/// above it, or, over several seeds, not shown to be above it at all.
+pub fn is_as_good(ratios: &Summary) -> bool {
+    ratios.mean - ratios.ci95.unwrap_or(0.0) <= 1.0 + NOISE && ratios.mean <= 1.0 + 3.0 * NOISE
+}
+
 fn t_95(degrees: usize) -> f64 {
     let beyond =
         || T_95_BEYOND.iter().rev().find(|(from, _)| *from <= degrees).map_or(f64::INFINITY, |row| row.1);

@@ -1,5 +1,6 @@
 //! The sums of a run.
 
+use crate::latency::Latencies;
 use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,8 @@ pub struct Totals {
     pub collections: u64,
     /// Flash time accumulated over all measured phases.
     pub timeline: Vec<Sample>,
+    /// Chip time of single operations.
+    pub latencies: Latencies,
 }
 
 impl Totals {
@@ -56,6 +59,7 @@ impl Totals {
             sum.block_erases += counts.block_erases;
         }
         self.costs = self.costs.plus(&phase.total);
+        self.latencies.extend(&phase.latencies);
         self.cpu_ns += phase.cpu_ns;
         self.energy_nj += phase.energy_nj;
         self.cache_hits += phase.cache_hits;

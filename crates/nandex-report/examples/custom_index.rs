@@ -232,6 +232,7 @@ static SORTED_PAGES: IndexEntry = IndexEntry {
     confidence: Confidence::High,
     basis: "written here",
     needs: &[],
+    parts: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;
@@ -277,6 +278,7 @@ fn comparison() -> Comparison<Ordered> {
             source: Source::Generator(workload::workload("mu").unwrap()),
             indexes: vec![&SORTED_PAGES, registry::index("bplus").unwrap(), registry::index("mu").unwrap()],
             suits_chip: false,
+            loads_at_once: false,
         },
         classes: vec![Class { durability: Durability::EveryOperation, sync_every: None }],
         settings,

@@ -16,6 +16,54 @@ const COLUMNS: [(&str, &str, usize); 5] = [
     ("flash_time_ms_per_op", "flash ms/op", 3),
 ];
 
+/// A table of the results: a title that may be empty, headings, rows.
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) heads: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// The tables that have rows: measured phases, page traces, computed cells.
+pub(crate) fn tables(results: &ExperimentResults) -> Vec<Table> {
+    let heads = |first: &[&str], columns: &[(&str, &str, usize)]| {
+        first.iter().map(|head| (*head).to_string()).chain(columns.iter().map(|c| c.1.to_string())).collect()
+    };
+    let mut tables = vec![
+        Table {
+            title: String::new(),
+            heads: heads(&["cell", "phase"], &COLUMNS),
+            rows: results.cells.iter().flat_map(phases).collect(),
+        },
+        Table {
+            title: String::new(),
+            heads: heads(&["cell"], &REPLAY_COLUMNS),
+            rows: results.cells.iter().filter(|c| is_shown_replay(c)).map(replay_row).collect(),
+        },
+    ];
+    for cell in results.cells.iter().filter(|cell| cell.runs.is_empty() && !is_replayed(cell)) {
+        let row = |(name, value): (&String, &Summary)| vec![name.clone(), plain(value.mean)];
+        tables.push(Table {
+            title: cell.name.clone(),
+            heads: vec!["figure".to_string(), "value".to_string()],
+            rows: cell.figures.iter().map(row).collect(),
+        });
+    }
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// What stopped, what did not run, and what stood in.
+pub(crate) fn remarks(results: &ExperimentResults) -> Vec<String> {
+    let of_cell = |cell: &CellResult| {
+        let stopped = cell.failures().map(|why| format!("{}, stopped: {why}", cell.name)).collect::<Vec<_>>();
+        let missing = cell.missing.iter().map(|why| format!("{}, not run: {why}", cell.name));
+        let stand_in =
+            cell.stand_in.iter().chain(&cell.substitute).map(|why| format!("{}: {why}", cell.name));
+        stopped.into_iter().chain(missing).chain(stand_in).collect::<Vec<_>>()
+    };
+    results.cells.iter().flat_map(of_cell).collect()
+}
+
 /// Renders the results for a terminal of this many columns.
 pub fn render(results: &ExperimentResults, width: usize) -> String {
     let definition = &results.definition;
@@ -34,14 +82,8 @@ pub fn render(results: &ExperimentResults, width: usize) -> String {
     for cell in results.cells.iter().filter(|cell| cell.runs.is_empty() && !is_replayed(cell)) {
         out += &computed(cell);
     }
-    for cell in &results.cells {
-        let stopped = cell.failures().map(|why| format!("! {}, stopped: {why}", cell.name));
-        let missing = cell.missing.iter().map(|why| format!("! {}, not run: {why}", cell.name));
-        let stand_in =
-            cell.stand_in.iter().chain(&cell.substitute).map(|why| format!("! {}: {why}", cell.name));
-        for line in stopped.chain(missing).chain(stand_in) {
-            out += &super::table::wrap(&line, width);
-        }
+    for line in remarks(results) {
+        out += &super::table::wrap(&format!("! {line}"), width);
     }
     let _ = writeln!(out, "again: {}", results.command);
     out
@@ -82,17 +124,21 @@ fn is_replayed(cell: &CellResult) -> bool {
     cell.runs.is_empty() && cell.name.split('/').next() == Some(Replays::CELLS)
 }
 
-/// A row for each page trace on each device.
-fn replayed(cells: &[CellResult]) -> String {
-    let figure = |cell: &CellResult, (figure, _, decimals): (&str, &str, usize)| {
+fn is_shown_replay(cell: &CellResult) -> bool {
+    is_replayed(cell) && !cell.figures.is_empty()
+}
+
+/// The row of a page trace on a device.
+fn replay_row(cell: &CellResult) -> Vec<String> {
+    let figure = |(figure, _, decimals): (&str, &str, usize)| {
         cell.figures.get(figure).map_or_else(|| "-".to_string(), |s| spread(s, decimals))
     };
-    let row = |cell: &CellResult| {
-        let figures = REPLAY_COLUMNS.map(|column| figure(cell, column));
-        [cell.name.clone()].into_iter().chain(figures).collect()
-    };
-    let shown = cells.iter().filter(|cell| is_replayed(cell) && !cell.figures.is_empty());
-    let rows: Vec<Vec<String>> = shown.map(row).collect();
+    [cell.name.clone()].into_iter().chain(REPLAY_COLUMNS.map(figure)).collect()
+}
+
+/// A row for each page trace on each device.
+fn replayed(cells: &[CellResult]) -> String {
+    let rows: Vec<Vec<String>> = cells.iter().filter(|cell| is_shown_replay(cell)).map(replay_row).collect();
     if rows.is_empty() {
         return String::new();
     }

@@ -7,6 +7,7 @@
 //!
 //! A crate of its own, so that an edit of a page compiles pages, and neither trees nor the lab.
 
+pub mod advice;
 pub mod counts;
 pub mod crash;
 pub mod experiment;
@@ -18,3 +19,4 @@ pub mod scorecard;
 pub mod summary;
 pub mod table;
 pub mod torture;
+pub mod trace;

@@ -5,8 +5,10 @@
 //! on colour: the best value of a class bears a star.
 
 use super::grid::{GAP, Side, grid};
+use crate::summary::conclusion::{ranked, ties};
 use crate::summary::measure::{Group, Measure};
-use crate::summary::scale::{Scale, show, show_count};
+use crate::summary::over_ram::{self, Sets};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
 use crate::summary::{Class, Row, Summary};
 use nandex_lab::results::AS_NOR;
 use nandex_lab::results::{ChipFacts, Results};
@@ -32,6 +34,63 @@ pub fn render(results: &Results, width: usize) -> String {
     }
     out += &wrap(&notes(&summary), width);
     out + &wrap(&format!("\n{}", results.conclusion), width)
+}
+
+/// Rows of each class that comparisons over several amounts of RAM show.
+const LEADING: usize = 5;
+
+/// Renders comparisons over several amounts of RAM: which index at which RAM, then the leading ones of each.
+pub fn render_sets(sets: &Sets, width: usize) -> String {
+    let mut out =
+        sets.sets.first().map_or_else(String::new, |results| wrap(&chip_line(&results.chip), width));
+    for wins in over_ram::wins(&sets.sets) {
+        let heads = ["RAM", "index", "storage", "per operation", "as good", "p99.9", "RAM held"];
+        let mut sides = [Side::Left; 7];
+        [3, 5, 6].iter().for_each(|place| sides[*place] = Side::Right);
+        let of_workload = sets.sets.iter().filter(|results| results.workload.name == wins.workload);
+        let rows: Vec<Vec<String>> =
+            of_workload.flat_map(|results| leading(results, &wins.durability)).collect();
+        out += &wrap(&format!("\n{}, durability: {}", wins.workload, wins.durability), width);
+        out += "\n";
+        out += &grid(&heads.map(String::from), &sides, &rows);
+    }
+    out += &wrap(
+        "\nThe leading five with each RAM; * best, = as good (within 2 %). Loads are handed over at once. Flash \
+         time is simulated. --report shows all.",
+        width,
+    );
+    out + &wrap(&format!("\n{}", sets.conclusion), width)
+}
+
+/// The rows of a class with the least mean time.
+fn leading(results: &Results, durability: &str) -> Vec<Vec<String>> {
+    let summary = Summary::of(results);
+    let Some(class) = summary.classes.iter().find(|class| class.durability == durability) else {
+        return Vec::new();
+    };
+    let rows = ranked(class);
+    let equal = ties(&rows);
+    let time = |value: Option<stats::Summary>| {
+        value.map_or_else(|| "-".to_string(), |s| show(Quantity::Time, s.mean))
+    };
+    let row = |(place, (row, mean)): (usize, &(&Row<'_>, stats::Summary))| {
+        let mark = match place {
+            0 => "*",
+            _ if equal.iter().any(|other| std::ptr::eq(*other, *row)) => "=",
+            _ => "",
+        };
+        let held = row.value(Measure::Ram).map_or_else(String::new, |s| show(Quantity::Bytes, s.mean));
+        vec![
+            if place == 0 { ram(results.workload.ram_bytes) } else { String::new() },
+            row.index.to_string(),
+            row.storage.to_string(),
+            show(Quantity::Time, mean.mean),
+            mark.to_string(),
+            time(row.value(Measure::Permille(999))),
+            held,
+        ]
+    };
+    rows.iter().take(LEADING).enumerate().map(row).collect()
 }
 
 /// One column ready to be printed.
@@ -160,7 +219,7 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
 
 /// A chip with its shape and its latencies.
 pub(super) fn chip_line(chip: &ChipFacts) -> String {
-    let time = |ns: u64| show(crate::summary::scale::Quantity::Time, ns as f64);
+    let time = |ns: u64| show(Quantity::Time, ns as f64);
     format!(
         "chip {}: {} blocks of {} pages of {} + {} bytes; read {}, program {}, erase {}",
         chip.name,
@@ -177,7 +236,7 @@ pub(super) fn chip_line(chip: &ChipFacts) -> String {
 /// The RAM each index was given.
 pub(super) fn ram(bytes: Option<u64>) -> String {
     match bytes {
-        Some(bytes) => format!("RAM {}", show(crate::summary::scale::Quantity::Bytes, bytes as f64)),
+        Some(bytes) => format!("RAM {}", show(Quantity::Bytes, bytes as f64)),
         None => "no cache".to_string(),
     }
 }
@@ -205,7 +264,7 @@ fn notes(summary: &Summary<'_>) -> String {
         let _ = write!(out, " Figures are means of {n} seeds; \u{b1}%: their 95 % interval.");
     }
     if summary.rows().any(|row| row.storage.ends_with(AS_NOR)) {
-        out += " As NOR: the same chip, were its pages programmed any number of times, each clearing bits.";
+        out += " As NOR: the same chip, were its pages programmed any number of times, each clearing bits; not ranked.";
     }
     if summary.classes.len() > 1 {
         out += " Classes promise different things after a power cut: compare within a class only.";

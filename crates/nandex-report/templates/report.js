@@ -1,71 +1,123 @@
 "use strict";
-// Gives the plots the page's theme, switches series on and off, sorts the comparison, and copies the command.
+// Goes from tab to tab, draws what is seen, switches series on and off, sorts the tables, and copies the command.
 (() => {
   const root = document.documentElement;
-  const figures = JSON.parse(document.getElementById("figures").textContent);
-  const hidden = new Set();
-  const TOKEN = /^([sc]\d+|ink|muted|faint)$/;
-  let palette;
+  const figures = new Map(JSON.parse(document.getElementById("figures").textContent).map((figure) => [figure.id, figure]));
+  const panels = [...document.querySelectorAll(".panel")];
+  // Series that were switched by hand, in each table's section; whether all are shown there.
+  const switched = new Map();
+  const causes = new Set();
+  const all = new Set();
+  const split = (text) => new Set((text || "").split(" ").filter(Boolean));
 
-  const colour = (token) => palette.getPropertyValue("--" + token).trim();
-
-  // Replaces colour tokens by the theme's colours, everywhere in a figure.
-  function themed(value) {
-    if (typeof value === "string") return TOKEN.test(value) ? colour(value) : value.replace(/color:(s\d+)/, (_, token) => "color:" + colour(token));
-    if (Array.isArray(value)) return value.map(themed);
-    if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, k === "ids" ? v : themed(v)]));
-  }
-
-  // The traces that are switched on; in a stack by cause, without the bars of indexes that are off.
-  function shown(trace) {
-    if (hidden.has(trace.legendgroup)) return [];
-    if (!trace.ids || !trace.ids.some((id) => hidden.has(id))) return [trace];
-    const keep = (list) => list.filter((_, i) => !hidden.has(trace.ids[i]));
-    return [{ ...trace, x: keep(trace.x), y: keep(trace.y), hovertext: keep(trace.hovertext) }];
-  }
-
-  function axis(own) {
-    const style = { gridcolor: colour("line"), zerolinecolor: colour("faint"), linecolor: colour("faint"), tickcolor: colour("faint") };
-    return { ...style, ...own, title: { ...own?.title, standoff: 10, font: { size: 13, color: colour("muted") } } };
-  }
-
-  function layout(figure, width) {
-    const own = themed(figure.layout);
-    const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") };
-    const label = { bgcolor: colour("card"), bordercolor: colour("faint"), font: { ...font, size: 13 } };
-    return {
-      ...own, font, width, paper_bgcolor: "transparent", plot_bgcolor: "transparent", hoverlabel: { ...label, align: "left" },
-      xaxis: axis(own.xaxis), yaxis: axis(own.yaxis), modebar: { color: colour("faint"), activecolor: colour("ink"), bgcolor: "transparent" },
-    };
+  // What is off in the plots of a place: of many indexes all but the first, unless all are shown; a click decides.
+  function hidden(place) {
+    const at = place.closest(".at");
+    const panel = place.closest(".panel");
+    const off = new Set(causes);
+    const scope = at || panel;
+    if (!scope) return new Set([...off, ...(switched.get("page") || [])]);
+    const first = split(at ? at.dataset.top : panel.dataset.leaders);
+    const key = at ? at.id : panel.id;
+    const every = at ? all.has(at.id) : [...panel.querySelectorAll(".at")].some((one) => all.has(one.id));
+    const figure = figures.get(place.id);
+    const groups = new Set(figure.series.flatMap((s) => s.of || [s.group]));
+    for (const group of groups) {
+      const by = (switched.get(key) || new Map()).get(group);
+      if (group && group[0] === "g" && (by === undefined ? !every && !first.has(group) : !by)) off.add(group);
+    }
+    return off;
   }
 
   function draw(width) {
-    palette = getComputedStyle(root);
-    for (const figure of figures) {
-      const place = document.getElementById(figure.id);
-      if (!place) continue;
-      const config = {
-        responsive: true, displayModeBar: innerWidth < 760 ? false : "hover", displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-        toImageButtonOptions: { format: "svg", filename: "nandex-" + figure.id },
-      };
+    for (const place of document.querySelectorAll(".plot")) {
+      if (!place.offsetParent || !figures.has(place.id)) continue;
       const share = width && place.parentElement.classList.contains("three") ? width / 3 - 8 : width;
-      Plotly.react(place, figure.data.flatMap(shown).map((t) => ({ ...themed(t), legendgroup: undefined, ids: undefined })), layout(figure, share), config);
+      Plot.draw(place, figures.get(place.id), hidden(place), share);
     }
   }
+
+  // Rows and chips as the plots beside them.
+  function mark(at) {
+    const first = split(at.dataset.top);
+    const by = switched.get(at.id) || new Map();
+    const every = all.has(at.id);
+    for (const row of at.querySelectorAll("tr.row")) {
+      const series = row.dataset.series;
+      row.classList.toggle("more", !every && !first.has(series));
+      row.classList.toggle("off", by.get(series) === false);
+    }
+    for (const chip of at.querySelectorAll(".chip[data-series^=g]")) {
+      const on = by.get(chip.dataset.series) ?? (every || first.has(chip.dataset.series));
+      chip.setAttribute("aria-pressed", String(on));
+      chip.classList.toggle("more", !every && !first.has(chip.dataset.series) && !on);
+    }
+    const button = at.querySelector("button.all");
+    const many = at.querySelectorAll("tr.row").length > first.size;
+    button.hidden = !many;
+    button.setAttribute("aria-pressed", String(every));
+    button.textContent = every ? "show the first five" : `show all ${at.querySelectorAll("tr.row").length}`;
+  }
+
+  function choose(panel) {
+    for (const other of panels) other.hidden = other !== panel;
+    for (const tab of document.querySelectorAll(".tab")) tab.setAttribute("aria-selected", String(tab.getAttribute("aria-controls") === panel.id));
+  }
+
+  function chooseRam(panel, id) {
+    for (const at of panel.querySelectorAll(".at")) at.hidden = at.id !== "at-" + id;
+    for (const button of panel.querySelectorAll(".ram")) button.setAttribute("aria-pressed", String(button.dataset.at === id));
+  }
+
+  for (const panel of panels) {
+    const pressed = panel.querySelector('.ram[aria-pressed="true"]');
+    if (pressed) chooseRam(panel, pressed.dataset.at);
+    for (const button of panel.querySelectorAll(".ram")) button.addEventListener("click", () => { chooseRam(panel, button.dataset.at); draw(); });
+    for (const at of panel.querySelectorAll(".at")) {
+      const button = at.querySelector("button.all");
+      if (!button) continue;
+      button.addEventListener("click", () => {
+        if (all.has(at.id)) all.delete(at.id); else all.add(at.id);
+        switched.delete(at.id);
+        mark(at);
+        draw();
+      });
+      mark(at);
+    }
+  }
+  if (panels.length) choose(panels[0]);
+  document.querySelectorAll(".tab").forEach((tab, number, tabs) => {
+    tab.addEventListener("click", () => { choose(document.getElementById(tab.getAttribute("aria-controls"))); draw(); });
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) tabs[(number + step + tabs.length) % tabs.length].focus();
+    });
+  });
 
   for (const chip of document.querySelectorAll(".chip")) {
     chip.addEventListener("click", () => {
       const series = chip.dataset.series;
-      const off = !hidden.has(series);
-      if (off) hidden.add(series); else hidden.delete(series);
-      chip.setAttribute("aria-pressed", String(!off));
-      for (const row of document.querySelectorAll(`tr[data-series="${series}"]`)) row.classList.toggle("off", off);
+      const on = chip.getAttribute("aria-pressed") !== "true";
+      const at = chip.closest(".at");
+      if (series[0] === "c") {
+        if (on) causes.delete(series); else causes.add(series);
+        for (const same of document.querySelectorAll(`.chip[data-series="${series}"]`)) same.setAttribute("aria-pressed", String(on));
+      } else if (at) {
+        if (!switched.has(at.id)) switched.set(at.id, new Map());
+        switched.get(at.id).set(series, on);
+        mark(at);
+      } else {
+        const off = switched.get("page") || new Set();
+        if (on) off.delete(series); else off.add(series);
+        switched.set("page", off);
+        chip.setAttribute("aria-pressed", String(on));
+        for (const row of document.querySelectorAll(`tr[data-series="${series}"]`)) row.classList.toggle("off", !on);
+      }
       draw();
     });
   }
 
-  // Sorts the rows of each durability class; a second time turns the order around.
+  // Sorts the rows of a table; a second time turns the order around.
   function sort(head, column) {
     const down = head.getAttribute("aria-sort") === "ascending";
     for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
@@ -75,33 +127,40 @@
       return text === "" ? Infinity : Number(text);
     };
     const order = (a, b) => column === 0 ? a.children[0].textContent.localeCompare(b.children[0].textContent) : value(a) - value(b);
-    for (const body of document.querySelectorAll(".comparison tbody")) {
+    for (const body of head.closest("table").tBodies) {
       const rows = [...body.querySelectorAll(".row")].sort(order);
       if (down) rows.reverse();
-      body.querySelector(".class").after(...rows);
+      const title = body.querySelector(".class");
+      if (title) title.after(...rows); else body.prepend(...rows);
     }
   }
 
-  document.querySelectorAll(".comparison thead tr:last-child th").forEach((head, column) => {
-    const label = head.querySelector(".sort");
-    if (!label) return;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "sort";
-    button.textContent = label.textContent;
-    label.replaceWith(button);
-    button.addEventListener("click", () => sort(head, column));
-  });
+  for (const table of document.querySelectorAll(".comparison")) {
+    const heads = [...table.querySelectorAll("thead tr:last-child th")];
+    heads.forEach((head, column) => {
+      const label = head.querySelector(".sort");
+      if (!label) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.textContent = label.textContent;
+      label.replaceWith(button);
+      button.addEventListener("click", () => sort(head, column));
+    });
+    // On a phone each row is a card, whose figures need their names.
+    const names = heads.map((head) => [head.querySelector(".sort")?.textContent, head.querySelector(".unit")?.textContent].filter(Boolean).join(", "));
+    for (const row of table.querySelectorAll(".row")) [...row.children].forEach((cell, i) => { if (i) cell.dataset.name = names[i]; });
+  }
 
   function offer(id, action) {
     const button = document.getElementById(id);
+    if (!button) return;
     button.hidden = false;
     button.addEventListener("click", () => action(button));
   }
 
   offer("theme", () => {
-    root.dataset.theme = palette.colorScheme === "dark" ? "light" : "dark";
-    draw();
+    root.dataset.theme = getComputedStyle(root).colorScheme === "dark" ? "light" : "dark";
   });
   offer("save", () => {
     const link = document.createElement("a");
@@ -127,6 +186,7 @@
     if (before) root.dataset.theme = before; else delete root.dataset.theme;
     draw();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  let waiting;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 120); });
   draw();
 })();

@@ -78,6 +78,9 @@ pub struct IndexEntry {
     pub basis: &'static str,
     /// Demands that chip and workload must meet.
     pub needs: &'static [Need],
+    /// The parts that it has besides nodes: each is something to understand, to configure and to test. Fewer
+    /// are simpler.
+    pub parts: &'static [&'static str],
     /// The hosting of the index.
     pub hosting: Hosting,
     /// Makes an empty index on a chip whose contents do not matter.
@@ -132,6 +135,8 @@ pub struct StoreEntry {
     pub confidence: Confidence,
     /// The sources, and the parts that are ours.
     pub basis: &'static str,
+    /// The parts that it has, as [`IndexEntry::parts`].
+    pub parts: &'static [&'static str],
     /// Whether it writes several pages at once, all or none.
     pub is_atomic: bool,
     /// Makes an empty store on a chip whose contents do not matter.

@@ -19,9 +19,11 @@
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
 mod entry;
+pub mod fit;
 pub mod forest;
 mod ftls;
 pub mod names;
+pub mod needed;
 pub mod options;
 pub mod registry;
 mod spare;

@@ -37,16 +37,18 @@ macro_rules! raw_tree {
             hosting: Hosting::Raw,
             format: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
-                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
-                    let config = $config(&settings, nand.geometry())?;
-                    Ok(Box::new($tree::format(nand, &config)?))
+                    spare::lent(nand, settings, $spare, |nand, settings| {
+                        let config = $config(settings, nand.geometry())?;
+                        Ok(Box::new($tree::format(nand, &config)?) as Box<dyn OrderedIndex>)
+                    })
                 })
             },
             mount: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
-                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
-                    let config = $config(&settings, nand.geometry())?;
-                    Ok(Box::new($tree::mount(nand, &config)?))
+                    spare::lent(nand, settings, $spare, |nand, settings| {
+                        let config = $config(settings, nand.geometry())?;
+                        Ok(Box::new($tree::mount(nand, &config)?) as Box<dyn OrderedIndex>)
+                    })
                 })
             },
             mount_after_cut: None,
@@ -64,6 +66,7 @@ const fn store_tree<T: StoreTree>(
     summary: &'static str,
     confidence: Confidence,
     basis: &'static str,
+    parts: &'static [&'static str],
 ) -> IndexEntry {
     IndexEntry {
         name,
@@ -71,6 +74,7 @@ const fn store_tree<T: StoreTree>(
         confidence,
         basis,
         needs: &[],
+        parts,
         hosting: Hosting::Store,
         format: |nand, settings| stack::tree::<T>(nand, settings, Open::Format),
         mount: |nand, settings| stack::tree::<T>(nand, settings, Open::Mount),
@@ -94,6 +98,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "complete in the paper",
         needs: &[],
+        parts: &["log"],
     }),
     raw_tree!(MuStarTree, options::raw::mu_star, spare::of_log, options::raw::MU_STAR, {
         name: "mu-star",
@@ -101,6 +106,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::Low,
         basis: "the abstract only: the layouts, their conversion and the controller are our reading",
         needs: &[],
+        parts: &["log", "four layouts", "a controller"],
     }),
     raw_tree!(WanderingTree, options::raw::wandering, spare::of_log, options::raw::WANDERING, {
         name: "wandering",
@@ -108,6 +114,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "the paper and the JFFS3 document; the journal in part our reading",
         needs: &[],
+        parts: &["log"],
     }),
     raw_tree!(IplTree, options::ipl::ipl, spare::of_ipl, options::ipl::IPL, {
         name: "ipl",
@@ -115,6 +122,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "notes on the paper and abstracts; how a split is logged is ours",
         needs: &[],
+        parts: &["log sectors", "merges"],
     }),
     raw_tree!(IplTree, options::ipl::dipl, spare::of_ipl, options::ipl::DIPL, {
         name: "dipl",
@@ -122,6 +130,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::Medium,
         basis: "abstracts and remarks of a later paper; ghosts, splits and chains of log units are our reading",
         needs: &[],
+        parts: &["log sectors", "merges", "ghosts"],
     }),
     raw_tree!(VmTree, options::embedded::vm, spare::of_log, options::embedded::VM, {
         name: "vmtree",
@@ -129,6 +138,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "the authors' program was read; removal and recovery are ours",
         needs: &[],
+        parts: &["log", "mapping table"],
     }),
     raw_tree!(OverwriteTree, options::embedded::overwrite, spare::none, options::embedded::OVERWRITE, {
         name: "vmtree-ow",
@@ -136,6 +146,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "the authors' program was read; removal and recovery are ours",
         needs: &[Need::Overwriting],
+        parts: &["overwritten pages"],
     }),
     raw_tree!(Sbits, options::embedded::sbits, spare::none, options::embedded::SBITS, {
         name: "sbits",
@@ -143,6 +154,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "the authors' program and paper were read; recovery is ours",
         needs: &[Need::AscendingKeys],
+        parts: &["spline"],
     }),
     raw_tree!(Plow, options::embedded::plow, spare::none, options::embedded::PLOW, {
         name: "plow",
@@ -150,12 +162,14 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "our own: the design is the source",
         needs: &[],
+        parts: &["memtable", "levels", "sweep"],
     }),
     store_tree::<BPlus>(
         "bplus",
         "B+-tree with redistribution and merging, over an FTL and a page cache",
         Confidence::High,
         "textbook",
+        &[],
     ),
     IndexEntry {
         name: "wpcb",
@@ -163,6 +177,7 @@ pub static INDEXES: &[IndexEntry] = &[
         confidence: Confidence::High,
         basis: "the paper; victims are erased later than it says, for power cuts",
         needs: &[],
+        parts: &["buffer blocks", "converter"],
         hosting: Hosting::Store,
         format: |nand, settings| Wpcb::open(nand, settings, Open::Format),
         mount: |nand, settings| Wpcb::open(nand, settings, Open::Mount),
@@ -177,102 +192,119 @@ pub static INDEXES: &[IndexEntry] = &[
         "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
         Confidence::High,
         "complete in the paper",
+        &["pool", "journal"],
     ),
     store_tree::<LsLru>(
         "ls-lru",
         "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
         Confidence::High,
         "the paper; sizes and split policies that it leaves open are options",
+        &["buffer of two parts", "late splits", "journal"],
     ),
     store_tree::<Bftl>(
         "bftl",
         "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
         Confidence::High,
         "the authors' slides and two later papers; a store that is finite is ours",
+        &["reservation buffer", "node table", "journal"],
     ),
     store_tree::<Wobf>(
         "wobf",
         "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
         Confidence::Low,
         "the abstract: sorting and gathering are our reading",
+        &["reservation buffer", "node table", "journal"],
     ),
     store_tree::<Ibsf>(
         "ibsf",
         "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
         Confidence::High,
         "abstracts and two later papers; sizes are ours",
+        &["commit buffer", "journal"],
     ),
     store_tree::<Bof>(
         "bof",
         "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
         Confidence::Low,
         "one sentence of a later paper: our reading",
+        &["commit buffer", "journal"],
     ),
     store_tree::<Rbftl>(
         "rbftl",
         "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading",
         Confidence::Low,
         "the abstract: the journal is our reading",
+        &["commit buffer", "journal"],
     ),
     store_tree::<FlashDb>(
         "flashdb",
         "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
         Confidence::High,
         "abstracts and an implementation; compaction is ours",
+        &["node log", "modes", "journal"],
     ),
     store_tree::<Lsb>(
         "lsb",
         "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
         Confidence::Medium,
         "the abstract; sizes, merging and recovery are our reading",
+        &["log nodes", "journal"],
     ),
     store_tree::<Mb>(
         "mb",
         "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
         Confidence::Medium,
         "the abstract; the layout of leaves and the formula of their size are our reading",
+        &["pool", "leaf headers", "journal"],
     ),
     store_tree::<Pio>(
         "pio",
         "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
         Confidence::Medium,
         "abstract and digest; segments and splits are our reading",
+        &["operation queue", "segments", "journal"],
     ),
     store_tree::<BEpsilon>(
         "bepsilon",
         "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
         Confidence::High,
         "the reference implementation was read; copy on write and recovery are ours",
+        &["messages", "copy on write"],
     ),
     store_tree::<Fd>(
         "fd",
         "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
         Confidence::High,
         "the authors' code was read; chained runs and near-full merges are ours",
+        &["head", "runs", "manifest"],
     ),
     store_tree::<La>(
         "la",
         "LA-tree (Agrawal et al. 2009): a buffer on flash for each subtree, emptied when full or read often; our reading",
         Confidence::Medium,
         "descriptions of others; sizes are our reading",
+        &["buffers on flash", "manifest"],
     ),
     store_tree::<AsBtree>(
         "as-btree",
         "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
         Confidence::Medium,
         "the abstract; recycling and sizes are our reading",
+        &["batches", "node table", "journal"],
     ),
     store_tree::<CbTree>(
         "cb-tree",
         "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
         Confidence::Low,
         "the abstract: sizes and places of batches are our reading",
+        &["batches", "node table", "journal"],
     ),
     store_tree::<FbTree>(
         "fb-tree",
         "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
         Confidence::Medium,
         "the abstract; what leaves the buffer is our reading",
+        &["runs of free pages", "node table", "journal"],
     ),
 ];
 

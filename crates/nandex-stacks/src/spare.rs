@@ -28,29 +28,26 @@ pub(crate) fn none(_: Geometry) -> u32 {
     0
 }
 
-/// A chip with as many spare bytes as are needed, and the settings with the RAM that is left then.
-pub(crate) fn lend(
+/// Opens something on a chip with as many spare bytes as it needs and the RAM that is left then. A refusal
+/// for want of RAM names all that is needed.
+pub(crate) fn lent<T>(
     nand: Box<dyn Nand>,
     settings: &Settings,
     needed: Needed,
-) -> Result<(Box<dyn Nand>, Settings), IndexError> {
-    let geometry = nand.geometry();
-    let needed = needed(geometry);
-    if geometry.spare_bytes >= needed {
-        return Ok((nand, settings.clone()));
-    }
+    open: impl FnOnce(Box<dyn Nand>, &Settings) -> Result<T, IndexError>,
+) -> Result<T, IndexError> {
+    let needed = needed(nand.geometry());
     let held = nand.ram_bytes();
     let nand = shown(nand, needed);
     let taken = nand.ram_bytes() - held;
-    let left = |ram: usize| {
-        ram.checked_sub(taken).ok_or(IndexError::TooLittleRam {
-            what: "a page to lend spare bytes from",
-            given: ram,
-            needed: taken,
-        })
-    };
-    let ram_bytes = settings.ram_bytes.map(left).transpose()?;
-    Ok((nand, Settings { ram_bytes, ..settings.clone() }))
+    let left = settings.ram_bytes.map(|ram| ram.saturating_sub(taken));
+    let opened = open(nand, &Settings { ram_bytes: left, ..settings.clone() });
+    opened.map_err(|error| match (error, settings.ram_bytes) {
+        (IndexError::TooLittleRam { what, needed, .. }, Some(given)) => {
+            IndexError::TooLittleRam { what, given, needed: needed + taken }
+        }
+        (error, _) => error,
+    })
 }
 
 /// A chip with as many spare bytes as an FTL needs; the FTL counts the RAM for it.

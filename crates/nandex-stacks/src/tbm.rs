@@ -31,6 +31,7 @@ macro_rules! behind_tbm {
             ),
             confidence: Confidence::High,
             basis: "writing and converting are the paper's; groups, trims and recovery are ours",
+            parts: &["buffer blocks", "converter", "an FTL"],
             is_atomic: true,
             format: |nand, settings| open(&STORES[$place], nand, settings, Open::Format),
             mount: |nand, settings| open(&STORES[$place], nand, settings, Open::Mount),

@@ -11,7 +11,7 @@
 //!
 //! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`])
 //! holds the kind, the place in the record (number) and the record's version; the string starts with its
-//! length as u32. A checkpoint is one record; a reference is a record that lists the blocks that carry
+//! length as u32. It is never held whole: `payload`. A checkpoint is one record; a reference is a record that lists the blocks that carry
 //! checkpoints.
 //!
 //! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks
@@ -32,6 +32,7 @@
 //! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two
 //!   is damaged.
 
+mod payload;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -45,8 +46,8 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use record::{Cut, Place, Record, is_ragged, newest_record, program, records};
-pub use record::{Loaded, Payload};
+pub use payload::{Contents, Source, Window, take_all, take_bytes, take_rows};
+use record::{Cut, Place, Record, newest_record, program, records, records_since};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -86,25 +87,28 @@ impl Run {
     }
 }
 
+/// A record to write, and the buffer for its pages.
+type Draft<'a> = (Record<'a>, &'a mut [u8]);
+
 /// A checkpoint that is not complete: its first page, and what that holds of the payload.
 pub type Begun = (Ppn, Vec<u8>);
 
 /// The newest whole checkpoint that a mount finds, with what lies behind it.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<T> {
     /// The checkpoints.
     pub area: CheckpointArea,
-    /// The payload of the newest one that is complete.
-    pub payload: Loaded,
+    /// The newest one that is complete.
+    pub newest: T,
     /// A newer one that is not complete.
     pub begun: Option<Begun>,
 }
 
 /// The newest records of a chip.
 #[derive(Clone, Debug)]
-pub struct Newest {
-    /// Payloads of consecutive checkpoints.
-    pub records: Vec<Vec<u8>>,
+pub struct Newest<T> {
+    /// Consecutive checkpoints, the last one of those that are whole by themselves first.
+    pub records: Vec<T>,
     /// Something was programmed after them that cannot be read: cut short, or gone bad.
     pub is_ragged: bool,
 }
@@ -172,20 +176,25 @@ impl CheckpointArea {
     /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
-        let found = CheckpointArea::mount_and_look(nand, usize::MAX)?;
-        Ok(found.map(|found| (found.area, found.payload.bytes)))
+        match CheckpointArea::mount_and_look(nand, &mut take_all)? {
+            Some(found) => Ok(Some((found.area, found.newest?))),
+            None => Ok(None),
+        }
     }
 
-    /// The newest complete checkpoint, of which `bytes_max` bytes come as bytes and the rest as numbers, and
-    /// a newer one that is not complete, if there is one. If anything follows from a later time, that was
-    /// completed, and has gone bad.
-    pub fn mount_and_look<N: Nand>(nand: &mut N, bytes_max: usize) -> Result<Option<Found>, StoreError> {
+    /// What `decode` makes of the newest complete checkpoint, and a newer one that is not complete, if there
+    /// is one. If anything follows from a later time, that was completed, and has gone bad. `decode` may be
+    /// called for several, the newest first, as long as they turn out not to be complete.
+    pub fn mount_and_look<N: Nand, T>(
+        nand: &mut N,
+        decode: &mut dyn FnMut(&mut dyn Source) -> T,
+    ) -> Result<Option<Found<T>>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let newest = newest_record(nand, area.geometry, &area.run, bytes_max)?;
-        let (version, payload) = newest.complete.ok_or_else(|| area.incomplete())?;
+        let found = newest_record(nand, area.geometry, &area.run, decode)?;
+        let (version, newest) = found.complete.ok_or_else(|| area.incomplete())?;
         area.version = version;
-        area.note_cut(nand, newest.cut)?;
-        Ok(Some(Found { area, payload, begun: newest.begun }))
+        area.note_cut(nand, found.cut)?;
+        Ok(Some(Found { area, newest, begun: found.begun }))
     }
 
     /// Something is not whole where a newer record might stand: cut short, or gone bad.
@@ -212,23 +221,20 @@ impl CheckpointArea {
         self.is_torn
     }
 
-    /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which
-    /// `is_whole` accepts, that one first.
-    pub fn mount_since<N: Nand>(
+    /// What `decode` makes of every complete checkpoint that follows the last one of which `is_base` is true,
+    /// that one first. Those before it are not looked at.
+    pub fn mount_since<N: Nand, T>(
         nand: &mut N,
-        is_whole: impl Fn(&[u8]) -> bool,
-    ) -> Result<Option<(CheckpointArea, Newest)>, StoreError> {
+        decode: &mut dyn FnMut(&mut dyn Source) -> T,
+        is_base: impl Fn(&T) -> bool,
+    ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let (all, _) = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
-        area.version = all.last().ok_or_else(|| area.incomplete())?.0;
-        let whole =
-            all.iter().rposition(|(_, loaded)| is_whole(&loaded.bytes)).ok_or_else(|| area.incomplete())?;
-        let since = &all[whole..];
-        if let Some(gap) = since.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
-            return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[0].0 });
+        let (since, is_ragged) = records_since(nand, (area.geometry, &area.run), decode, is_base)?;
+        area.version = since.first().ok_or_else(|| area.incomplete())?.0;
+        if let Some(gap) = since.windows(2).find(|pair| pair[1].0 + 1 != pair[0].0) {
+            return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[1].0 });
         }
-        let is_ragged = is_ragged(nand, area.geometry, &area.run, &all)?;
-        let records = all.into_iter().skip(whole).map(|(_, loaded)| loaded.bytes).collect();
+        let records = since.into_iter().rev().map(|(_, made)| made).collect();
         Ok(Some((area, Newest { records, is_ragged })))
     }
 
@@ -252,7 +258,7 @@ impl CheckpointArea {
                 if version > area.reference_version {
                     area.reference_version = version;
                     area.anchor = Some(pbn);
-                    reference = Some(loaded.bytes);
+                    reference = Some(loaded);
                 }
             }
         }
@@ -307,18 +313,31 @@ impl CheckpointArea {
         2 * pages.div_ceil(geometry.pages_per_block as usize)
     }
 
-    /// Writes a checkpoint. When this fails, the previous one is still the newest.
-    pub fn write<'a, N: Nand>(
+    /// Writes a checkpoint, each page of it in the buffer. When this fails, the previous one is still the
+    /// newest.
+    pub fn write<N: Nand>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        payload: impl Into<Payload<'a>>,
+        contents: &dyn Contents,
+        page: &mut [u8],
     ) -> Result<(), StoreError> {
-        let record = Record(payload.into());
-        let pages = record.pages(self.geometry);
+        blocks.begin_record();
+        let written = self.write_record(nand, blocks, &mut (Record(contents), page));
+        blocks.end_record();
+        written
+    }
+
+    fn write_record<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        draft: &mut Draft<'_>,
+    ) -> Result<(), StoreError> {
+        let pages = draft.0.pages(self.geometry);
         let mut failing = None;
         if self.run.used + pages <= self.run.pages(self.geometry) {
-            failing = self.append(nand, &record)?;
+            failing = self.append(nand, blocks, draft)?;
             if failing.is_none() {
                 self.version += 1;
                 return Ok(());
@@ -326,10 +345,10 @@ impl CheckpointArea {
             self.is_torn = true;
         }
         self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
-        let fresh = self.write_fresh(nand, blocks, &record)?;
+        let fresh = self.write_fresh(nand, blocks, draft)?;
         // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next
         // mount.
-        self.refer_to(nand, blocks, &fresh.blocks)?;
+        self.refer_to(nand, blocks, &fresh.blocks, draft.1)?;
         let old = core::mem::replace(&mut self.run, fresh);
         self.version += 1;
         self.is_torn = false;
@@ -345,10 +364,16 @@ impl CheckpointArea {
 
     /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks.
     /// False: it does not, and a whole checkpoint is to be written instead.
-    pub fn write_note<N: Nand>(&mut self, nand: &mut N, payload: &[u8]) -> Result<bool, StoreError> {
-        let record = Record(payload.into());
-        let pages = record.pages(self.geometry);
-        if self.run.used + pages > self.run.pages(self.geometry) || self.append(nand, &record)?.is_some() {
+    pub fn write_note<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &BlockTable,
+        contents: &dyn Contents,
+        page: &mut [u8],
+    ) -> Result<bool, StoreError> {
+        let pages = Record(contents).pages(self.geometry);
+        let has_room = self.run.used + pages <= self.run.pages(self.geometry);
+        if !has_room || self.append(nand, blocks, &mut (Record(contents), page))?.is_some() {
             return Ok(false);
         }
         self.version += 1;
@@ -356,14 +381,19 @@ impl CheckpointArea {
     }
 
     /// Appends to the current blocks; the block that failed, if one did.
-    fn append<N: Nand>(&mut self, nand: &mut N, record: &Record<'_>) -> Result<Option<Pbn>, StoreError> {
+    fn append<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &BlockTable,
+        (record, page): &mut Draft<'_>,
+    ) -> Result<Option<Pbn>, StoreError> {
         let (first, pages) = (self.run.used, record.pages(self.geometry));
         // Should this fail midway, nothing more is appended (C2).
         self.run.used = self.run.pages(self.geometry);
         for number in 0..pages {
             let ppn = self.run.page_at(self.geometry, first + number);
             let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
-            if !program(nand, ppn, place, record)? {
+            if !program(nand, ppn, place, (record, blocks, page))? {
                 return Ok(Some(self.geometry.block_of(ppn)));
             }
         }
@@ -376,14 +406,14 @@ impl CheckpointArea {
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        record: &Record<'_>,
+        draft: &mut Draft<'_>,
     ) -> Result<Run, StoreError> {
-        let (pages, block) = (record.pages(self.geometry), self.geometry.pages_per_block);
+        let (pages, block) = (draft.0.pages(self.geometry), self.geometry.pages_per_block);
         let mut run = Run { blocks: Vec::new(), used: pages };
         while run.pages(self.geometry) < pages + self.note_pages {
             let first = run.pages(self.geometry).min(pages);
             let part = first..pages.min(first + block);
-            match self.fill_block(nand, blocks, record, part) {
+            match self.fill_block(nand, blocks, draft, part) {
                 Ok(pbn) => run.blocks.push(pbn),
                 Err(error) => {
                     run.blocks.into_iter().for_each(|pbn| blocks.discard(pbn));
@@ -399,7 +429,7 @@ impl CheckpointArea {
         &self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        record: &Record<'_>,
+        (record, page): &mut Draft<'_>,
         part: Range<u32>,
     ) -> Result<Pbn, StoreError> {
         loop {
@@ -409,7 +439,7 @@ impl CheckpointArea {
             for number in part.clone() {
                 let ppn = self.geometry.page_at(pbn, number - part.start);
                 let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
-                whole = program(nand, ppn, place, record);
+                whole = program(nand, ppn, place, (record, blocks, page));
                 if whole != Ok(true) {
                     break;
                 }
@@ -431,10 +461,10 @@ impl CheckpointArea {
         nand: &mut N,
         blocks: &mut BlockTable,
         targets: &[Pbn],
+        page: &mut [u8],
     ) -> Result<(), StoreError> {
         loop {
             let reference = self.encode_reference(targets);
-            let record = Record(Payload::from(&reference));
             let pages = self.reference_pages(targets.len() as u32);
             let (anchor, first) = match self.anchor {
                 Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
@@ -447,7 +477,8 @@ impl CheckpointArea {
             }
             // No version is used twice: what failed may be found by a mount nevertheless.
             self.reference_version += 1;
-            let copies = self.program_reference(nand, anchor, first, &record)?;
+            let draft = &mut (Record(&reference), &mut *page);
+            let copies = self.program_reference(nand, blocks, (anchor, first), draft)?;
             if copies > 0 {
                 self.anchor = Some(anchor);
                 let is_whole = copies == u32::from(self.copies);
@@ -483,15 +514,15 @@ impl CheckpointArea {
     fn program_reference<N: Nand>(
         &self,
         nand: &mut N,
-        anchor: Pbn,
-        first: u32,
-        record: &Record<'_>,
+        blocks: &BlockTable,
+        (anchor, first): (Pbn, u32),
+        (record, page): &mut Draft<'_>,
     ) -> Result<u32, StoreError> {
         let pages = record.pages(self.geometry);
         for at in 0..pages * u32::from(self.copies) {
             let ppn = self.geometry.page_at(anchor, first + at);
             let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
-            if !program(nand, ppn, place, record)? {
+            if !program(nand, ppn, place, (record, blocks, page))? {
                 return Ok(at / pages);
             }
         }

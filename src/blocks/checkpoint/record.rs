@@ -1,6 +1,8 @@
 //! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
 
+use super::payload::{Contents, SHORT, Source, Window, take_all};
 use super::{Begun, CheckpointArea, Run};
+use crate::blocks::BlockTable;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -8,6 +10,7 @@ use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Which page of which record.
 #[derive(Clone, Copy)]
@@ -19,60 +22,21 @@ pub(super) struct Place {
     pub(super) version: u64,
 }
 
-/// The contents of a checkpoint: bytes, and numbers of four bytes behind them, little-endian. The numbers
-/// are read where they are, so that a map of the whole chip is not gathered a second time.
-#[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
-    /// The bytes.
-    pub bytes: &'a [u8],
-    /// The numbers.
-    pub numbers: &'a [u32],
-}
-
-impl<'a> From<&'a [u8]> for Payload<'a> {
-    fn from(bytes: &'a [u8]) -> Payload<'a> {
-        Payload { bytes, numbers: &[] }
-    }
-}
-
-impl<'a> From<&'a Vec<u8>> for Payload<'a> {
-    fn from(bytes: &'a Vec<u8>) -> Payload<'a> {
-        Payload::from(&bytes[..])
-    }
-}
-
-/// A payload behind its length.
+/// A record that is to be written: its length stands in front.
 #[derive(Clone, Copy)]
-pub(super) struct Record<'a>(pub(super) Payload<'a>);
+pub(super) struct Record<'a>(pub(super) &'a dyn Contents);
 
 impl Record<'_> {
-    fn payload_bytes(&self) -> usize {
-        self.0.bytes.len() + 4 * self.0.numbers.len()
-    }
-
     /// Pages that it takes.
     pub(super) fn pages(&self, geometry: Geometry) -> u32 {
-        CheckpointArea::pages_needed(geometry, self.payload_bytes()) as u32
+        CheckpointArea::pages_needed(geometry, self.0.byte_count()) as u32
     }
 
-    /// The data area of one of its pages, zero behind the end.
-    fn page(&self, number: u32, page_bytes: usize) -> Vec<u8> {
-        let (mut page, at) = (vec![0; page_bytes], number as usize * page_bytes);
-        let mut put = |place: usize, bytes: &[u8]| {
-            let (from, to) = (place.max(at), (place + bytes.len()).min(at + page_bytes));
-            if from < to {
-                page[from - at..to - at].copy_from_slice(&bytes[from - place..to - place]);
-            }
-        };
-        put(0, &(self.payload_bytes() as u32).to_le_bytes());
-        put(4, self.0.bytes);
-        let start = 4 + self.0.bytes.len();
-        let first = at.saturating_sub(start) / 4;
-        let end = (at + page_bytes).saturating_sub(start).div_ceil(4);
-        for (i, number) in self.0.numbers.iter().enumerate().take(end).skip(first) {
-            put(start + 4 * i, &number.to_le_bytes());
-        }
-        page
+    /// Fills the data area of one of its pages.
+    fn fill(&self, number: u32, blocks: &BlockTable, page: &mut [u8]) {
+        let mut window = Window::on(page, number);
+        window.bytes(&(self.0.byte_count() as u32).to_le_bytes());
+        self.0.put(blocks, &mut window);
     }
 }
 
@@ -81,12 +45,12 @@ pub(super) fn program<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
     place: Place,
-    record: &Record<'_>,
+    (record, blocks, page): (&Record<'_>, &BlockTable, &mut [u8]),
 ) -> Result<bool, StoreError> {
     let Place { kind, number, version } = place;
-    let data = record.page(number, nand.geometry().page_bytes as usize);
-    let spare = Header { kind, number, version, extra: 0 }.seal(ppn, &data);
-    match nand.program(ppn, Cause::Checkpoint, &data, &spare) {
+    record.fill(number, blocks, page);
+    let spare = Header { kind, number, version, extra: 0 }.seal(ppn, page);
+    match nand.program(ppn, Cause::Checkpoint, page, &spare) {
         Ok(()) => Ok(true),
         Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(false),
         Err(error) => Err(error.into()),
@@ -107,50 +71,11 @@ impl Start {
     }
 }
 
-/// A payload as it was read: what [`Payload`] was when it was written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// The numbers behind them. Where the payload does not end with a whole one, the rest is left out.
-    pub numbers: Vec<u32>,
-    /// Bytes of the whole payload.
-    pub len: usize,
-}
+/// A whole record: its version and what was made of it.
+pub(super) type Whole<T> = (u64, T);
 
-/// A payload that is being read, in pieces: nothing of it is held twice.
-struct Loading {
-    bytes_max: usize,
-    loaded: Loaded,
-    rest: [u8; 4],
-    rest_bytes: usize,
-}
-
-impl Loading {
-    /// The first `bytes_max` bytes of `len` are bytes, the rest are numbers.
-    fn new(bytes_max: usize, len: usize) -> Loading {
-        let bytes = bytes_max.min(len);
-        let loaded =
-            Loaded { bytes: Vec::with_capacity(bytes), numbers: Vec::with_capacity((len - bytes) / 4), len };
-        Loading { bytes_max, loaded, rest: [0; 4], rest_bytes: 0 }
-    }
-
-    fn push(&mut self, data: &[u8]) {
-        let taken = (self.bytes_max - self.loaded.bytes.len()).min(data.len());
-        self.loaded.bytes.extend_from_slice(&data[..taken]);
-        for &byte in &data[taken..] {
-            self.rest[self.rest_bytes] = byte;
-            self.rest_bytes += 1;
-            if self.rest_bytes == self.rest.len() {
-                self.loaded.numbers.push(u32::from_le_bytes(self.rest));
-                self.rest_bytes = 0;
-            }
-        }
-    }
-}
-
-/// A whole record: its version and its payload.
-pub(super) type Whole = (u64, Loaded);
+/// What makes something of a record.
+pub(super) type Decode<'a, T> = &'a mut dyn FnMut(&mut dyn Source) -> T;
 
 /// The incomplete record behind the last whole one, by the page at which it ends.
 #[derive(Clone, Copy)]
@@ -243,90 +168,172 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The payload of a record, up to so many of its bytes as bytes and the rest as numbers; or where it ends
-/// before it is complete.
-fn load<N: Nand>(
-    nand: &mut N,
-    run: &Run,
-    start: &Start,
-    (kind, bytes_max): (PageKind, usize),
-) -> Result<Result<Loaded, Cut>, StoreError> {
-    let geometry = nand.geometry();
-    let pages = start.pages(geometry);
-    if start.at.checked_add(pages).is_none_or(|end| end > run.pages(geometry)) {
-        return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
-    }
-    let mut data = vec![0; geometry.page_bytes as usize];
-    let mut loading = Loading::new(bytes_max, start.payload_bytes as usize);
-    let mut lost: Option<Cut> = None;
-    for i in 0..pages {
-        let ppn = run.page_at(geometry, start.at + i);
-        let found = read_page(nand, ppn, Cause::Recovery, &mut data)?;
-        let belongs = |h: Header| h.kind == kind && h.number == i && h.version == start.version;
+/// A record that is being read.
+struct Reader<'a, N> {
+    nand: &'a mut N,
+    run: &'a Run,
+    start: &'a Start,
+    kind: PageKind,
+    page: Vec<u8>,
+    /// The page of the record that is read next.
+    number: u32,
+    /// The part of the page in the buffer that was not taken yet.
+    rest: Range<usize>,
+    left: usize,
+    /// The page at which the record ends before it is complete.
+    lost: Option<Cut>,
+    failed: Option<StoreError>,
+}
+
+impl<N: Nand> Reader<'_, N> {
+    /// Reads another page. False: that or an earlier one does not belong to the record.
+    fn next_page(&mut self) -> Result<bool, StoreError> {
+        let geometry = self.nand.geometry();
+        let number = self.number;
+        let ppn = self.run.page_at(geometry, self.start.at + number);
+        let found = read_page(self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        self.number += 1;
+        let (kind, version) = (self.kind, self.start.version);
+        let belongs = |h: Header| h.kind == kind && h.number == number && h.version == version;
         if matches!(found, Found::Page(h, _) if belongs(h)) {
-            if let Some(lost) = lost.filter(|_| is_strict(kind)) {
+            if let Some(lost) = self.lost.filter(|_| is_strict(kind)) {
                 let what = "a page of a complete checkpoint is lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
             }
-            let at = i as usize * data.len();
-            let end = (4 + start.payload_bytes as usize - at).min(data.len());
-            loading.push(&data[if i == 0 { 4 } else { 0 }..end]);
-        } else {
-            if is_strict(kind) && matches!(found, Found::Page(..)) {
-                let what = "a page of the checkpoints does not belong to those around it";
-                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
-            }
-            let is_unreadable = matches!(found, Found::Unreadable(_));
-            if is_strict(kind) && is_unreadable && lost.is_some() {
-                return Err(two_lost(ppn));
-            }
-            lost = lost.or(Some(Cut { ppn, is_unreadable }));
+            let at = number as usize * self.page.len();
+            let end = (4 + self.start.payload_bytes as usize - at).min(self.page.len());
+            self.rest = if number == 0 { 4 } else { 0 }..end;
+            return Ok(self.lost.is_none());
         }
+        if is_strict(kind) && matches!(found, Found::Page(..)) {
+            let what = "a page of the checkpoints does not belong to those around it";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        let is_unreadable = matches!(found, Found::Unreadable(_));
+        if is_strict(kind) && is_unreadable && self.lost.is_some() {
+            return Err(two_lost(ppn));
+        }
+        self.lost = self.lost.or(Some(Cut { ppn, is_unreadable }));
+        Ok(false)
     }
-    Ok(match lost {
-        None => Ok(loading.loaded),
+
+    /// Looks at what was not taken, too: where the record ends, if it is not complete.
+    fn finish(mut self) -> Result<Option<Cut>, StoreError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        while self.number < self.start.pages(self.nand.geometry()) {
+            self.next_page()?;
+        }
+        Ok(self.lost)
+    }
+}
+
+impl<N: Nand> Source for Reader<'_, N> {
+    fn left(&self) -> usize {
+        self.left
+    }
+
+    fn take(&mut self, mut out: &mut [u8]) -> Result<(), StoreError> {
+        if out.len() > self.left {
+            return Err(SHORT);
+        }
+        while !out.is_empty() {
+            if self.rest.is_empty() {
+                match self.next_page() {
+                    Ok(true) => {}
+                    Ok(false) => return Err(SHORT),
+                    Err(error) => {
+                        self.failed = Some(error.clone());
+                        return Err(error);
+                    }
+                }
+            }
+            let taken = self.rest.len().min(out.len());
+            let (part, rest) = core::mem::take(&mut out).split_at_mut(taken);
+            part.copy_from_slice(&self.page[self.rest.start..self.rest.start + taken]);
+            self.rest.start += taken;
+            self.left -= taken;
+            out = rest;
+        }
+        Ok(())
+    }
+}
+
+/// What is made of a record; or where that ends before it is complete.
+fn read_record<N: Nand, T>(
+    nand: &mut N,
+    run: &Run,
+    start: &Start,
+    (kind, decode): (PageKind, Decode<'_, T>),
+) -> Result<Result<T, Cut>, StoreError> {
+    let geometry = nand.geometry();
+    if start.at.checked_add(start.pages(geometry)).is_none_or(|end| end > run.pages(geometry)) {
+        return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
+    }
+    let mut reader = Reader {
+        nand,
+        run,
+        start,
+        kind,
+        page: vec![0; geometry.page_bytes as usize],
+        number: 0,
+        rest: 0..0,
+        left: start.payload_bytes as usize,
+        lost: None,
+        failed: None,
+    };
+    let made = decode(&mut reader);
+    Ok(match reader.finish()? {
+        None => Ok(made),
         Some(end) => Err(end),
     })
 }
 
-/// Every complete record of a run, oldest first; and a page that cannot be read behind the last of them.
+/// The bytes of every complete record of a run, oldest first; and a page that cannot be read behind the last
+/// of them.
 pub(super) fn records<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<(Vec<Whole>, Option<Cut>), StoreError> {
+) -> Result<(Vec<Whole<Vec<u8>>>, Option<Cut>), StoreError> {
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {
-        match load(nand, run, &start, (kind, usize::MAX))? {
-            Ok(payload) => complete.push((start.version, payload)),
+        match read_record(nand, run, &start, (kind, &mut take_all))? {
+            Ok(bytes) => complete.push((start.version, bytes?)),
             Err(end) => cut = cut.or(Some(end)),
         }
     }
     Ok((complete, cut))
 }
 
-/// Whether a run, of which these are all complete records, holds more than they take.
-pub(super) fn is_ragged<N: Nand>(
+/// The complete records of a run from the newest one that is a base on, newest first, and whether something
+/// follows them.
+pub(super) fn records_since<N: Nand, T>(
     nand: &mut N,
-    geometry: Geometry,
-    run: &Run,
-    complete: &[Whole],
-) -> Result<bool, StoreError> {
-    let pages = |(_, payload): &Whole| CheckpointArea::pages_needed(geometry, payload.len) as u32;
-    let end = complete.iter().map(pages).sum::<u32>();
-    if end >= run.pages(geometry) {
-        return Ok(false);
+    (geometry, run): (Geometry, &Run),
+    decode: Decode<'_, T>,
+    is_base: impl Fn(&T) -> bool,
+) -> Result<(Vec<Whole<T>>, bool), StoreError> {
+    let (starts, _) = starts(nand, geometry, run, PageKind::Checkpoint)?;
+    let (mut since, mut end) = (Vec::new(), 0);
+    for start in starts.iter().rev() {
+        let Ok(made) = read_record(nand, run, start, (PageKind::Checkpoint, decode))? else { continue };
+        end = end.max(start.at + start.pages(geometry));
+        let is_last = is_base(&made);
+        since.push((start.version, made));
+        if is_last {
+            return Ok((since, !is_end(nand, geometry, run, end)?));
+        }
     }
-    let mut data = vec![0; geometry.page_bytes as usize];
-    Ok(read_page(nand, run.page_at(geometry, end), Cause::Recovery, &mut data)? != Found::Erased)
+    Ok((Vec::new(), false))
 }
 
 /// The newest checkpoints of a run.
-#[derive(Default)]
-pub(super) struct Newest {
-    pub(super) complete: Option<Whole>,
+pub(super) struct Newest<T> {
+    pub(super) complete: Option<Whole<T>>,
     /// A page that cannot be read behind the complete one.
     pub(super) cut: Option<Cut>,
     /// A newer one that is not complete.
@@ -334,18 +341,18 @@ pub(super) struct Newest {
 }
 
 /// The newest complete checkpoint of a run, and what is behind it.
-pub(super) fn newest_record<N: Nand>(
+pub(super) fn newest_record<N: Nand, T>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-    bytes_max: usize,
-) -> Result<Newest, StoreError> {
+    decode: Decode<'_, T>,
+) -> Result<Newest<T>, StoreError> {
     let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
-    let mut newest = Newest { cut, ..Newest::default() };
+    let mut newest = Newest { complete: None, cut, begun: None };
     for start in starts.iter().rev() {
-        match load(nand, run, start, (PageKind::Checkpoint, bytes_max))? {
-            Ok(payload) => {
-                newest.complete = Some((start.version, payload));
+        match read_record(nand, run, start, (PageKind::Checkpoint, decode))? {
+            Ok(made) => {
+                newest.complete = Some((start.version, made));
                 break;
             }
             Err(end) => newest.cut = newest.cut.or(Some(end)),

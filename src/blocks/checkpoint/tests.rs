@@ -46,7 +46,7 @@ fn write_some(
     numbers: core::ops::Range<u64>,
 ) -> u64 {
     for n in numbers.clone() {
-        match area.write(chip, blocks, &payload(n)) {
+        match area.write(chip, blocks, &payload(n), &mut [0; 64]) {
             Ok(()) => {}
             Err(StoreError::Nand(NandError::PowerLost)) => return n,
             Err(error) => panic!("checkpoint {n}: {error:?}"),
@@ -90,7 +90,7 @@ fn the_newest_checkpoint_is_found_again() {
     let (mut area, mut blocks) = format(&mut chip);
     assert!(mount(&mut chip).is_none());
     for n in 0..200 {
-        area.write(&mut chip, &mut blocks, &payload(n)).unwrap();
+        area.write(&mut chip, &mut blocks, &payload(n), &mut [0; 64]).unwrap();
         let (other, _, found) = mount(&mut chip).unwrap();
         assert_eq!((number(&found), other.occupied()), (n, area.occupied()));
         if n % 7 == 3 {
@@ -148,7 +148,7 @@ fn failing_blocks_are_replaced() {
         let (mut area, mut blocks) = format(&mut chip);
         let mut written = None;
         for n in 0..100 {
-            match area.write(&mut chip, &mut blocks, &payload(n)) {
+            match area.write(&mut chip, &mut blocks, &payload(n), &mut [0; 64]) {
                 Ok(()) => written = Some(n),
                 Err(StoreError::Full) => break,
                 Err(error) => panic!("{error:?}"),
@@ -184,12 +184,18 @@ fn a_flipped_bit_never_yields_other_bytes() {
 fn what_does_not_fit_is_refused() {
     let mut chip = chip(12);
     let (mut area, mut blocks) = format(&mut chip);
-    area.write(&mut chip, &mut blocks, &payload(1)).unwrap();
-    assert_eq!(area.write(&mut chip, &mut blocks, &vec![0; 64 * 4 * 10]), Err(StoreError::Full));
+    area.write(&mut chip, &mut blocks, &payload(1), &mut [0; 64]).unwrap();
+    assert_eq!(
+        area.write(&mut chip, &mut blocks, &vec![0; 64 * 4 * 10], &mut [0; 64]),
+        Err(StoreError::Full)
+    );
     assert_eq!(number(&mount(&mut chip).unwrap().2), 1);
     assert_eq!(blocks.free_count(), 9, "what was taken in vain is given back");
-    area.write(&mut chip, &mut blocks, &payload(2)).unwrap();
+    area.write(&mut chip, &mut blocks, &payload(2), &mut [0; 64]).unwrap();
     assert_eq!(number(&mount(&mut chip).unwrap().2), 2);
     let huge = vec![0; 64 * 4 * 80];
-    assert!(matches!(area.write(&mut chip, &mut blocks, &huge), Err(StoreError::Unsupported(_))));
+    assert!(matches!(
+        area.write(&mut chip, &mut blocks, &huge, &mut [0; 64]),
+        Err(StoreError::Unsupported(_))
+    ));
 }

@@ -51,9 +51,10 @@
 //!
 //! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut
 //! the versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table
-//! is read and compared, and what differs is untold. That takes RAM beyond the budget until the first write,
-//! 4 bytes per logical page while mounting. The eviction order is not kept. A read that misses may evict a
-//! dirty entry, and so program; where there is no room for that, it goes on without caching.
+//! is read and compared, page by page, and what differs is untold. The pages found alive take RAM beyond the
+//! budget while mounting, and what differs until the first write. The eviction order is not kept. A read that
+//! misses may evict a dirty entry, and so program; where there is no room for that, it goes on without
+//! caching.
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;

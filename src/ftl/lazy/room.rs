@@ -121,9 +121,12 @@ impl Lazy {
     /// The block of DBA or MBA with the fewest pages that count as valid, erased least among equals.
     fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
-        let full = blocks.in_state(BlockState::Full).filter(|pbn| !self.area.contains(pbn));
-        let victim = full.min_by_key(|&pbn| (blocks.valid_count(pbn), blocks.erase_count(pbn)))?;
-        (blocks.valid_count(victim) < self.block_pages).then_some(victim)
+        let mut full = blocks.full_by_fewest_valid().filter(|pbn| !self.area.contains(pbn)).peekable();
+        let fewest = blocks.valid_count(*full.peek()?);
+        // Whatever comes first has the fewest: no other block is looked at.
+        let equals = full.take_while(|&pbn| blocks.valid_count(pbn) == fewest);
+        let victim = equals.min_by_key(|&pbn| (blocks.erase_count(pbn), pbn))?;
+        (fewest < self.block_pages).then_some(victim)
     }
 
     /// Moves what counts out of a data block, and frees it.

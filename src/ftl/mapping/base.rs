@@ -27,12 +27,15 @@
 //! are one newer base.
 
 use super::slots::Slots;
-use super::{BlockTag, Flash, Rules};
+use super::tags::{BlockTag, BlockTags, TAG_BYTES};
+use super::{Flash, Rules};
+use crate::blocks::checkpoint::{Contents, Source, Window, take_all, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable};
-use crate::codec::{get_u16, get_u32, get_u64};
+use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -55,45 +58,32 @@ pub(super) struct Base {
     pub(super) next_version: u64,
     pub(super) blocks: BlockTable,
     pub(super) slots: Slots,
-    pub(super) tags: Vec<BlockTag>,
+    pub(super) tags: BlockTags,
     pub(super) lost: BTreeSet<u32>,
     pub(super) extra: Vec<u8>,
 }
 
 /// Bytes of a base in which so many bytes are the scheme's own, without lost pages.
 pub(super) fn encoded_bytes(geometry: Geometry, extra_bytes: usize) -> usize {
-    let tags = geometry.blocks as usize * 5;
+    let tags = geometry.blocks as usize * TAG_BYTES;
     FIXED_BYTES + BlockTable::encoded_bytes(geometry) + Slots::encoded_bytes(geometry) + tags + extra_bytes
 }
 
 impl<N: Nand> Flash<N> {
-    pub(super) fn encode_base(&self, is_clean: bool, extra: &[u8]) -> Vec<u8> {
+    /// The beginning of a base.
+    pub(super) fn fixed_part(&self, is_clean: bool, extra_bytes: usize) -> [u8; FIXED_BYTES] {
         let g = self.geometry;
-        let mut bytes = Vec::with_capacity(encoded_bytes(g, extra.len()) + 4 * self.lost.len());
-        bytes.push(BASE);
-        bytes.extend(self.rules.magic);
-        for number in [g.page_bytes, g.pages_per_block, g.blocks, self.page_count] {
-            bytes.extend(number.to_le_bytes());
-        }
-        self.setup.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
-        bytes.push(u8::from(is_clean));
-        bytes.extend(self.next_version.to_le_bytes());
-        bytes.extend((self.lost.len() as u32).to_le_bytes());
-        bytes.extend((extra.len() as u32).to_le_bytes());
-        self.blocks.encode(&mut bytes);
-        self.slots.encode(&mut bytes);
-        for tag in &self.tags {
-            bytes.push(tag.role_byte());
-            bytes.extend(tag.owner.to_le_bytes());
-        }
-        self.lost.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
-        bytes.extend(extra);
-        debug_assert_eq!(
-            bytes.len(),
-            encoded_bytes(g, extra.len()) + 4 * self.lost.len(),
-            "a base of another size"
-        );
-        bytes
+        let mut fixed = [0; FIXED_BYTES];
+        fixed[0] = BASE;
+        fixed[1..5].copy_from_slice(&self.rules.magic);
+        let numbers = [g.page_bytes, g.pages_per_block, g.blocks, self.page_count];
+        let numbers = numbers.into_iter().chain(self.setup);
+        numbers.enumerate().for_each(|(i, number)| put_u32(&mut fixed, 5 + 4 * i, number));
+        fixed[37] = u8::from(is_clean);
+        put_u64(&mut fixed, 38, self.next_version);
+        put_u32(&mut fixed, 46, self.lost.len() as u32);
+        put_u32(&mut fixed, 50, extra_bytes as u32);
+        fixed
     }
 
     /// The note: pages that were trimmed and which blocks have changed since the last record.
@@ -142,53 +132,99 @@ fn bits(g: Geometry, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     (0..g.pages_per_block).filter(|&page| bytes[page as usize / 8] >> (page % 8) & 1 == 1)
 }
 
-/// Whether a record is a base.
-pub(super) fn is_base(record: &[u8]) -> bool {
-    record.first() == Some(&BASE)
+/// A base as the contents of a checkpoint: the table of blocks follows the fixed part.
+pub(super) struct BaseContents<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) fixed: [u8; FIXED_BYTES],
+    pub(super) slots: &'a Slots,
+    pub(super) tags: &'a BlockTags,
+    pub(super) lost: &'a BTreeSet<u32>,
+    pub(super) extra: &'a [u8],
+}
+
+impl Contents for BaseContents<'_> {
+    fn byte_count(&self) -> usize {
+        encoded_bytes(self.geometry, self.extra.len()) + 4 * self.lost.len()
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&self.fixed);
+        blocks.put(page);
+        self.slots.put(page);
+        page.rows(self.geometry.blocks as usize, |at| self.tags.get(at).to_bytes());
+        self.lost.iter().for_each(|number| page.bytes(&number.to_le_bytes()));
+        page.bytes(self.extra);
+    }
+}
+
+/// A record: a base, or the bytes of a note.
+pub(super) enum Read {
+    Base(Box<Base>),
+    Note(Vec<u8>),
+}
+
+impl Read {
+    pub(super) fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Read, StoreError> {
+        let mut kind = [0; 1];
+        let is_base = source.take(&mut kind).is_ok() && kind[0] == BASE;
+        if is_base {
+            return Ok(Read::Base(Box::new(Base::decode(g, rules, source)?)));
+        }
+        let mut note = Vec::with_capacity(1 + source.left());
+        note.push(kind[0]);
+        note.extend(take_all(source)?);
+        Ok(Read::Note(note))
+    }
 }
 
 /// The next version when the base was written that begins so.
 pub(super) fn next_version_of(bytes: &[u8]) -> Option<u64> {
-    (is_base(bytes) && bytes.len() >= FIXED_BYTES).then(|| get_u64(bytes, 38))
+    (bytes.first() == Some(&BASE) && bytes.len() >= FIXED_BYTES).then(|| get_u64(bytes, 38))
 }
 
 impl Base {
-    pub(super) fn decode(g: Geometry, rules: &Rules, bytes: &[u8]) -> Result<Base, StoreError> {
-        if bytes.len() < FIXED_BYTES || bytes[0] != BASE || bytes[1..5] != rules.magic {
+    /// Reads a base of which the first byte was taken.
+    fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Base, StoreError> {
+        let len = 1 + source.left();
+        let mut fixed = [BASE; FIXED_BYTES];
+        let has_start = source.take(&mut fixed[1..]).is_ok();
+        if !has_start || fixed[1..5] != rules.magic {
             return Err(StoreError::NotFormatted("the newest checkpoint is that of another kind of store"));
         }
-        let number = |i: usize| get_u32(bytes, 5 + 4 * i);
+        let number = |i: usize| get_u32(&fixed, 5 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
             return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
         }
         let page_count = number(3);
-        let (lost, extra) = (get_u32(bytes, 46) as usize, get_u32(bytes, 50) as usize);
-        let next_version = get_u64(bytes, 38);
+        let (lost, extra) = (get_u32(&fixed, 46) as usize, get_u32(&fixed, 50) as usize);
+        let next_version = get_u64(&fixed, 38);
         let lost_fit = lost <= page_count as usize && page_count <= g.pages();
         let total = encoded_bytes(g, extra) as u64 + 4 * lost as u64;
-        if !lost_fit || total != bytes.len() as u64 || bytes[37] > 1 || next_version >= VERSION_MAX {
+        if !lost_fit || total != len as u64 || fixed[37] > 1 || next_version >= VERSION_MAX {
             return Err(corrupted(17));
         }
-        let (table, rest) = bytes[FIXED_BYTES..].split_at(BlockTable::encoded_bytes(g));
-        let (slots, rest) = rest.split_at(Slots::encoded_bytes(g));
-        let (tags, rest) = rest.split_at(g.blocks as usize * 5);
-        let (lost, extra) = rest.split_at(4 * lost);
-        let tags: Option<Vec<BlockTag>> =
-            tags.chunks_exact(5).map(|b| BlockTag::from_bytes(b[0], get_u32(b, 1))).collect();
-        let lost: BTreeSet<u32> = lost.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
+        let blocks = BlockTable::decode(g, source)?;
+        let slots = Slots::decode(g, source)?;
+        let mut tags = BlockTags::unused(g.blocks);
+        for at in 0..g.blocks as usize {
+            let mut row = [0; TAG_BYTES];
+            source.take(&mut row)?;
+            tags.set(at, BlockTag::from_bytes(row[0], get_u32(&row, 1)).ok_or_else(|| corrupted(54))?);
+        }
+        let lost: BTreeSet<u32> = take_rows(source, lost, u32::from_le_bytes)?.into_iter().collect();
         if lost.iter().any(|&lpn| lpn >= page_count) {
             return Err(corrupted(46));
         }
         Ok(Base {
             page_count,
             setup: [number(4), number(5), number(6), number(7)],
-            is_clean: bytes[37] == 1,
+            is_clean: fixed[37] == 1,
             next_version,
-            blocks: BlockTable::decode(g, table)?,
-            slots: Slots::decode(g, slots)?,
-            tags: tags.ok_or_else(|| corrupted(54))?,
+            blocks,
+            slots,
+            tags,
             lost,
-            extra: extra.to_vec(),
+            extra: take_bytes(source, extra)?,
         })
     }
 }
@@ -229,7 +265,7 @@ impl Base {
         }
         let (valid, spent) = row[ROW_BYTES..].split_at(bitmap_bytes(g));
         let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
-        self.tags[pbn.index()] = BlockTag::from_bytes(row[5], get_u32(row, 6))?;
+        self.tags.set(pbn.index(), BlockTag::from_bytes(row[5], get_u32(row, 6))?);
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
         let spent = g.random_order.then(|| bits(g, spent));
         self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());

@@ -84,7 +84,7 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
         debug_assert!(!self.blocks.state(pbn).is_free(), "T1: {pbn} is free and given a role");
         self.touch(pbn);
-        self.tags[pbn.index()] = BlockTag { role: Some(role), owner };
+        self.tags.set(pbn.index(), BlockTag { role: Some(role), owner });
     }
 
     /// Nothing more is programmed in a block before its next erase.
@@ -108,7 +108,7 @@ impl<N: Nand> Flash<N> {
     ) -> Result<(), StoreError> {
         assert!(self.blocks.valid_count(pbn) == 0, "F2: {pbn} still has valid pages");
         let recorded = self.record_before_erase(pbn, extra);
-        self.tags[pbn.index()] = UNUSED;
+        self.tags.set(pbn.index(), UNUSED);
         if recorded == Err(StoreError::Full) && !self.unfreed.contains(&pbn) {
             self.unfreed.push(pbn);
         }

@@ -14,7 +14,8 @@
 //!    named the mount is refused: no older version is passed off for it.
 
 use super::scan::Scan;
-use super::{BlockTag, Flash, Live, NOBODY, UNUSED};
+use super::tags::BlockTags;
+use super::{BlockTag, Flash, Live, NOBODY};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
@@ -22,7 +23,6 @@ use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// A page that may be alive.
@@ -299,12 +299,12 @@ impl<N: Nand> Flash<N> {
         }
         sort::unstable_by_key(&mut chosen, |&(_, ppn)| ppn);
         let mut live = Vec::with_capacity(chosen.len());
-        let mut tags = vec![UNUSED; g.blocks as usize];
+        let mut tags = BlockTags::unused(g.blocks);
         for &((_, number), ppn) in &chosen {
             let pbn = g.block_of(ppn);
             let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            tags[pbn.index()] = BlockTag { role: Some(kind), owner };
+            tags.set(pbn.index(), BlockTag { role: Some(kind), owner });
             if self.blocks.state(pbn).is_free() {
                 self.blocks.claim(pbn);
             }

@@ -60,6 +60,7 @@ mod records;
 mod scan;
 mod scheme;
 mod slots;
+mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -67,6 +68,7 @@ pub(crate) use gather::Source;
 pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
 pub use scheme::{Scheme, SchemeFtl};
+pub use tags::BlockTag;
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
@@ -79,6 +81,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::Base;
 use slots::Slots;
+use tags::{BlockTags, UNUSED};
 
 /// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
 /// count.
@@ -101,32 +104,8 @@ pub struct Rules {
     pub listed: &'static [PageKind],
 }
 
-/// The use of a block, as its pages tell it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockTag {
-    /// The kind of its pages; none for a block that is not in use.
-    pub role: Option<PageKind>,
-    /// Whose it is: the logical block of a Data block.
-    pub owner: u32,
-}
-
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
-
-const UNUSED: BlockTag = BlockTag { role: None, owner: NOBODY };
-
-impl BlockTag {
-    fn role_byte(&self) -> u8 {
-        self.role.map_or(0, |kind| kind as u8)
-    }
-
-    fn from_bytes(role: u8, owner: u32) -> Option<BlockTag> {
-        if role == 0 {
-            return Some(BlockTag { role: None, owner });
-        }
-        PageKind::from_byte(role).map(|kind| BlockTag { role: Some(kind), owner })
-    }
-}
 
 /// A valid page found by a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +179,7 @@ pub struct Flash<N> {
     blocks: BlockTable,
     area: CheckpointArea,
     slots: Slots,
-    tags: Vec<BlockTag>,
+    tags: BlockTags,
     next_version: u64,
     /// A page of the next version was programmed, and its write is not done.
     is_next_begun: bool,
@@ -252,7 +231,7 @@ impl<N: Nand> Flash<N> {
             next_version: 1,
             blocks,
             slots: Slots::new(geometry),
-            tags: vec![UNUSED; geometry.blocks as usize],
+            tags: BlockTags::unused(geometry.blocks),
             lost: BTreeSet::new(),
             extra: Vec::new(),
         };
@@ -326,7 +305,7 @@ impl<N: Nand> Flash<N> {
 
     /// The use of the block.
     pub fn tag(&self, pbn: Pbn) -> BlockTag {
-        self.tags[pbn.index()]
+        self.tags.get(pbn.index())
     }
 
     /// Whether a page can be programmed: erased, and not below a programmed one where the chip minds.
@@ -375,7 +354,9 @@ impl<N: Nand> Flash<N> {
 
     /// Bytes of RAM that the tables of the blocks take.
     pub(crate) fn table_bytes(&self) -> usize {
-        self.blocks.ram_bytes() + self.slots.ram_bytes() + self.tags.len() * 6
+        self.blocks.ram_bytes()
+            + self.slots.ram_bytes()
+            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Records: bases and notes, and what may be done before the next one.
 
+use super::base::BaseContents;
 use super::{Flash, Mark};
 use crate::nand::Nand;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
+use alloc::vec;
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
@@ -28,9 +30,18 @@ impl<N: Nand> Flash<N> {
     /// Writes a base. When it fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreError> {
         self.leave_begun_version();
-        let payload = self.encode_base(is_clean, extra);
+        let contents = BaseContents {
+            geometry: self.geometry,
+            fixed: self.fixed_part(is_clean, extra.len()),
+            slots: &self.slots,
+            tags: &self.tags,
+            lost: &self.lost,
+            extra,
+        };
         self.mark = Mark::Base;
-        self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
+        // A page of its own: the buffer may hold one that is to be moved.
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        self.area.write(&mut self.nand, &mut self.blocks, &contents, &mut page)?;
         for pbn in core::mem::take(&mut self.held) {
             self.blocks.discard(pbn);
         }
@@ -50,7 +61,9 @@ impl<N: Nand> Flash<N> {
             // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
             note.resize(note.len().max(self.geometry.page_bytes as usize), 0);
         }
-        if !self.area.write_note(&mut self.nand, &note)? {
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        if !self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page)? {
+            drop((note, page));
             return self.write_base(false, &extra());
         }
         self.mark = Mark::Nothing;

@@ -9,12 +9,11 @@
 //!    place the record calls spent is the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
 
-use super::base::{self, Base, is_base};
+use super::base::{self, Read};
 use super::elect::{Candidate, Rotten};
 use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
-use crate::blocks::Wear;
-use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
@@ -52,19 +51,26 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
-        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
+        let geometry = nand.geometry();
+        let mut decode = |source: &mut dyn Source| Read::decode(geometry, &rules, source);
+        let is_base = |read: &Result<Read, StoreError>| !matches!(read, Ok(Read::Note(_)));
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, is_base)? else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
-        let records = newest.records;
-        let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
-        for note in &records[1..] {
-            base.update(nand.geometry(), note)?;
+        let mut records = newest.records.into_iter();
+        let Some(Read::Base(mut base)) = records.next().transpose()? else {
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+        };
+        for record in records {
+            if let Read::Note(note) = record? {
+                base.update(geometry, &note)?;
+            }
         }
         base.blocks.reserve_exactly(&area.occupied())?;
         // What cannot be read may be the note that there is more.
         let is_clean = base.is_clean && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
-        let mut flash = Flash::assemble(nand, rules, area, base);
+        let mut flash = Flash::assemble(nand, rules, area, *base);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
         if is_clean && flash.is_newest()? {
             mounted.live = flash.list_known()?;
@@ -78,10 +84,8 @@ impl<N: Nand> Flash<N> {
 
     /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
     fn is_newest(&mut self) -> Result<bool, StoreError> {
-        let mut pool = self.blocks.clone();
-        while let Some(pbn) = pool.first_free(Wear::Least) {
+        for pbn in self.blocks.free_by_least_wear() {
             if self.nand.is_bad(pbn)? {
-                pool.retire(pbn);
                 continue;
             }
             let ppn = self.geometry.page_at(pbn, 0);
@@ -107,7 +111,7 @@ impl<N: Nand> Flash<N> {
                     self.blocks.close(pbn);
                 }
                 self.held.push(pbn);
-                self.tags[pbn.index()] = UNUSED;
+                self.tags.set(pbn.index(), UNUSED);
             }
             let Some(kind) = self.tag(pbn).role else { continue };
             if kind != PageKind::Data && !self.rules.listed.contains(&kind) {

@@ -3,7 +3,8 @@
 //! On a chip that wants ascending order that is a mark per block: pages below it are spent, programmed or
 //! skipped. On a chip that takes any order there is a bit per page besides.
 
-use crate::codec::{get_u16, get_u64};
+use crate::blocks::checkpoint::{Source, Window};
+use crate::codec::get_u16;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 use crate::units::Pbn;
@@ -12,15 +13,55 @@ use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
 
+/// A page of each block, or [`NONE`]: in a byte where a block has fewer than 255 pages.
+#[derive(Clone, Debug)]
+enum Row {
+    Narrow(Vec<u8>),
+    Wide(Vec<u16>),
+}
+
+impl Row {
+    fn new(geometry: Geometry, page: u16) -> Row {
+        let blocks = geometry.blocks as usize;
+        match geometry.pages_per_block {
+            // None keeps its meaning when it is cut.
+            0..0xff => Row::Narrow(vec![page as u8; blocks]),
+            _ => Row::Wide(vec![page; blocks]),
+        }
+    }
+
+    fn get(&self, at: usize) -> u16 {
+        match self {
+            Row::Narrow(row) if row[at] == u8::MAX => NONE,
+            Row::Narrow(row) => u16::from(row[at]),
+            Row::Wide(row) => row[at],
+        }
+    }
+
+    fn set(&mut self, at: usize, page: u16) {
+        match self {
+            Row::Narrow(row) => row[at] = page as u8,
+            Row::Wide(row) => row[at] = page,
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        match self {
+            Row::Narrow(row) => row.len(),
+            Row::Wide(row) => row.len() * 2,
+        }
+    }
+}
+
 /// The spent pages of all blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     geometry: Geometry,
     /// One above the highest page spent.
-    next: Vec<u16>,
+    next: Row,
     /// A page that was programmed since the erase, the first one; it tells at a mount whether the block was
     /// erased.
-    first: Vec<u16>,
+    first: Row,
     /// One bit per page, where the chip takes any order.
     bits: Option<Vec<u64>>,
 }
@@ -28,12 +69,11 @@ pub(super) struct Slots {
 impl Slots {
     /// Every block erased.
     pub(super) fn new(geometry: Geometry) -> Slots {
-        let blocks = geometry.blocks as usize;
         let words = (geometry.pages() as usize).div_ceil(64);
         Slots {
             geometry,
-            next: vec![0; blocks],
-            first: vec![NONE; blocks],
+            next: Row::new(geometry, 0),
+            first: Row::new(geometry, NONE),
             bits: geometry.random_order.then(|| vec![0; words]),
         }
     }
@@ -52,31 +92,31 @@ impl Slots {
 
     /// One above the highest page spent.
     pub(super) fn next(&self, pbn: Pbn) -> u32 {
-        u32::from(self.next[pbn.index()])
+        u32::from(self.next.get(pbn.index()))
     }
 
     /// The page programmed first since the erase.
     pub(super) fn first(&self, pbn: Pbn) -> Option<u32> {
-        Some(u32::from(self.first[pbn.index()])).filter(|&f| f != u32::from(NONE))
+        Some(u32::from(self.first.get(pbn.index()))).filter(|&f| f != u32::from(NONE))
     }
 
     /// Notes a program. True: a higher page of the block was programmed before.
     pub(super) fn spend(&mut self, pbn: Pbn, page: u32) -> bool {
         assert!(self.is_open(pbn, page), "page {page} of {pbn} is spent");
-        if self.first[pbn.index()] == NONE {
-            self.first[pbn.index()] = page as u16;
+        if self.first.get(pbn.index()) == NONE {
+            self.first.set(pbn.index(), page as u16);
         }
         self.set_bit(self.geometry.page_at(pbn, page).index());
-        let next = &mut self.next[pbn.index()];
-        let behind = page < u32::from(*next);
-        *next = (*next).max(page as u16 + 1);
+        let next = self.next.get(pbn.index());
+        let behind = page < u32::from(next);
+        self.next.set(pbn.index(), next.max(page as u16 + 1));
         debug_assert!(!self.is_open(pbn, page), "page {page} of {pbn} is spent and open");
         behind
     }
 
     /// Nothing more is programmed in a block before its next erase.
     pub(super) fn seal(&mut self, pbn: Pbn) {
-        self.next[pbn.index()] = self.geometry.pages_per_block as u16;
+        self.next.set(pbn.index(), self.geometry.pages_per_block as u16);
         self.set_bits(pbn, true);
         debug_assert!(
             (0..self.geometry.pages_per_block).all(|page| !self.is_open(pbn, page)),
@@ -87,7 +127,7 @@ impl Slots {
     /// After a mount: the page by which the block is known from now on.
     pub(super) fn set_first(&mut self, pbn: Pbn, page: Option<u32>) {
         debug_assert!(page.is_none_or(|page| page < self.geometry.pages_per_block), "page {page:?} of {pbn}");
-        self.first[pbn.index()] = page.map_or(NONE, |p| p as u16);
+        self.first.set(pbn.index(), page.map_or(NONE, |p| p as u16));
     }
 
     /// Makes a block what a later record says of it; `spent` where the chip takes any order.
@@ -99,7 +139,7 @@ impl Slots {
     ) {
         debug_assert!(next <= self.geometry.pages_per_block, "{next} pages of {pbn}");
         self.clear(pbn);
-        self.next[pbn.index()] = next as u16;
+        self.next.set(pbn.index(), next as u16);
         self.set_first(pbn, first);
         for page in spent {
             self.set_bit(self.geometry.page_at(pbn, page).index());
@@ -114,8 +154,8 @@ impl Slots {
 
     /// A block was erased.
     pub(super) fn clear(&mut self, pbn: Pbn) {
-        self.next[pbn.index()] = 0;
-        self.first[pbn.index()] = NONE;
+        self.next.set(pbn.index(), 0);
+        self.first.set(pbn.index(), NONE);
         self.set_bits(pbn, false);
         debug_assert!(
             (0..self.geometry.pages_per_block).all(|page| self.is_open(pbn, page)),
@@ -138,41 +178,45 @@ impl Slots {
 
     /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.next.len() * 4 + self.bits.as_ref().map_or(0, |b| b.len() * 8)
+        self.next.ram_bytes() + self.first.ram_bytes() + self.bits.as_ref().map_or(0, |b| b.len() * 8)
     }
 }
 
 /// On the medium: next u16 and first u16 of each block, then the bits where there are any.
 impl Slots {
-    /// Bytes that [`Slots::encode`] appends.
+    /// Bytes that [`Slots::put`] says.
     pub(super) fn encoded_bytes(geometry: Geometry) -> usize {
         let bits = if geometry.random_order { (geometry.pages() as usize).div_ceil(64) * 8 } else { 0 };
         geometry.blocks as usize * 4 + bits
     }
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        for (next, first) in self.next.iter().zip(&self.first) {
-            out.extend(next.to_le_bytes());
-            out.extend(first.to_le_bytes());
-        }
-        self.bits.iter().flatten().for_each(|word| out.extend(word.to_le_bytes()));
+    pub(super) fn put(&self, page: &mut Window<'_>) {
+        page.rows(self.geometry.blocks as usize, |at| {
+            (u32::from(self.first.get(at)) << 16 | u32::from(self.next.get(at))).to_le_bytes()
+        });
+        let bits = self.bits.as_deref().unwrap_or(&[]);
+        page.rows(bits.len(), |at| bits[at].to_le_bytes());
     }
 
-    /// Reads it back from exactly [`Slots::encoded_bytes`].
-    pub(super) fn decode(geometry: Geometry, bytes: &[u8]) -> Result<Slots, StoreError> {
+    /// Reads it back from the next [`Slots::encoded_bytes`].
+    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<Slots, StoreError> {
         let mut slots = Slots::new(geometry);
         let limit = geometry.pages_per_block as u16;
         for pbn in 0..geometry.blocks as usize {
-            let (next, first) = (get_u16(bytes, pbn * 4), get_u16(bytes, pbn * 4 + 2));
+            let mut row = [0; 4];
+            source.take(&mut row)?;
+            let (next, first) = (get_u16(&row, 0), get_u16(&row, 2));
             if next > limit || (first != NONE && first >= limit) {
                 let what = "the spent pages of a block make no sense";
                 return Err(StoreError::Corrupted { what, at: pbn as u64 });
             }
-            (slots.next[pbn], slots.first[pbn]) = (next, first);
+            slots.next.set(pbn, next);
+            slots.first.set(pbn, first);
         }
-        let rest = &bytes[geometry.blocks as usize * 4..];
-        for (i, word) in slots.bits.iter_mut().flatten().enumerate() {
-            *word = get_u64(rest, i * 8);
+        for word in slots.bits.iter_mut().flatten() {
+            let mut bytes = [0; 8];
+            source.take(&mut bytes)?;
+            *word = u64::from_le_bytes(bytes);
         }
         Ok(slots)
     }

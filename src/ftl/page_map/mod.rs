@@ -54,7 +54,9 @@
 //!   The version of the page that was cut is not given to another.
 
 mod ahead;
+mod event;
 mod look;
+mod map;
 mod recovery;
 mod relocate;
 mod settings;
@@ -65,7 +67,7 @@ mod write;
 
 pub use settings::{FtlSettings, Separation};
 
-use crate::blocks::checkpoint::{self, CheckpointArea, Payload};
+use crate::blocks::checkpoint::{self, CheckpointArea, Source};
 use crate::blocks::hot::HotFilter;
 use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
@@ -78,8 +80,9 @@ use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
+use map::PageMap;
 use settings::Limits;
-use state::{LOST, NONE, State, lost};
+use state::{LOST, NONE, State, StateContents, lost};
 
 /// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +155,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
         let limits = Limits::for_chip(geometry, &settings, blocks.good_count())?;
         let state = State {
-            map: vec![NONE; limits.page_count as usize],
+            map: PageMap::empty(limits.page_count, geometry.pages()),
             blocks,
             first_crc: vec![0; geometry.blocks as usize],
             frontiers: [None; 3],
@@ -170,12 +173,13 @@ impl<N: Nand> PageMapFtl<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
         settings.require_built()?;
-        let before_map = State::bytes_before_map(nand.geometry());
-        let found = CheckpointArea::mount_and_look(&mut nand, before_map)?;
-        let Some(checkpoint::Found { area, payload, begun }) = found else {
+        let geometry = nand.geometry();
+        let mut decode = |source: &mut dyn Source| State::decode(geometry, source);
+        let found = CheckpointArea::mount_and_look(&mut nand, &mut decode)?;
+        let Some(checkpoint::Found { area, newest, begun }) = found else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
-        let mut state = State::decode(nand.geometry(), payload)?;
+        let mut state = newest?;
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
         ftl.recover(begun.map(|(ppn, bytes)| (ppn, State::first_version_after(&bytes))))?;
@@ -268,9 +272,16 @@ impl<N: Nand> PageMapFtl<N> {
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
         }
-        let bytes = self.state.encode();
-        let payload = Payload { bytes: &bytes, numbers: &self.state.map };
-        if let Err(error) = self.area.write(&mut self.nand, &mut self.state.blocks, payload) {
+        let state = &mut self.state;
+        let contents = StateContents {
+            geometry: self.geometry,
+            fixed: state.fixed_part(),
+            first_crc: &state.first_crc,
+            map: &state.map,
+        };
+        // A page of its own: the buffer may hold one that is to be moved.
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        if let Err(error) = self.area.write(&mut self.nand, &mut state.blocks, &contents, &mut page) {
             for &ppn in &self.trim_pages {
                 self.state.blocks.mark_valid(ppn);
             }
@@ -287,8 +298,15 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
+    fn map_bytes(&self) -> usize {
+        self.state.map.len() * PageMap::bytes_each(self.geometry.pages())
+    }
+
     fn page_of(&self, lpn: Lpn) -> Result<u32, StoreError> {
-        self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
+        if lpn.index() < self.state.map.len() {
+            return Ok(self.state.map.get(lpn.index()));
+        }
+        Err(StoreError::OutOfRange(lpn))
     }
 
     /// The stamp that the pages of a block carry since its last erase.
@@ -359,7 +377,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         if old == NONE {
             return Ok(());
         }
-        self.state.map[lpn.index()] = NONE;
+        self.state.map.set(lpn.index(), NONE);
         if old != LOST {
             self.state.blocks.invalidate(Ppn(old));
         }
@@ -392,7 +410,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             collections: self.counters.collections,
             moved_pages: self.counters.moved_pages,
             live_pages: u64::from(self.state.blocks.live_pages()),
-            mapping_bytes: (self.state.map.len() * 4 + self.state.blocks.ram_bytes()) as u64,
+            mapping_bytes: (self.map_bytes() + self.state.blocks.ram_bytes()) as u64,
             ..StoreStats::default()
         }
     }
@@ -443,7 +461,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     fn ram_bytes(&self) -> usize {
         size_of::<Self>()
             + self.nand.ram_bytes()
-            + self.state.map.len() * 4
+            + self.map_bytes()
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5
             + self.leveller.ram_bytes()
@@ -464,7 +482,7 @@ impl<N: Nand> PageMapFtl<N> {
         let mut unclaimed = self.state.blocks.clone();
         let mut data = vec![0; self.geometry.page_bytes as usize];
         for lpn in (0..self.limits.page_count).map(Lpn) {
-            let ppn = self.state.map[lpn.index()];
+            let ppn = self.state.map.get(lpn.index());
             if ppn >= LOST {
                 continue;
             }

@@ -26,6 +26,7 @@
 //! (`Layout`).
 
 use super::PageMapFtl;
+use super::event::{Event, Since};
 use super::look::{First, is_data};
 use super::settings::Layout;
 use super::state::{LOST, NONE, NOT_ERASED, PageSet, Stream};
@@ -40,30 +41,6 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A page with a logical page in it, programmed after the checkpoint.
-#[derive(Clone, Copy)]
-struct Event {
-    lpn: u32,
-    ppn: Ppn,
-    /// Version, and in the lowest bit whether the page can be read: there may be one for each page of the
-    /// chip.
-    version_and: u64,
-}
-
-impl Event {
-    fn new(lpn: u32, version: u64, readable: bool, ppn: Ppn) -> Event {
-        Event { lpn, ppn, version_and: version << 1 | u64::from(readable) }
-    }
-
-    fn version(&self) -> u64 {
-        self.version_and >> 1
-    }
-
-    fn readable(&self) -> bool {
-        self.version_and & 1 == 1
-    }
-}
-
 /// An unreadable page of the trim log.
 #[derive(Clone, Copy)]
 struct LostTrims {
@@ -75,8 +52,8 @@ struct LostTrims {
 }
 
 /// The pages that were read since the checkpoint.
-#[derive(Default)]
 struct Scan {
+    since: Since,
     events: Vec<Event>,
     /// Highest version logged as trimmed, by logical page.
     trims: Map<u32, u64>,
@@ -100,7 +77,8 @@ impl<N: Nand> PageMapFtl<N> {
     /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and
     /// the first version after it.
     pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreError> {
-        let mut scan = Scan { horizon: self.state.committed, ..Scan::default() };
+        let (committed, first_version) = (self.state.committed, self.state.next_version);
+        let mut scan = Scan::new(Since { first: first_version, committed });
         let changed = self.changed_blocks()?;
         // No more than there may be, and never twice: this is what a mount after a cut takes most for.
         scan.events.reserve_exact(changed.len() * self.geometry.pages_per_block as usize);
@@ -124,6 +102,8 @@ impl<N: Nand> PageMapFtl<N> {
         self.take_newest(&mut scan, &mut alternatives)?;
         self.take_fewest_blocks(&scan, alternatives)?;
         self.state.committed = scan.horizon;
+        // What was read is in the map now.
+        scan.events = Vec::new();
         self.adopt(scan);
         Ok(())
     }
@@ -275,7 +255,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.lost_trims.push(LostTrims { ppn, version, number, is_last: Some(page) >= seen.last });
             }
             Some(Header { number, version, .. }) => {
-                scan.events.push(Event::new(number, version, false, ppn));
+                scan.push(number, version, false, ppn);
             }
             None => {
                 scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
@@ -300,7 +280,7 @@ impl<N: Nand> PageMapFtl<N> {
         if number >= self.limits.page_count {
             return Err(out_of_range(ppn));
         }
-        scan.events.push(Event::new(number, version, true, ppn));
+        scan.push(number, version, true, ppn);
         Ok(())
     }
 
@@ -329,20 +309,26 @@ impl<N: Nand> PageMapFtl<N> {
         scan.require_trim_log()?;
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
         let map = &mut self.state.map;
-        map.iter_mut().filter(|ppn| gone(**ppn)).for_each(|ppn| *ppn = LOST);
-        scan.trims.keys().for_each(|&lpn| map[lpn as usize] = NONE);
+        for lpn in 0..map.len() {
+            if gone(map.get(lpn)) {
+                map.set(lpn, LOST);
+            }
+        }
+        scan.trims.keys().for_each(|&lpn| map.set(lpn as usize, NONE));
         // The last of each logical page is the one that counts: highest version, readable, in a sound block.
         let torn = |ppn: Ppn| scan.torn.contains(&g.block_of(ppn));
+        let (trims, committed, since) = (&scan.trims, self.state.committed, scan.since);
         sort::unstable_by_key(&mut scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
         for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
             let newest = history[history.len() - 1];
-            let place = &mut map[newest.lpn as usize];
-            if scan.trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= newest.version()) {
+            let (lpn, version) = (newest.lpn as usize, since.version(&newest));
+            if trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= version) {
                 continue;
             }
-            let original = (newest.version() <= self.state.committed && *place < LOST).then_some(Ppn(*place));
+            let place = map.get(lpn);
+            let original = (version <= committed && place < LOST).then_some(Ppn(place));
             if !newest.readable() {
-                *place = original.map_or(LOST, |ppn| ppn.0);
+                map.set(lpn, original.map_or(LOST, |ppn| ppn.0));
                 continue;
             }
             if torn(newest.ppn) {
@@ -356,7 +342,7 @@ impl<N: Nand> PageMapFtl<N> {
             let twin = history.iter().find(is_twin).map(|e| e.ppn);
             let other = original.or(twin).filter(|&ppn| !torn(ppn));
             alternatives.extend(other.map(|ppn| (newest.lpn, ppn)));
-            *place = newest.ppn.0;
+            map.set(lpn, newest.ppn.0);
         }
         Ok(())
     }
@@ -365,23 +351,23 @@ impl<N: Nand> PageMapFtl<N> {
     /// and no erase that was cut took the originals.
     fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreError> {
         let g = self.geometry;
-        let mut valid = vec![0u32; g.blocks as usize];
+        let mut valid = vec![0u16; g.blocks as usize];
         for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
             valid[g.block_of(ppn).index()] += 1;
         }
         let mut by_block: Map<Pbn, Vec<(u32, Ppn)>> = Map::new();
         for (lpn, other) in alternatives {
-            by_block.entry(g.block_of(Ppn(self.state.map[lpn as usize]))).or_default().push((lpn, other));
+            by_block.entry(g.block_of(Ppn(self.state.map.get(lpn as usize)))).or_default().push((lpn, other));
         }
         for (pbn, moves) in by_block {
             let stays =
                 |&(_, other): &(u32, Ppn)| g.block_of(other) != pbn && valid[g.block_of(other).index()] > 0;
-            let empties = moves.len() as u32 == valid[pbn.index()] && moves.iter().all(stays);
+            let empties = moves.len() == usize::from(valid[pbn.index()]) && moves.iter().all(stays);
             if !empties || !self.are_there(&moves)? {
                 continue;
             }
             for (lpn, original) in moves {
-                self.state.map[lpn as usize] = original.0;
+                self.state.map.set(lpn as usize, original.0);
                 valid[g.block_of(original).index()] += 1;
             }
             valid[pbn.index()] = 0;
@@ -403,10 +389,6 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Step 4.
     fn adopt(&mut self, scan: Scan) {
-        let mut mapped = PageSet::new(self.geometry);
-        for ppn in self.state.mapped() {
-            mapped.insert(ppn);
-        }
         let blocks = &mut self.state.blocks;
         for &pbn in &scan.gone {
             while let Some(ppn) = blocks.next_valid(pbn, 0) {
@@ -419,12 +401,20 @@ impl<N: Nand> PageMapFtl<N> {
         for pbn in blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
             blocks.close(pbn);
         }
-        for ppn in (0..self.geometry.pages()).map(Ppn) {
-            if blocks.is_valid(ppn) && !mapped.contains(ppn) {
-                blocks.invalidate(ppn);
+        let named = || self.state.map.iter().filter(|&ppn| ppn < LOST).map(Ppn);
+        for mut mapped in PageSet::parts(self.geometry) {
+            for ppn in named() {
+                if mapped.covers(ppn) {
+                    mapped.insert(ppn);
+                }
+            }
+            for ppn in mapped.pages() {
+                if blocks.is_valid(ppn) && !mapped.contains(ppn) {
+                    blocks.invalidate(ppn);
+                }
             }
         }
-        for ppn in self.state.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn) {
+        for ppn in named() {
             if !blocks.is_valid(ppn) {
                 blocks.mark_valid(ppn);
             }
@@ -443,6 +433,28 @@ impl<N: Nand> PageMapFtl<N> {
 }
 
 impl Scan {
+    fn new(since: Since) -> Scan {
+        Scan {
+            since,
+            events: Vec::new(),
+            trims: Map::new(),
+            trim_pages: Vec::new(),
+            trim_names: Set::new(),
+            lost_trims: Vec::new(),
+            horizon: since.committed,
+            highest: 0,
+            gone: Set::new(),
+            bad: Vec::new(),
+            unreadable: Vec::new(),
+            torn: Set::new(),
+            found_any: false,
+        }
+    }
+
+    fn push(&mut self, lpn: u32, version: u64, readable: bool, ppn: Ppn) {
+        self.events.push(self.since.event(lpn, version, readable, ppn));
+    }
+
     /// Whether fewer versions were found than were written since the checkpoint, up to the horizon.
     fn is_short(&self, first: u64) -> bool {
         let written = (self.horizon + 1).saturating_sub(first);
@@ -451,7 +463,8 @@ impl Scan {
             return true;
         }
         let mut found = vec![0u64; (written as usize).div_ceil(64)];
-        let versions = events.map(Event::version).chain(unreadable.map(|&(_, version)| version));
+        let versions =
+            events.map(|event| self.since.version(event)).chain(unreadable.map(|&(_, version)| version));
         for place in versions.filter_map(|v| v.checked_sub(first)).filter(|place| *place < written) {
             found[place as usize / 64] |= 1 << (place % 64);
         }
@@ -480,8 +493,8 @@ impl Scan {
 
     /// Drops what lies beyond the horizon.
     fn settle(&mut self) {
-        let horizon = self.horizon;
-        self.events.retain(|e| e.version() <= horizon);
+        let (horizon, since) = (self.horizon, self.since);
+        self.events.retain(|event| since.version(event) <= horizon);
     }
 
     /// Unreadable pages whose version was committed and is on no readable page.
@@ -491,9 +504,9 @@ impl Scan {
         sort::unstable_by_key(&mut self.unreadable, |&(_, version)| version);
         let mut is_found = vec![false; self.unreadable.len()];
         for event in self.events.iter().filter(|event| event.readable()) {
-            let first = self.unreadable.partition_point(|&(_, version)| version < event.version());
-            let same =
-                self.unreadable[first..].iter().take_while(|&&(_, version)| version == event.version());
+            let wanted = self.since.version(event);
+            let first = self.unreadable.partition_point(|&(_, version)| version < wanted);
+            let same = self.unreadable[first..].iter().take_while(|&&(_, version)| version == wanted);
             is_found[first..first + same.count()].fill(true);
         }
         self.unreadable.iter().zip(is_found).filter(|(_, found)| !found).map(|(&(ppn, _), _)| ppn).collect()

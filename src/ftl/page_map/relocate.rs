@@ -175,7 +175,7 @@ impl<N: Nand> PageMapFtl<N> {
     ) -> Result<(), StoreError> {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
         debug_assert!(
-            !holds_data(header.kind) || self.state.map[header.number as usize] == ppn.0,
+            !holds_data(header.kind) || self.state.map.get(header.number as usize) == ppn.0,
             "P1: {ppn} moves and is not mapped"
         );
         let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
@@ -183,7 +183,7 @@ impl<N: Nand> PageMapFtl<N> {
         debug_assert_ne!(copy, ppn, "P1: {ppn} was moved to itself");
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
-            self.state.map[header.number as usize] = copy.0;
+            self.state.map.set(header.number as usize, copy.0);
         } else if let Some(i) = self.trim_pages.iter().position(|&p| p == ppn) {
             self.trim_pages[i] = copy;
         }
@@ -206,8 +206,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         let lpn = core::mem::replace(&mut self.weak, NONE);
-        let Some(ppn) = self.state.map.get(lpn as usize).filter(|&&ppn| ppn < LOST).map(|&ppn| Ppn(ppn))
-        else {
+        let Some(ppn) = self.page_of(Lpn(lpn)).ok().filter(|&ppn| ppn < LOST).map(Ppn) else {
             return Ok(());
         };
         let (mut data, cause) = (core::mem::take(&mut self.page), Cause::Scrubbing);
@@ -224,18 +223,16 @@ impl<N: Nand> PageMapFtl<N> {
     fn is_current(&self, header: Header, ppn: Ppn) -> bool {
         match header.kind {
             PageKind::Trim => self.trim_pages.contains(&ppn),
-            _ => {
-                self.state.map.get(header.number as usize) == Some(&ppn.0)
-                    && self.is_of(header, Lpn(header.number), ppn)
-            }
+            _ => self.page_of(Lpn(header.number)) == Ok(ppn.0) && self.is_of(header, Lpn(header.number), ppn),
         }
     }
 
     /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
     fn lose(&mut self, ppn: Ppn) {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} is lost and was not valid");
-        if let Some(place) = self.state.map.iter_mut().find(|place| **place == ppn.0) {
-            *place = LOST;
+        let lpn = self.state.map.iter().position(|place| place == ppn.0);
+        if let Some(lpn) = lpn {
+            self.state.map.set(lpn, LOST);
             self.counters.lost_pages += 1;
         }
         self.trim_pages.retain(|&p| p != ppn);
@@ -280,7 +277,7 @@ impl<N: Nand> PageMapFtl<N> {
             data.fill(0xff);
             let mut count = 0;
             for &lpn in chunk {
-                assert!(self.state.map[lpn as usize] == NONE, "P1: a trimmed page is mapped");
+                assert!(self.state.map.get(lpn as usize) == NONE, "P1: a trimmed page is mapped");
                 put_u32(data, 4 + 4 * count, lpn);
                 count += 1;
             }

@@ -13,15 +13,17 @@
 //!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
 //! ```
 
+use super::map::PageMap;
 use super::settings::Layout;
-use crate::blocks::checkpoint::Loaded;
+use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
-use crate::codec::{get_u32, get_u64};
+use crate::codec::{get_u32, get_u64, put_u32, put_u64};
 use crate::nand::Geometry;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A logical page that is not mapped.
 pub(super) const NONE: u32 = u32::MAX;
@@ -32,7 +34,7 @@ pub(super) const LOST: u32 = u32::MAX - 1;
 pub(super) const NOT_ERASED: u32 = 1;
 
 const MAGIC: [u8; 4] = *b"NXF3";
-const FIXED_BYTES: usize = 60;
+pub(super) const FIXED_BYTES: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
 const VERSION_MAX: u64 = 1 << 39;
 
@@ -58,7 +60,7 @@ pub(super) enum Stream {
 /// All that survives a clean end.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    pub(super) map: Vec<u32>,
+    pub(super) map: PageMap,
     pub(super) blocks: BlockTable,
     /// Checksum of the first page of each block; tells at a mount which blocks were rewritten. 0 for a block
     /// that lies erased.
@@ -77,31 +79,27 @@ pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
 }
 
 impl State {
-    /// All but the map, which follows as it is.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The beginning of a checkpoint.
+    pub(super) fn fixed_part(&self) -> [u8; FIXED_BYTES] {
         let g = self.blocks.geometry();
         debug_assert!(self.committed < self.next_version, "a version is committed that was not given");
         debug_assert_eq!(self.first_crc.len(), g.blocks as usize, "a checksum for each block");
-        let total = encoded_bytes(g, 0);
-        let mut bytes = Vec::with_capacity(total);
-        bytes.extend(MAGIC);
-        let page_count = self.map.len() as u32;
-        put_all(&mut bytes, &[g.page_bytes, g.pages_per_block, g.blocks, page_count, self.atomic_pages]);
-        bytes.extend(self.next_version.to_le_bytes());
-        bytes.extend(self.committed.to_le_bytes());
         assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
         debug_assert!(
             self.frontiers.iter().flatten().all(|f| f.next <= g.pages_per_block),
             "a frontier too full"
         );
-        for frontier in &self.frontiers[..2] {
-            put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
-        }
-        put_all(&mut bytes, &[self.layout as u32]);
-        self.blocks.encode(&mut bytes);
-        put_all(&mut bytes, &self.first_crc);
-        assert_eq!(bytes.len(), total, "the layout above");
-        bytes
+        let mut fixed = [0; FIXED_BYTES];
+        fixed[..4].copy_from_slice(&MAGIC);
+        let [host, host_next] = raw_frontier(self.frontiers[0]);
+        let [moves, moves_next] = raw_frontier(self.frontiers[1]);
+        let numbers = [g.page_bytes, g.pages_per_block, g.blocks, self.map.len() as u32, self.atomic_pages];
+        numbers.into_iter().enumerate().for_each(|(i, number)| put_u32(&mut fixed, 4 + 4 * i, number));
+        put_u64(&mut fixed, 24, self.next_version);
+        put_u64(&mut fixed, 32, self.committed);
+        let numbers = [host, host_next, moves, moves_next, self.layout as u32];
+        numbers.into_iter().enumerate().for_each(|(i, number)| put_u32(&mut fixed, 40 + 4 * i, number));
+        fixed
     }
 
     /// The first version that was given after a checkpoint, of which this is the beginning.
@@ -109,34 +107,43 @@ impl State {
         if bytes.len() < FIXED_BYTES { u64::MAX } else { get_u64(bytes, 24) }
     }
 
-    /// Bytes of a checkpoint in front of the map.
-    pub(super) fn bytes_before_map(geometry: Geometry) -> usize {
-        encoded_bytes(geometry, 0)
-    }
-
-    pub(super) fn decode(geometry: Geometry, payload: Loaded) -> Result<State, StoreError> {
-        let (g, bytes) = (geometry, &payload.bytes[..]);
-        if bytes.len() < FIXED_BYTES || bytes[..4] != MAGIC {
+    /// Reads what [`StateContents`] says.
+    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<State, StoreError> {
+        let (g, len) = (geometry, source.left());
+        let mut fixed = [0; FIXED_BYTES];
+        let has_start = source.take(&mut fixed).is_ok();
+        if !has_start || fixed[..4] != MAGIC {
             return Err(StoreError::NotFormatted("the newest checkpoint is not that of a page-mapping FTL"));
         }
-        let numbers = get_all(&bytes[4..24]);
-        if numbers[..3] != [g.page_bytes, g.pages_per_block, g.blocks] {
+        let number = |i: usize| get_u32(&fixed, 4 + 4 * i);
+        if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
             return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
         }
-        let (page_count, atomic_pages) = (numbers[3], numbers[4]);
-        if page_count > g.pages() || payload.len != encoded_bytes(g, page_count) {
+        let (page_count, atomic_pages) = (number(3), number(4));
+        if page_count > g.pages() || len != encoded_bytes(g, page_count) {
             return Err(corrupted(16));
         }
-        let table_end = FIXED_BYTES + BlockTable::encoded_bytes(g);
+        let blocks = BlockTable::decode(g, source)?;
+        let first_crc = take_rows(source, g.blocks as usize, u32::from_le_bytes)?;
+        let mut map = PageMap::empty(page_count, g.pages());
+        for at in 0..page_count as usize {
+            let mut raw = [0; 4];
+            source.take(&mut raw)?;
+            let ppn = u32::from_le_bytes(raw);
+            if ppn < LOST && !(2..g.pages()).contains(&ppn) {
+                return Err(corrupted(ppn));
+            }
+            map.set(at, ppn);
+        }
         let state = State {
-            map: payload.numbers,
-            blocks: BlockTable::decode(g, &bytes[FIXED_BYTES..table_end])?,
-            first_crc: get_all(&bytes[table_end..]),
-            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?, None],
-            layout: Layout::from_number(get_u32(bytes, 56)).ok_or_else(|| corrupted(56))?,
+            map,
+            blocks,
+            first_crc,
+            frontiers: [get_frontier(g, &fixed, 40)?, get_frontier(g, &fixed, 48)?, None],
+            layout: Layout::from_number(get_u32(&fixed, 56)).ok_or_else(|| corrupted(56))?,
             atomic_pages,
-            next_version: get_u64(bytes, 24),
-            committed: get_u64(bytes, 32),
+            next_version: get_u64(&fixed, 24),
+            committed: get_u64(&fixed, 32),
         };
         state.validate()?;
         Ok(state)
@@ -151,47 +158,89 @@ impl State {
         if self.frontiers.iter().flatten().any(|f| self.blocks.state(f.pbn) != BlockState::Open) {
             return Err(corrupted(40));
         }
-        let mut mapped = PageSet::new(self.blocks.geometry());
-        for ppn in self.mapped() {
-            if ppn.0 >= self.blocks.geometry().pages() || !self.blocks.is_valid(ppn) || !mapped.insert(ppn) {
-                return Err(corrupted(ppn.0));
+        let mut count = 0;
+        for mut mapped in PageSet::parts(self.blocks.geometry()) {
+            for ppn in self.mapped() {
+                if !mapped.covers(ppn) {
+                    continue;
+                }
+                count += 1;
+                if !self.blocks.is_valid(ppn) || !mapped.insert(ppn) {
+                    return Err(corrupted(ppn.0));
+                }
             }
         }
-        if self.blocks.live_pages() == mapped.len() { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
+        if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
 
     /// The physical pages that the map names.
     pub(super) fn mapped(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn)
+        self.map.iter().filter(|&ppn| ppn < LOST).map(Ppn)
     }
 }
 
-/// A set of physical pages, a bit for each.
+/// The state as the contents of a checkpoint: the table of blocks follows the fixed part.
+pub(super) struct StateContents<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) fixed: [u8; FIXED_BYTES],
+    pub(super) first_crc: &'a [u32],
+    pub(super) map: &'a PageMap,
+}
+
+impl Contents for StateContents<'_> {
+    fn byte_count(&self) -> usize {
+        encoded_bytes(self.geometry, self.map.len() as u32)
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&self.fixed);
+        blocks.put(page);
+        page.rows(self.first_crc.len(), |at| self.first_crc[at].to_le_bytes());
+        page.rows(self.map.len(), |at| self.map.get(at).to_le_bytes());
+    }
+}
+
+/// Parts of a chip whose pages are looked at one part after the other, so that a set of them takes little.
+const PARTS: u32 = 16;
+
+/// A set of physical pages of a part of the chip, a bit for each.
 pub(super) struct PageSet {
+    part: Range<u32>,
     bits: Vec<u64>,
-    len: u32,
 }
 
 impl PageSet {
-    pub(super) fn new(geometry: Geometry) -> PageSet {
-        PageSet { bits: vec![0; (geometry.pages() as usize).div_ceil(64)], len: 0 }
+    /// An empty set for each part of a chip in turn.
+    pub(super) fn parts(geometry: Geometry) -> impl Iterator<Item = PageSet> {
+        let (pages, step) = (geometry.pages(), geometry.pages().div_ceil(PARTS).max(64));
+        (0..pages.div_ceil(step)).map(move |part| PageSet {
+            part: part * step..((part + 1) * step).min(pages),
+            bits: vec![0; (step as usize).div_ceil(64)],
+        })
+    }
+
+    /// The pages of the part.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Ppn> + use<> {
+        self.part.clone().map(Ppn)
+    }
+
+    /// Whether a page lies in the part.
+    pub(super) fn covers(&self, ppn: Ppn) -> bool {
+        self.part.contains(&ppn.0)
     }
 
     /// False: the page was there already.
     pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
-        let (word, bit) = (&mut self.bits[ppn.index() / 64], 1u64 << (ppn.0 % 64));
+        let at = (ppn.0 - self.part.start) as usize;
+        let (word, bit) = (&mut self.bits[at / 64], 1u64 << (at % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
-        self.len += u32::from(is_new);
         is_new
     }
 
     pub(super) fn contains(&self, ppn: Ppn) -> bool {
-        self.bits[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
-    }
-
-    pub(super) fn len(&self) -> u32 {
-        self.len
+        let at = (ppn.0 - self.part.start) as usize;
+        self.bits[at / 64] >> (at % 64) & 1 == 1
     }
 }
 
@@ -214,10 +263,6 @@ fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Fr
     }
 }
 
-fn put_all(bytes: &mut Vec<u8>, numbers: &[u32]) {
-    numbers.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
-}
-
-fn get_all(bytes: &[u8]) -> Vec<u32> {
-    bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect()
+fn raw_frontier(frontier: Option<Frontier>) -> [u32; 2] {
+    frontier.map_or([NONE, 0], |frontier| [frontier.pbn.0, frontier.next])
 }

@@ -64,7 +64,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
-        let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
+        let old = self.state.map.replace(lpn.index(), ppn.0);
         debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
         if old < LOST {
             self.state.blocks.invalidate(Ppn(old));

@@ -21,7 +21,7 @@ mod presets;
 mod raw;
 mod spi;
 
-use super::{Basis, Geometry, Note, Part, Supply, Timing};
+use super::{Basis, Geometry, Note, Pairing, Part, Supply, Timing};
 use alloc::borrow::Cow;
 
 /// The fields every catalogue part has a note for, in this order.
@@ -76,6 +76,7 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
         timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
         supply: Supply::flat(numbers.supply.0, numbers.supply.1),
         endurance_erases: numbers.endurance,
+        pairing: Pairing::None,
         notes,
     }
 }

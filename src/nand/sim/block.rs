@@ -169,6 +169,21 @@ impl Block {
         }
     }
 
+    /// Destroys a page that shares its cells with one whose program was torn: it cannot be read, or some of
+    /// its bits are wrong.
+    pub(super) fn destroy(&mut self, geometry: &Geometry, page: usize, seed: u64) {
+        let mut rng = Rng::new(seed);
+        if self.pages[page].slot == NO_SLOT || rng.chance(1, 2) {
+            let is_programmed = self.pages[page].programs > 0;
+            self.pages[page].health = if is_programmed { Health::Unreadable } else { Health::Good };
+            return;
+        }
+        for chunk in self.stored_mut(geometry, page).chunks_mut(8) {
+            let wrong = rng.next_u64() & rng.next_u64() & rng.next_u64();
+            chunk.iter_mut().zip(wrong.to_le_bytes()).for_each(|(byte, wrong)| *byte ^= wrong);
+        }
+    }
+
     /// Erases a block of which only part came about: it takes no program until it is erased again.
     pub(super) fn erase_torn(&mut self, geometry: &Geometry, model: TornModel, seed: u64) {
         let is_nor = geometry.overwrites();

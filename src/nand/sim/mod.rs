@@ -198,7 +198,22 @@ impl SimChip {
     /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
     /// not.
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
-        self.change(op, Some((torn, seed)))
+        self.change(op, Some((torn, seed)))?;
+        if let PhysicalOp::Program { ppn, .. } = op {
+            self.destroy_partner(*ppn, seed);
+        }
+        Ok(())
+    }
+
+    /// Destroys the page whose cells a torn program of this one shares, if there is one.
+    fn destroy_partner(&mut self, ppn: Ppn, seed: u64) {
+        let geometry = &self.part.geometry;
+        let page = geometry.page_in_block(ppn);
+        let lower = self.part.pairing.lower_of(page, geometry.pages_per_block);
+        let block = self.blocks[geometry.block_of(ppn).index()].as_mut();
+        if let (Some(lower), Some(block)) = (lower, block) {
+            Arc::make_mut(block).destroy(geometry, lower as usize, seed);
+        }
     }
 
     fn change(&mut self, op: &PhysicalOp, torn: Option<(TornModel, u64)>) -> Result<(), NandError> {
@@ -425,6 +440,9 @@ impl Nand for SimChip {
         if fate != Fate::LostBefore {
             let torn = torn_by(fate);
             self.change_page(ppn, page, Payload { data, spare }, torn);
+            if let Fate::LostInside { seed, .. } = fate {
+                self.destroy_partner(ppn, seed);
+            }
             self.operations += 1;
             count(&mut self.counters.page_programs, cause);
             let bytes = self.part.geometry.raw_page_bytes();

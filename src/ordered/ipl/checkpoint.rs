@@ -71,7 +71,7 @@ impl Saved {
             committed: get_u40(fixed, 35),
             generation: get_u32(fixed, 40),
             session: get_u32(fixed, 44),
-            table: BlockTable::decode(geometry, &bytes[FIXED_BYTES..table_end]).ok()?,
+            table: BlockTable::decode(geometry, &mut &bytes[FIXED_BYTES..table_end]).ok()?,
             blocks: rows.map(decode_block).collect(),
             slots: bytes[blocks_end..].chunks_exact(SLOT_BYTES).map(decode_slot).collect(),
         };
@@ -201,7 +201,8 @@ impl<N: Nand> Store<N> {
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         let payload = self.payload(closed);
-        self.area.write(&mut self.nand, &mut self.table, &payload)?;
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        self.area.write(&mut self.nand, &mut self.table, &payload, &mut page)?;
         self.counts.checkpoints += 1;
         self.opened_since_checkpoint = 0;
         self.closed = closed;

@@ -24,29 +24,29 @@ use alloc::vec::Vec;
 /// The records of an epoch, oldest first.
 pub(super) struct Run {
     layout: Layout,
-    records: Vec<u8>,
+    /// Those of each page, of which all but the last are full: a row that grows is held twice.
+    pages: Vec<Vec<u8>>,
 }
 
 impl Run {
     /// Reads the run that begins with this page, and makes the journal go on after it.
     pub(super) fn read<S: PageStore>(journal: &mut Writer<S>, first: Header) -> Result<Run, IndexError> {
-        let mut run = Run { layout: journal.layout(), records: Vec::new() };
-        journal.resume(first, &mut |records| run.records.extend_from_slice(records))?;
+        let mut run = Run { layout: journal.layout(), pages: Vec::new() };
+        journal.resume(first, &mut |records| run.pages.push(records.to_vec()))?;
         Ok(run)
     }
 
     fn len(&self) -> usize {
-        debug_assert!(
-            self.records.len().is_multiple_of(self.layout.record_bytes),
-            "J1: a record is cut short"
-        );
-        self.records.len() / self.layout.record_bytes
+        let Some(last) = self.pages.last() else { return 0 };
+        debug_assert!(last.len().is_multiple_of(self.layout.record_bytes), "J1: a record is cut short");
+        (self.pages.len() - 1) * self.layout.page_records + last.len() / self.layout.record_bytes
     }
 
     fn change(&self, at: usize) -> Change<'_> {
         debug_assert!(at < self.len(), "J1: record {at} of {}", self.len());
-        let bytes = self.layout.record_bytes;
-        change_of(record_of(&self.layout), &self.records[at * bytes..][..bytes])
+        let (bytes, per_page) = (self.layout.record_bytes, self.layout.page_records);
+        let record = &self.pages[at / per_page][at % per_page * bytes..][..bytes];
+        change_of(record_of(&self.layout), record)
     }
 
     /// The updates among the first `count` that an index lacks.
@@ -133,7 +133,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         self.journal.lock().forget_heard();
         let inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
         let mut journal = self.journal.lock();
-        let run = Run { layout: journal.layout(), records: journal.records()? };
+        let mut run = Run { layout: journal.layout(), pages: Vec::new() };
+        journal.records(&mut |records| run.pages.push(records.to_vec()))?;
         drop(journal);
         self.inner = inner;
         self.owed = run.owed(&mut self.inner, run.len() - uncounted)?;

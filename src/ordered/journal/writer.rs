@@ -12,7 +12,6 @@ use crate::store::slice::Slice;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,8 +136,8 @@ impl<S: PageStore> Writer<S> {
     }
 
     /// Reads all records of the epoch, those included that the medium has not.
-    pub(super) fn records(&mut self) -> Result<Vec<u8>, IndexError> {
-        self.log.all_records()
+    pub(super) fn records(&mut self, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
+        self.log.all_records(show)
     }
 
     /// The error that the store answered to the index below if it refused a write since this was asked last.

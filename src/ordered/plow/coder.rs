@@ -19,9 +19,10 @@ use super::bits::{get_bits, put_bits};
 use crate::ordered::RecordFormat;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::ops::Range;
 
 /// Bytes before the prefix.
-const FIXED: usize = 10;
+pub(super) const FIXED: usize = 10;
 
 /// How the records of a page are coded.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +88,18 @@ pub(super) struct Expected<'a> {
 impl Builder {
     /// Begins a page.
     pub(super) fn begin(body: &mut [u8], record: RecordFormat, expected: Expected<'_>) -> Builder {
-        body.fill(0);
+        Builder::begin_around(body, 0..0, record, expected)
+    }
+
+    /// Begins a page in a body of which some bytes stay as they are.
+    pub(super) fn begin_around(
+        body: &mut [u8],
+        hole: Range<usize>,
+        record: RecordFormat,
+        expected: Expected<'_>,
+    ) -> Builder {
+        body[..hole.start].fill(0);
+        body[hole.end..].fill(0);
         let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let shared = expected.first.iter().zip(expected.last).take_while(|(a, b)| a == b).count();
         let prefix = if key <= 8 { 0 } else { shared.min(key - 1).min(body.len().saturating_sub(FIXED) / 2) };
@@ -114,8 +126,23 @@ impl Builder {
         self.form.record_at(self.count) + self.high_bits < 4 * body.len()
     }
 
+    /// Bytes that the page takes so far at the front of the body and at its end.
+    pub(super) fn used(&self) -> (usize, usize) {
+        (self.form.record_at(self.count).div_ceil(8), self.high_bits.div_ceil(8))
+    }
+
     /// Adds a record whose key is above all others; false where it finds no room.
     pub(super) fn append(&mut self, body: &mut [u8], key: &[u8], value: Option<&[u8]>) -> bool {
+        self.append_around(body, 0..0, (key, value))
+    }
+
+    /// The same, where some bytes of the body must stay as they are.
+    pub(super) fn append_around(
+        &mut self,
+        body: &mut [u8],
+        hole: Range<usize>,
+        (key, value): (&[u8], Option<&[u8]>),
+    ) -> bool {
         let form = self.form;
         if key[..form.prefix] != body[FIXED..FIXED + form.prefix] {
             return false;
@@ -126,6 +153,11 @@ impl Builder {
         let free = (8 * body.len()).saturating_sub(form.record_at(self.count) + self.high_bits);
         let needed = (high - self.high).saturating_add(form.record_bits() as u64 + 1);
         if needed > free as u64 || self.count >= usize::from(u16::MAX) {
+            return false;
+        }
+        let front = form.record_at(self.count + 1).div_ceil(8);
+        let back = (self.high_bits + (high - self.high) as usize + 1).div_ceil(8);
+        if !hole.is_empty() && (front > hole.start || hole.end + back > body.len()) {
             return false;
         }
         self.high_bits += (high - self.high) as usize;

@@ -15,6 +15,8 @@ use alloc::format;
 const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
 /// Records of the memtable at least.
 const MEMTABLE_MIN: usize = 4;
+/// Records at most that a step copies at a time: more are seldom wanted.
+const SLICE_MAX: usize = 192;
 
 /// How a plow is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ pub(super) struct Shares {
     pub(super) answers: Answers,
     /// Records of the memtable.
     pub(super) memtable: usize,
-    /// Records of the level above that a step holds.
+    /// Records of the level above that a step copies at a time.
     pub(super) slice: usize,
     /// Bytes of the filters.
     pub(super) filter: usize,
@@ -102,12 +104,12 @@ impl Shares {
                 .into(),
             ));
         }
-        // Two blocks a level are half used.
-        let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
+        // Two blocks a level are half used; where they run short as it fills, levels go.
+        let levels_max = (blocks / 6).clamp(1, LEVELS_MAX);
         let mut shares = Shares {
             answers,
             memtable: wanted.unwrap_or((page * 5 / 8 / entry).clamp(MEMTABLE_MIN, most)),
-            slice: (page / entry / 4).clamp(2, 64),
+            slice: (page / entry / 2).clamp(2, SLICE_MAX),
             filter: page,
             fences: usize::MAX,
             levels: levels.unwrap_or(levels_max),
@@ -115,8 +117,8 @@ impl Shares {
         };
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
         // Lists of blocks, cursors, and what a vector holds in reserve.
-        let small = 128 + 6 * usize::from(record.key_bytes);
-        let fixed = own + 2 * page + blocks * 3 + shares.slice * entry + small;
+        let small = 96 + 8 * usize::from(record.key_bytes);
+        let fixed = own + 2 * page + blocks * 3 + small;
         let extents = blocks * size_of::<Extent>() + blocks;
         let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {
@@ -137,7 +139,7 @@ impl Shares {
             }
         };
         let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
-        let mut memtable = wanted.unwrap_or((left * 11 / 16 * 4 / (4 * record.entry_bytes() + 1)).min(most));
+        let mut memtable = wanted.unwrap_or((left * 3 / 4 * 4 / (4 * record.entry_bytes() + 1)).min(most));
         memtable = memtable.max(MEMTABLE_MIN);
         while memtable > MEMTABLE_MIN && held(memtable) > left {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);

@@ -10,15 +10,15 @@
 /// A read, a step's read included, as a share of 256 of the time of a program.
 pub(super) const READ: u64 = 47;
 /// Reads of a step: the page under the cursor twice, and the one above.
-const STEP_READS: u64 = 3;
+pub(super) const STEP_READS: u64 = 3;
 /// The cost of a step, in these shares.
 pub(super) const STEP: u64 = 256 + STEP_READS * READ;
 /// Halves by which a step counts more than its time, since it wears the chip.
 const WEAR: u64 = 4;
-/// Short pages of a round.
+/// Short pages of a round of a level that is swept from below, too.
 const SHORT_PAGES: u64 = 3;
 /// One, where shares are reckoned with.
-const ONE: u64 = 1024;
+pub(super) const ONE: u64 = 1024;
 /// Levels at most.
 pub(super) const LEVELS_MAX: usize = 3;
 
@@ -100,7 +100,7 @@ fn wrong(bits: u64, keys: u64) -> u64 {
 /// The costs of a set-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Costs {
-    /// Programs of steps that a change takes, in 1024.
+    /// Programs of steps that a change takes, in 1024 x 1024.
     pub(super) steps: u64,
     /// Reads of a look-up, in 1024.
     pub(super) reads: u64,
@@ -118,10 +118,15 @@ fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
 pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
     let mut costs = Costs::default();
     let mut above = given.memtable.max(1);
+    // What is changed again before it goes down a level is merged there.
+    let all = (given.pages * given.page_records).max(1);
+    let mut arriving = ONE;
     for (i, &size) in levels.iter().enumerate() {
         let (is_last, records) = (i + 1 == levels.len(), (size * given.page_records).max(1));
         // Pages are short where a round ends, and where a sweep comes up to the next one.
-        costs.steps += (pages(given, records, is_last) + SHORT_PAGES * ONE) / (2 * above);
+        let short = if is_last { ONE / 2 } else { SHORT_PAGES * ONE };
+        arriving = arriving * all.saturating_sub(above) / all;
+        costs.steps += (pages(given, records, is_last) + short) * arriving / (2 * above);
         let filtered = i == 0 && !is_last;
         costs.reads +=
             if filtered { wrong(given.filter_bits, records + given.page_records / 2) } else { ONE };
@@ -136,7 +141,7 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
     // One of either is never ruled out, and some look-ups come after every load: a level too much must then
     // be drained.
     let (gets, puts) = (given.mix.gets.max(given.mix.puts / 2) + 1, given.mix.puts + 1);
-    (puts * costs.steps * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
+    (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
 /// Sizes to be tried: each an eighth above the one before.

@@ -44,7 +44,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn drain_step(&mut self) -> Result<(), IndexError> {
+    pub(super) fn drain_step(&mut self) -> Result<(), IndexError> {
         let Some(upper) = self.levels.len().checked_sub(2) else {
             self.drain = Drain::Off;
             return Ok(());

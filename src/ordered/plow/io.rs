@@ -179,7 +179,7 @@ impl<N: Nand> Plow<N> {
     /// The refusal of an operation that finds no block.
     pub(super) fn no_room(&self) -> IndexError {
         let is_worn =
-            self.blocks.is_any_bad() && self.blocks.good() <= self.reserve() + 2 * self.levels.len() + 1;
+            self.blocks.is_any_bad() && self.blocks.good() <= self.reserve_most() + 2 * self.levels.len() + 1;
         if is_worn { IndexError::WornOut } else { IndexError::Full }
     }
 

@@ -113,7 +113,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_loaded(&mut self, count: usize) -> Result<(), IndexError> {
-        if self.blocks.free() < self.reserve() {
+        if self.blocks.free() < self.reserve_most() {
             return Err(self.no_room());
         }
         let last = self.levels.len() - 1;

@@ -78,6 +78,11 @@ impl Memtable {
         self.len() >= self.capacity()
     }
 
+    /// Whether a few records more fill it.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.len() + (self.capacity() / 16).min(2) >= self.capacity()
+    }
+
     fn entry(&self, i: usize) -> &[u8] {
         &self.bytes[i * self.stride()..(i + 1) * self.stride()]
     }

@@ -43,6 +43,7 @@
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 
+mod above;
 mod ahead;
 mod bits;
 mod blocks;
@@ -54,6 +55,7 @@ mod cost;
 mod drain;
 mod fences;
 mod filter;
+mod forecast;
 mod io;
 mod level;
 mod load;
@@ -87,6 +89,7 @@ use core::ops::Bound;
 use cost::{Mix, Plan};
 use drain::Drain;
 use filter::Filters;
+pub use forecast::Forecast;
 use io::Loaded;
 use level::Level;
 use memtable::Memtable;
@@ -115,8 +118,6 @@ pub struct Plow<N> {
     loaded: Option<Loaded>,
     /// The page being written, or records of a range.
     output: Vec<u8>,
-    /// Records of the level above that a step merges.
-    slice: Vec<u8>,
     /// The newest program.
     sequence: u64,
     /// Whether something is not in the newest commit page.
@@ -147,6 +148,8 @@ pub struct Plow<N> {
     page_records: u64,
     /// Changes since all was swept for want of room.
     changes: u64,
+    /// Those when steps for room were last of no use.
+    relieved_in_vain: Option<u64>,
     interrupted: bool,
     counters: Counters,
 }
@@ -159,6 +162,7 @@ struct Counters {
     filtered: u64,
     level_lookups: u64,
     sweeps: u64,
+    relieved: u64,
     drained: u64,
     sunk: u64,
     scrubbed: u64,
@@ -184,7 +188,6 @@ impl<N: Nand> Plow<N> {
             input: vec![0xff; page],
             loaded: None,
             output: vec![0xff; page],
-            slice: Vec::with_capacity(shares.slice * (record.entry_bytes() + 1)),
             sequence: 0,
             dirty: false,
             clean: false,
@@ -201,6 +204,7 @@ impl<N: Nand> Plow<N> {
             credit: 0,
             page_records: 1,
             changes: 0,
+            relieved_in_vain: None,
             interrupted: false,
             counters: Counters::default(),
         })
@@ -405,6 +409,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("sealed_pages", self.commits.sealed.len() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
+            ("steps_for_room", counters.relieved),
             ("sweeps_for_room", counters.sweeps),
             ("levels_drained", counters.drained),
             ("pages_sunk", counters.sunk),
@@ -422,7 +427,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.capacity() + self.slice.capacity();
+        let buffers = self.input.capacity() + self.output.capacity();
         let levels: usize = self.levels.iter().map(Level::ram_bytes).sum();
         size_of::<Self>() - size_of::<N>()
             + buffers

@@ -12,6 +12,8 @@ use crate::units::Ppn;
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
+/// Pages of a level that one operation may write, its summary among them.
+const OPERATION_PAGES: u32 = 4;
 
 impl<N: Nand> Plow<N> {
     /// Blocks that steps leave to the next commit: one for its page, and those of the pages that it seals.
@@ -19,10 +21,18 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_next()
     }
 
-    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages, those of a mount and
-    /// of the commit that follows it among them.
-    pub(super) fn reserve(&self) -> usize {
+    /// Blocks that an insertion leaves free behind a mount, which closes what was open: one for each sweep,
+    /// and three for commit pages and for the first block of a sweep that makes room.
+    pub(super) fn reserve_most(&self) -> usize {
         self.levels.len().max(1) + 3
+    }
+
+    /// Blocks that an insertion leaves free. A level whose open block has pages for some operations needs no
+    /// other one.
+    pub(super) fn reserve(&self) -> usize {
+        let lasts = |next: u32| next + OPERATION_PAGES <= self.geometry.pages_per_block;
+        let open = self.levels.iter().filter(|level| level.open.is_some_and(|(_, next)| lasts(next)));
+        self.reserve_most() - open.count()
     }
 
     /// Whether there is more room than an insertion needs.
@@ -56,17 +66,17 @@ impl<N: Nand> Plow<N> {
         if !self.has_room() {
             self.dissolve()?;
         }
-        // Two blocks of a level are half used at any time.
-        if !self.has_room() {
-            self.sweep_holes(2)?;
+        // Where that was of no use, it is not until something more was changed.
+        let is_due = |at: u64| self.changes.abs_diff(at) * 16 >= self.page_records;
+        if !self.has_room() && self.relieved_in_vain.is_none_or(is_due) {
+            self.relieve()?;
+            self.relieved_in_vain = (!self.has_room()).then_some(self.changes);
+        }
+        if !self.has_room() && self.is_crowded() {
+            self.give_level_up()?;
         }
         if !self.has_room() && self.changes * 4 >= self.page_records {
             self.sweep_all()?;
-        }
-        // Each mount closes a block of each level as it is: where several follow each other, no level alone
-        // has many holes.
-        if !self.has_room() && self.is_tight() {
-            self.sweep_holes(1)?;
         }
         if !self.has_room() && inserts {
             return Err(self.no_room());
@@ -98,44 +108,96 @@ impl<N: Nand> Plow<N> {
         self.commit(false)
     }
 
-    /// Whether the blocks may not last for a step of each level and the commit pages between.
-    fn is_tight(&self) -> bool {
-        self.blocks.free() + self.blocks.left() <= self.levels.len() + self.kept_back() + 1
-    }
-
-    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has more than
-    /// so many blocks to spare.
-    fn sweep_holes(&mut self, spared: usize) -> Result<(), IndexError> {
+    /// Steps until there is room, always of the level whose next block is free after the fewest, as long as
+    /// one has a block more than its pages take.
+    fn relieve(&mut self) -> Result<(), IndexError> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
-            let Some(level) = self.level_with_holes(spared) else { return Ok(()) };
+            let Some(level) = self.level_with_holes() else { return Ok(()) };
             if self.has_room() || !self.can_step(level)? {
                 return Ok(());
             }
+            self.counters.relieved += 1;
             self.step(level)?;
         }
         Ok(())
     }
 
-    fn level_with_holes(&self, spared: usize) -> Option<usize> {
+    fn level_with_holes(&self) -> Option<usize> {
         let pages_per_block = self.geometry.pages_per_block;
-        let holes = |level: usize| {
-            let of_level = &self.levels[level];
-            let pages = of_level.blocks(pages_per_block).len() * pages_per_block as usize;
-            pages.saturating_sub(of_level.pages())
+        let has_holes = |level: &Level| {
+            let blocks = level.blocks(pages_per_block).len();
+            let spare = (blocks * pages_per_block as usize).saturating_sub(level.pages());
+            level.pages() > 0 && blocks > 1 && spare >= pages_per_block as usize
         };
         (0..self.levels.len())
-            .filter(|&level| holes(level) > spared * pages_per_block as usize)
-            .max_by_key(|&level| holes(level))
+            .filter(|&level| has_holes(&self.levels[level]))
+            .min_by_key(|&level| self.pages_of_next_block(level))
+    }
+
+    /// Pages in the block that holds the page under the cursor of a level.
+    fn pages_of_next_block(&self, level: usize) -> usize {
+        let of_level = &self.levels[level];
+        let next = of_level.old.page(0).or_else(|| of_level.new.page(0));
+        next.map_or(0, |page| {
+            let block = self.geometry.block_of(page);
+            let extents = of_level.old.extents().iter().chain(of_level.new.extents());
+            extents.filter(|e| self.geometry.block_of(e.first()) == block).map(|e| e.pages()).sum()
+        })
+    }
+
+    /// Whether so many levels are more than the blocks are good for, with what their sweeps leave half used.
+    fn is_crowded_with(&self, levels: usize) -> bool {
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let pages = self.levels.last().map_or(0, Level::pages);
+        let last = pages.div_ceil(pages_per_block.saturating_sub(1).max(1)) + 1;
+        // The first level takes a few pages, the others come up to two blocks.
+        let uppers = (2 * levels).saturating_sub(3).max(usize::from(levels > 1));
+        last + uppers + 1 + 3 + self.dissolved_blocks() > self.blocks.good()
+    }
+
+    fn is_crowded(&self) -> bool {
+        let levels = self.levels.len();
+        levels > 1 && !self.shares.fixed && self.is_crowded_with(levels)
+    }
+
+    /// Levels at most that the blocks are good for.
+    fn levels_by_room(&self) -> usize {
+        let held = self.levels.len();
+        // A level that comes and goes costs a sweep each time.
+        let spared = |levels: usize| levels > held && self.is_crowded_with(levels + 1);
+        (2..=self.shares.levels).rev().find(|&n| !self.is_crowded_with(n) && !spared(n)).unwrap_or(1)
+    }
+
+    /// Merges the level above the last into it, for want of room.
+    fn give_level_up(&mut self) -> Result<(), IndexError> {
+        self.choose_plan();
+        let levels = self.levels.len();
+        let steps_max = 3 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
+        for _ in 0..steps_max {
+            if self.drain == Drain::Off || self.levels.len() < levels {
+                return Ok(());
+            }
+            let next = if self.drain == Drain::Align { levels - 2 } else { levels - 1 };
+            if !self.can_step(next)? {
+                return Ok(());
+            }
+            self.drain_step()?;
+        }
+        Ok(())
     }
 
     /// Sweeps every level once, so that all that is dead or double is gone.
     fn sweep_all(&mut self) -> Result<(), IndexError> {
         self.counters.sweeps += 1;
         for level in 0..self.levels.len() {
-            // The second round finds what the first left behind its start.
-            let round = self.levels[level].round;
-            while self.levels[level].round.wrapping_sub(round) < 2 {
+            let (round, from) = (self.levels[level].round, self.levels[level].cursor.clone());
+            let is_behind = |level: &Level| match level.round.wrapping_sub(round) {
+                0 => true,
+                1 => level.cursor < from,
+                _ => false,
+            };
+            while is_behind(&self.levels[level]) {
                 if !self.can_step(level)? {
                     return Ok(());
                 }
@@ -170,8 +232,8 @@ impl<N: Nand> Plow<N> {
     /// The work of an operation: a step where something is full, else an erase where none is ready.
     pub(super) fn work(&mut self) -> Result<(), IndexError> {
         let mut stepped = false;
-        // A step may meet a range in which nothing waits.
-        while self.memtable.is_full() {
+        // A step may meet a range in which nothing waits: then the next operation makes another one.
+        while self.memtable.is_full() || !stepped && self.memtable.is_nearly_full() {
             if !self.sink()? {
                 self.step(0)?;
             }
@@ -265,7 +327,7 @@ impl<N: Nand> Plow<N> {
         let wanted = match self.shares.fixed {
             true => self.shares.levels,
             false if self.mix.only_reads() => 1,
-            false => best.levels,
+            false => best.levels.min(self.levels_by_room()),
         };
         while self.levels.len() < wanted {
             self.add_level();
@@ -273,7 +335,8 @@ impl<N: Nand> Plow<N> {
         let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
         self.plan = plan_with(&given, self.levels.len()).unwrap_or(least);
         // Going to and fro costs a sweep each time.
-        let is_worth_it = best.cost < self.plan.cost - self.plan.cost / 32 || self.mix.only_reads();
+        let is_worth_it =
+            best.cost < self.plan.cost - self.plan.cost / 32 || self.mix.only_reads() || self.is_crowded();
         let is_too_much = wanted < self.levels.len() && is_worth_it && !self.shares.fixed;
         self.drain = match self.drain {
             Drain::Off if is_too_much => Drain::Align,

@@ -1,11 +1,12 @@
 //! The step, the one primitive: the records under a level's cursor and those of the level above in the same
 //! range are merged into one page, and the cursor moves.
 
+use super::above::Above;
 use super::coder::{Builder, Expected, View};
 use super::drain::Drain;
 use super::fences::position;
 use super::io::Target;
-use super::level::{Part, Place};
+use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
 use crate::check::IndexError;
@@ -23,14 +24,14 @@ const READS_MAX: usize = 16;
 
 /// The old pages of the level, read one after the other.
 #[derive(Debug, Default)]
-struct Below {
+pub(super) struct Below {
     /// Pages that are used up.
     used: usize,
     /// The record of the page after them that is next.
     index: usize,
     /// Whether there is one, and its key.
-    is_there: bool,
-    key: Vec<u8>,
+    pub(super) is_there: bool,
+    pub(super) key: Vec<u8>,
     value: Vec<u8>,
     is_tombstone: bool,
     /// The first and the last key of the page, and its records.
@@ -39,30 +40,19 @@ struct Below {
     count: usize,
 }
 
-/// The records of the level above: the memtable's, or what the slice holds of a level's.
-#[derive(Debug, Default)]
-struct Above {
-    /// The next record of the memtable or of the slice.
-    at: usize,
-    /// Records in the slice.
-    held: usize,
-    /// The page from which the slice goes on, and its record.
-    next: Option<(Place, usize)>,
-    /// Pages of which every record is in the slice or went through it, each with its last key.
-    passed: Vec<(Part, Ppn, Vec<u8>)>,
-}
-
 /// A step under way.
 #[derive(Debug)]
-struct Step {
-    level: usize,
-    from: Box<[u8]>,
+pub(super) struct Step {
+    pub(super) level: usize,
+    pub(super) from: Box<[u8]>,
     /// The cursor of the next level, at which the page must end.
     limit: Option<Box<[u8]>>,
-    below: Below,
-    above: Above,
-    builder: Option<Builder>,
-    reads: usize,
+    pub(super) below: Below,
+    pub(super) above: Above,
+    pub(super) builder: Option<Builder>,
+    pub(super) reads: usize,
+    /// The last key merged; empty before the first.
+    merged: Vec<u8>,
     /// Records taken from the level above, and from the old pages.
     taken: [usize; 2],
     /// Whether it ended at the limit.
@@ -142,6 +132,7 @@ impl<N: Nand> Plow<N> {
             above: Above::default(),
             builder: None,
             reads: 0,
+            merged: Vec::new(),
             taken: [0; 2],
             is_limited: false,
             is_surprised: false,
@@ -167,7 +158,7 @@ impl<N: Nand> Plow<N> {
                 };
                 // It is in the input buffer now, where the page below comes next.
                 if sought.is_some() {
-                    self.fill_slice(&mut step, upper)?;
+                    self.copy_above(&mut step, upper)?;
                 }
             }
         }
@@ -220,87 +211,15 @@ impl<N: Nand> Plow<N> {
         self.read_below(step)
     }
 
-    /// Fills the slice with the next records of a page of the level above that are not below where the step
-    /// begins.
-    fn fill_slice(&mut self, step: &mut Step, upper: usize) -> Result<(), IndexError> {
-        let above = &mut step.above;
-        (above.at, above.held) = (0, 0);
-        self.slice.clear();
-        let stride = self.record.entry_bytes() + 1;
-        let mut scratch = vec![0; self.record.key_bytes.into()];
-        if let Some((place, index)) = above.next {
-            let is_there =
-                self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
-            let ppn = self.load_place(upper, place)?;
-            step.reads += usize::from(!is_there);
-            let mut slice = core::mem::take(&mut self.slice);
-            let view = self.view()?;
-            let count = view.count();
-            // Below its own cursor the first old page is dead.
-            let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.from };
-            let start = index.max(view.search(own.max(&step.from), &mut scratch).0);
-            let end = count.min(start + self.shares.slice);
-            for i in start..end {
-                let at = slice.len();
-                slice.resize(at + stride, 0);
-                copy_record(&view, i, &mut slice[at..], self.record.key_bytes.into());
-            }
-            let last = view.key_owned(count - 1);
-            self.slice = slice;
-            above.held = end.saturating_sub(start);
-            above.next = Some((place, end)).filter(|_| end < count);
-            if above.next.is_none() {
-                if above.held > 0 {
-                    above.passed.push((place.0, ppn, last));
-                }
-                above.next = self.levels[upper].next(place).map(|place| (place, 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the level above must be read to know which record is next.
-    fn needs_above(&self, step: &Step) -> bool {
-        let (above, below) = (&step.above, &step.below);
-        let Source::Level(upper) = self.source(step.level) else { return false };
-        if above.at < above.held {
-            return false;
-        }
-        match above.next {
-            None => false,
-            Some((_, index)) if index > 0 || !below.is_there => true,
-            // What begins after the next record below may wait.
-            Some((place, _)) => {
-                let run = self.levels[upper].run(place.0);
-                let reached = run.find(position(&below.key));
-                place.0 == Part::New && self.levels[upper].part_of(&below.key) == Part::Old
-                    || self.levels[upper].part_of(&below.key) == place.0
-                        && reached.is_some_and(|(_, last)| place.1 <= last)
-            }
-        }
-    }
-
-    fn above_key(&self, step: &Step) -> Option<&[u8]> {
-        let above = &step.above;
-        match self.source(step.level) {
-            Source::Memtable => (above.at < self.memtable.len()).then(|| self.memtable.key(above.at)),
-            Source::Level(_) => (above.at < above.held).then(|| self.sliced(above.at).0),
-        }
-    }
-
-    /// A record of the slice.
-    fn sliced(&self, i: usize) -> (&[u8], Option<&[u8]>) {
-        let stride = self.record.entry_bytes() + 1;
-        let (record, flag) = self.slice[i * stride..(i + 1) * stride].split_at(stride - 1);
-        let (key, value) = record.split_at(self.record.key_bytes.into());
-        (key, (flag[0] == 0).then_some(value))
-    }
-
     fn merge(&mut self, step: &mut Step) -> Result<(), IndexError> {
         loop {
             if let (true, Source::Level(upper)) = (self.needs_above(step), self.source(step.level)) {
-                self.fill_slice(step, upper)?;
-                continue;
+                if self.copy_above(step, upper)? {
+                    continue;
+                }
+                debug_assert!(!step.merged.is_empty(), "an empty page has room for a copy");
+                step.stop = after(&step.merged);
+                return Ok(());
             }
             let next = match (self.above_key(step), step.below.is_there) {
                 (None, false) => {
@@ -324,15 +243,19 @@ impl<N: Nand> Plow<N> {
     /// Takes the next record into the page; false where the step ends before it.
     fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexError> {
         let is_last_level = step.level + 1 == self.levels.len();
+        let stride = self.stride();
         let mut output = core::mem::take(&mut self.output);
+        if next != Next::Below && self.source(step.level) != Source::Memtable {
+            self.take_copy(&output, &mut step.above);
+        }
+        let copy = core::mem::take(&mut step.above.record);
         let (key, value) = match (next, self.source(step.level)) {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
             }
             (_, Source::Memtable) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
-            (_, Source::Level(_)) => self.sliced(step.above.at),
+            (_, Source::Level(_)) => split_copy(&copy, self.record.key_bytes.into()),
         };
-        let body = &mut output[HEADER_BYTES..];
         let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
         // Where much is hidden or pages are short, a step ends after so many pages all the same.
         let is_over = step.reads > READS_MAX && key > &step.from[..];
@@ -342,16 +265,21 @@ impl<N: Nand> Plow<N> {
             // Nothing below is left to hide.
             true
         } else {
-            let builder = step.builder.get_or_insert_with(|| {
-                let (low, last, count) = match &step.surprise {
-                    Some((last, count)) => (key, &last[..], count + 1),
-                    None => self.expected(step.level, &step.below, &step.above, key),
-                };
-                let tombstones = !is_last_level;
-                Builder::begin(body, self.record, Expected { first: key, low, last, count, tombstones })
-            });
-            let fits = builder.append(body, key, value);
+            let mut builder = match step.builder {
+                Some(builder) => builder,
+                None => self.begin(step, &mut output, key, !is_last_level),
+            };
+            let body = &mut output[HEADER_BYTES..];
+            let mut fits = builder.append_around(body, step.above.hole(stride), (key, value));
+            while !fits && step.above.held > 0 {
+                step.above.move_away(body, builder.used(), stride);
+                fits = builder.append_around(body, step.above.hole(stride), (key, value));
+                if !fits && !step.above.give_up_half(body, stride) {
+                    break;
+                }
+            }
             step.is_surprised = !fits && builder.is_short(body);
+            step.builder = Some(builder);
             fits
         };
         if !fits {
@@ -361,12 +289,17 @@ impl<N: Nand> Plow<N> {
                 _ => Some(key.to_vec()),
             };
         }
+        if fits {
+            step.merged.clear();
+            step.merged.extend_from_slice(key);
+        }
         self.output = output;
+        step.above.record = copy;
         if !fits {
             return Ok(false);
         }
         if next != Next::Below {
-            step.above.at += 1;
+            self.advance_above(step);
             step.taken[0] += 1;
         }
         if next != Next::Above {
@@ -376,32 +309,34 @@ impl<N: Nand> Plow<N> {
         Ok(true)
     }
 
-    /// A first and a last key and the number of records between them, as the step sees them: from these the
-    /// code is chosen.
-    fn expected<'a>(
-        &'a self,
-        level: usize,
-        below: &'a Below,
-        above: &Above,
-        first: &'a [u8],
-    ) -> (&'a [u8], &'a [u8], usize) {
-        let (low, last, count) =
-            if below.is_there { (&below.first[..], &below.last[..], below.count) } else { (first, first, 0) };
-        let (at, end) = match self.source(level) {
-            Source::Memtable => (above.at, self.memtable.len()),
-            Source::Level(_) => (above.at, above.held),
+    /// Begins the page in the output buffer, whose first key this is: its code is chosen from what the step
+    /// sees, or saw in an earlier try.
+    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], tombstones: bool) -> Builder {
+        let (low, last, count) = match &step.surprise {
+            Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
+            None => self.expected(step, output, first),
         };
-        let key = |i: usize| match self.source(level) {
-            Source::Memtable => self.memtable.key(i),
-            Source::Level(_) => self.sliced(i).0,
+        let expected = Expected { first, low: &low, last: &last, count, tombstones };
+        let hole = step.above.hole(self.stride());
+        Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.record, expected)
+    }
+
+    /// A first and a last key and the number of records between them, as the step sees them.
+    fn expected(&self, step: &Step, output: &[u8], first: &[u8]) -> (Vec<u8>, Vec<u8>, usize) {
+        let (below, above) = (&step.below, &step.above);
+        let is_pooled = self.source(step.level) == Source::Memtable;
+        let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
+        let key = |i: usize| match is_pooled {
+            true => self.memtable.key(i),
+            false => self.copied_key(output, above, i),
         };
-        if count > 0 && last > first {
-            let more = (at..end).take_while(|&i| key(i) <= last).count();
-            return (low, last, count + more);
+        if below.is_there && below.count > 0 && below.last > below.first {
+            let more = (at..end).take_while(|&i| key(i) <= &below.last[..]).count();
+            return (below.first.clone(), below.last.clone(), below.count + more);
         }
         match end.checked_sub(1).filter(|&i| i >= at) {
-            Some(i) => (first, key(i).max(first), end - at),
-            None => (first, first, 1),
+            Some(i) => (first.to_vec(), key(i).max(first).to_vec(), end - at),
+            None => (first.to_vec(), first.to_vec(), 1),
         }
     }
 
@@ -411,6 +346,9 @@ impl<N: Nand> Plow<N> {
         let count = step.builder.map_or(0, |builder| builder.count());
         let tombstones = level + 1 < self.levels.len();
         if count > 0 {
+            // What was copied and not merged is no part of the page.
+            let copies = step.above.hole(self.stride());
+            self.output[HEADER_BYTES..][copies].fill(0);
             let ppn = self.program(Target::Level(level), Header::run(count, tombstones))?;
             // The filter of the new page may have the bytes of theirs.
             for used in 0..if level == 0 { step.below.used } else { 0 } {
@@ -456,8 +394,12 @@ impl<N: Nand> Plow<N> {
             return;
         };
         let (first, end) = (view.key_owned(0), view.key_owned(count - 1));
-        if level == 0 && self.levels.len() > 1 {
-            let pages = self.plan.pages_max[0] as usize;
+        if level == 0 {
+            // One level alone grows; where all filters are too small for it, they are of use no longer.
+            let pages = match self.levels.len() {
+                1 => self.levels[0].pages() * 5 / 4,
+                _ => self.plan.pages_max[0] as usize,
+            };
             // Around two cursors pages are half dead.
             let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
             self.filters.insert(ppn, bytes, &mut (0..count).map(|i| view.key_owned(i)));
@@ -504,6 +446,22 @@ impl Below {
         view.value(self.index, &mut self.value);
         self.is_tombstone = view.is_tombstone(self.index);
     }
+}
+
+/// The lowest key above this one; none if there is none.
+fn after(key: &[u8]) -> Option<Vec<u8>> {
+    let mut next = key.to_vec();
+    let place = next.iter().rposition(|&byte| byte != 0xff)?;
+    next[place] += 1;
+    next[place + 1..].fill(0);
+    Some(next)
+}
+
+/// The key and the value of a copy; none for a tombstone.
+fn split_copy(copy: &[u8], key_bytes: usize) -> (&[u8], Option<&[u8]>) {
+    let (record, flag) = copy.split_at(copy.len() - 1);
+    let (key, value) = record.split_at(key_bytes);
+    (key, (flag[0] == 0).then_some(value))
 }
 
 /// Copies a record as key, value, and whether it is a tombstone.

@@ -21,7 +21,7 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
 /// Pages of a block from which on there are summaries.
-const PAGES_MIN: u32 = 32;
+pub(super) const PAGES_MIN: u32 = 32;
 /// Pages that a mount reads rather than have a close write a summary of them.
 const PAGES_LEFT: u32 = 4;
 

@@ -7,22 +7,104 @@ use crate::parse::{self, CLASSES, Choice, knows};
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
 use nandex::ordered::Durability;
-use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Contest, Ordered, Source};
+use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Contest, Ordered, Source, Watch};
 use nandex_lab::names;
 use nandex_lab::options::{Options, Settings};
 use nandex_lab::registry::INDEXES;
 use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::trace::TraceOptions;
-use nandex_lab::{LabError, parallel, record};
+use nandex_lab::{LabError, parallel, record, workload};
 use nandex_report::summary::conclusion::conclude;
+use nandex_report::summary::over_ram::Sets;
 use nandex_report::{html, table};
 use std::error::Error;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {
-    let report = |results: &Results, _: Vec<()>| html::render(results);
-    carry_out(args, || Ok(comparison(args)?), report)
+    match &rams(args)[..] {
+        [ram] if !is_standard(args) => {
+            let report = |results: &Results, _: Vec<()>| html::render(results);
+            carry_out(args, || Ok(comparison(args, *ram)?), report)
+        }
+        rams => over_ram(args, rams),
+    }
+}
+
+/// The comparison that needs no arguments has two workloads.
+fn is_standard(args: &Compare) -> bool {
+    args.workload.is_none() && args.trace.is_none()
+}
+
+/// The amounts of RAM, one after the other.
+fn rams(args: &Compare) -> Vec<Option<usize>> {
+    match &args.ram {
+        Some(rams) => rams.0.iter().map(|bytes| Some(*bytes)).collect(),
+        None if is_standard(args) => STANDARD_RAM_KIB.iter().map(|kib| Some(kib << 10)).collect(),
+        None => vec![None],
+    }
+}
+
+/// Compares with each amount of RAM, and without arguments over a workload of scattered keys too.
+fn over_ram(args: &Compare, rams: &[Option<usize>]) -> Result<Status> {
+    args.files.prepare()?;
+    args.report.as_deref().map_or(Ok(()), output::prepare)?;
+    let mut comparisons: Vec<Comparison<Ordered>> =
+        rams.iter().map(|ram| comparison(args, *ram)).collect::<Result<_, _>>()?;
+    if is_standard(args) {
+        let scattered: Vec<_> = comparisons.iter().map(|of_trace| scattered(args, of_trace)).collect();
+        comparisons.extend(scattered.into_iter().collect::<Result<Vec<_>, _>>()?);
+    }
+    let control = Arc::new(Control::default());
+    stop_on_interrupt(&control)?;
+    let several = Several { control: &control, progress: Progress::new(Arc::clone(&control)) };
+    let done = several.progress.follow(|| {
+        comparisons.iter().map(|comparison| comparison.run(&control, &several)).collect::<Result<Vec<_>, _>>()
+    });
+    let mut done = done.map_err(named)?;
+    done.iter_mut().for_each(|results| {
+        results.commit = output::commit();
+        conclude(results);
+    });
+    let sets = Sets::of(output::command(), done);
+    output::write_report(args.report.as_deref(), || html::render_sets(&sets))?;
+    args.files.write(
+        |out| {
+            serde_json::to_writer_pretty(&mut *out, &sets)?;
+            writeln!(out)
+        },
+        |out| record::write_csv_of(&sets.sets, out),
+        |width| table::render_sets(&sets, width),
+    )?;
+    let good = sets.sets.iter().any(|results| status(results) == Status::Done);
+    Ok(if good { Status::Done } else { Status::Bad })
+}
+
+/// The same indexes over scattered keys, where no trace gathers them.
+fn scattered(args: &Compare, of_trace: &Comparison<Ordered>) -> Result<Comparison<Ordered>, LabError> {
+    let mut other = of_trace.clone();
+    other.contest.source = Source::Generator(workload::workload(SCATTERED)?);
+    other.settings.options.set("operations", &args.ops.unwrap_or(STANDARD_OPS).to_string());
+    Ok(other)
+}
+
+/// Comparisons one after the other below one bar.
+struct Several<'a> {
+    control: &'a Control,
+    progress: Progress,
+}
+
+impl Watch for Several<'_> {
+    fn start(&self, operations: u64) {
+        self.control.plan(operations);
+    }
+
+    fn finished(&self, run: &Run) {
+        // Of hundreds of runs only those are told that stopped half-way.
+        if run.error.is_some() && !run.phases.is_empty() {
+            self.progress.finished(run);
+        }
+    }
 }
 
 /// Does the comparison, and writes table, files and report.
@@ -60,19 +142,23 @@ pub(super) fn named(error: LabError) -> anyhow::Error {
     if is_option { error.context("--set") } else { error }
 }
 
-/// RAM of the comparison that needs no arguments: enough for the tables of every index.
-const STANDARD_RAM: usize = 640 << 10;
+/// RAM of the comparison that needs no arguments: from that of a small microcontroller to enough for the tables
+/// of every index.
+const STANDARD_RAM_KIB: [usize; 6] = [16, 32, 64, 128, 256, 640];
+
+/// Operations there, after a load that is handed over at once: what takes two minutes.
+const STANDARD_OPS: u64 = 20_000;
+
+/// The workload there besides the trace.
+const SCATTERED: &str = "uniform";
 
 /// Changes between two syncs there, in the class whose syncs count.
 const STANDARD_SYNCS: u64 = 100;
 
-fn comparison(args: &Compare) -> Result<Comparison<Ordered>, LabError> {
+fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ordered>, LabError> {
     let mut options = parse::options(&args.set);
-    let is_standard = args.workload.is_none() && args.trace.is_none();
-    let settings = Settings {
-        ram_bytes: args.ram.or(is_standard.then_some(STANDARD_RAM)),
-        ..Settings::new(args.record)
-    };
+    let is_standard = is_standard(args);
+    let settings = Settings { ram_bytes, ..Settings::new(args.record) };
     let source = source(args, &mut options)?;
     let takes_all = args.index.iter().all(|choice| matches!(choice, Choice::All));
     let indexes = match args.index.is_empty() {
@@ -81,7 +167,7 @@ fn comparison(args: &Compare) -> Result<Comparison<Ordered>, LabError> {
     };
     Ok(Comparison {
         part: args.chip.clone(),
-        contest: Ordered { source, indexes, suits_chip: takes_all },
+        contest: Ordered { source, indexes, suits_chip: takes_all, loads_at_once: is_standard },
         classes: classes(args, is_standard),
         settings: Settings { options, ..settings },
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
@@ -102,7 +188,8 @@ fn source(args: &Compare, options: &mut Options) -> Result<Source, LabError> {
         }
         return Ok(Source::Generator(workload));
     }
-    let options = TraceOptions { strict: args.strict, operations: args.ops, ..TraceOptions::default() };
+    let operations = args.ops.or(is_standard(args).then_some(STANDARD_OPS));
+    let options = TraceOptions { strict: args.strict, operations, ..TraceOptions::default() };
     let bundled = match &args.trace {
         None => Some(&BUNDLES[0]),
         Some(path) => path.to_str().and_then(Bundle::named).filter(|_| !path.exists()),
@@ -115,7 +202,7 @@ fn source(args: &Compare, options: &mut Options) -> Result<Source, LabError> {
 
 fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
     let durabilities = match (args.durability.is_empty(), is_standard) {
-        (true, true) => CLASSES.to_vec(),
+        (true, true) => vec![Durability::EveryOperation, Durability::EverySync],
         (true, false) => vec![Durability::EveryOperation],
         _ => parse::chosen(&args.durability, &CLASSES).into_iter().copied().collect(),
     };

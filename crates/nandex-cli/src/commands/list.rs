@@ -1,9 +1,11 @@
 //! `nandex list`: what there is by name, as a table or as JSON.
 
+use super::forecast;
 use crate::Status;
 use crate::args::{List, Listed};
+use crate::commands::on_chip;
 use crate::output;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
@@ -23,6 +25,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
+    if let Some(part) = &args.forecast.chip {
+        output::print(&on_this_chip(args, part)?)?;
+        return Ok(Status::Done);
+    }
     let text = match (args.what, args.json) {
         (Listed::Chips, false) => chips(),
         (Listed::Chips, true) => pretty(&catalogue::parts().map(|p| json!(chip::facts(p))).collect()),
@@ -37,6 +43,22 @@ pub(crate) fn run(args: &List) -> Result<Status> {
     };
     output::print(&text)?;
     Ok(Status::Done)
+}
+
+fn on_this_chip(args: &List, part: &Part) -> Result<String> {
+    let record = args.forecast.record;
+    Ok(match (args.what, args.json) {
+        (Listed::Indexes, false) => {
+            format!("{}\n{}", on_chip::indexes(part, record), forecast::text(&args.forecast, part)?)
+        }
+        (Listed::Indexes, true) => {
+            let plow = forecast::json(&args.forecast, part)?;
+            pretty(&on_chip::indexes_json(part, record, &plow))
+        }
+        (Listed::Ftls, false) => on_chip::ftls(part, record),
+        (Listed::Ftls, true) => pretty(&on_chip::ftls_json(part, record)),
+        _ => bail!("--chip is for the lists of indexes and of ftls"),
+    })
 }
 
 fn pretty(values: &Value) -> String {

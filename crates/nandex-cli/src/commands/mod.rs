@@ -1,13 +1,17 @@
 //! The commands of the program, a file for each.
 
+mod advise;
+mod cells;
 mod check;
 mod compare;
 mod counts;
 mod crash;
 mod device;
+mod forecast;
 mod inspect;
 mod list;
 mod manual;
+mod on_chip;
 mod places;
 mod replay;
 mod repro;
@@ -16,6 +20,7 @@ mod serve;
 mod spatial;
 mod sweep;
 mod torture;
+mod traces;
 
 use crate::Status;
 use crate::args::{Args, Command};
@@ -26,9 +31,14 @@ pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
         Command::Compare(compare) if compare.spatial.is_empty() => compare::run(&compare),
         Command::Compare(compare) => spatial::run(&compare),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
         Command::Sweep(sweep) => sweep::run(&sweep),
+        Command::Cells(cells) => cells::run(&cells),
+        Command::Capture(capture) => traces::capture(&capture),
+        Command::Import(import) => traces::import(&import),
+        Command::Trace(trace) => traces::trace(&trace),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),
         Command::Counts(counts) => counts::run(&counts),

@@ -44,7 +44,7 @@ fn comparison(args: &Compare) -> Result<Comparison<Spatial>> {
         _ => bail!("--durability: spatial indexes are compared in one class at a time"),
     };
     // The sizes of the entries follow from the coordinates, not from --record.
-    let settings = Settings { ram_bytes: args.ram, options, ..Settings::new(args.record) };
+    let settings = Settings { ram_bytes: one_ram(args)?, options, ..Settings::new(args.record) };
     let queries = Queries {
         window: args.window.unwrap_or(QUERIES.window),
         nearest: args.nearest.unwrap_or(QUERIES.nearest),
@@ -59,4 +59,13 @@ fn comparison(args: &Compare) -> Result<Comparison<Spatial>> {
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: output::command(),
     })
+}
+
+/// RAM of each index: one amount.
+fn one_ram(args: &Compare) -> Result<Option<usize>> {
+    match args.ram.as_ref().map(|rams| &rams.0[..]) {
+        None => Ok(None),
+        Some([bytes]) => Ok(Some(*bytes)),
+        Some(_) => bail!("--ram: spatial indexes are compared with one amount at a time"),
+    }
 }

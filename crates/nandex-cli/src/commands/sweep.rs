@@ -1,9 +1,9 @@
 //! `nandex sweep`: every combination of a grid's axes, kept in a folder.
 
 use crate::Status;
-use crate::args::Sweep as Args;
 use crate::output::{self, Target};
 use crate::progress::{Progress, stop_on_interrupt};
+use crate::trace_args::Sweep as Args;
 use anyhow::Result;
 use nandex_lab::parallel;
 use nandex_lab::runner::Control;

@@ -21,6 +21,7 @@
 mod device;
 mod figures;
 mod files;
+mod letters;
 pub mod picture;
 mod session;
 #[cfg(test)]

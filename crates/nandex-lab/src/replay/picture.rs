@@ -3,8 +3,9 @@
 //! Pages are free, valid, invalid (programmed, and holding no page that a read would return: stale copies,
 //! and the FTL's own tables) or, where the store does not know, programmed. The frame of a tile tells its
 //! block's erases, from pale for none to dark red for the most of any block; a bad block is crossed out. As
-//! SVG with a legend, or as PNG, by the `png` crate, for chips too large for that.
+//! SVG, or as PNG, by the `png` crate, for chips too large for that; both with a legend.
 
+use super::letters::{LETTER, dots};
 use crate::error::LabError;
 use nandex::nand::sim::SimChip;
 use nandex::{Nand, PageStore, Ppn};
@@ -16,6 +17,10 @@ use std::path::Path;
 const SIDE: u32 = 1600;
 /// Units that the legend takes.
 const LEGEND: u32 = 40;
+/// The least width, which the legend needs.
+const WIDTH_LEAST: u32 = 1000;
+/// Pixels of a letter's dot.
+const DOT: u32 = 2;
 
 /// The look of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +126,7 @@ impl Picture {
     /// From pale to dark red.
     fn wear_colour(&self, block: usize) -> [u8; 3] {
         let most = self.erases.iter().copied().max().unwrap_or(0).max(1);
-        let share = |from: u8, to: u8| {
-            let (from, to) = (i64::from(from), i64::from(to));
-            (from + (to - from) * i64::from(self.erases[block]) / i64::from(most)) as u8
-        };
-        [share(0xe8, 0x9c), share(0xe4, 0x10), share(0xe0, 0x14)]
+        wear_share(self.erases[block].into(), most.into())
     }
 
     fn block_pages(&self, block: usize) -> &[PageLook] {
@@ -135,7 +136,7 @@ impl Picture {
 
     fn svg(&self, title: &str) -> String {
         let t = self.tiling();
-        let (width, height) = ((t.across * t.tile_width()).max(700), t.down * t.tile_height());
+        let (width, height) = ((t.across * t.tile_width()).max(WIDTH_LEAST), t.down * t.tile_height());
         let title = title.replace('&', "&amp;").replace('<', "&lt;");
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {}\" font-family=\"sans-serif\" \
@@ -200,10 +201,28 @@ impl Picture {
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">frame: 0 to {most} erases</text>", y + 13);
     }
 
+    /// The looks that occur with their counts, and the scale of the frames' colours.
+    fn png_legend(&self, image: &mut Image, top: u32) {
+        let mut x = 4;
+        for look in PageLook::ALL.into_iter().filter(|&look| self.count(look) > 0) {
+            image.fill((x, top), (14, 14), [0x88; 3]);
+            image.fill((x + 1, top + 1), (12, 12), look.colour());
+            x = image.write((x + 20, top), &format!("{} {}", self.count(look), look.words())) + 16;
+        }
+        let most = self.erases.iter().copied().max().unwrap_or(0);
+        x = image.write((x, top), "frame: 0") + 4;
+        for step in 0..=30u32 {
+            image.fill((x + 2 * step, top), (2, 14), wear_share(u64::from(step), 30));
+        }
+        image.write((x + 68, top), &format!("{most} erases"));
+    }
+
     fn png(&self, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
         let t = self.tiling();
-        let (width, height) = (t.across * t.tile_width(), t.down * t.tile_height());
+        let map_height = t.down * t.tile_height();
+        let (width, height) = ((t.across * t.tile_width()).max(WIDTH_LEAST), map_height + LEGEND);
         let mut image = Image { width, pixels: vec![0xff; width as usize * height as usize * 3] };
+        self.png_legend(&mut image, map_height + LEGEND / 3);
         for block in 0..self.erases.len() {
             let (left, top) = t.corner(block);
             let frame = ((t.columns + 2) * t.cell, (t.rows + 2) * t.cell);
@@ -273,7 +292,17 @@ struct Image {
 }
 
 impl Image {
+    /// Writes small letters and digits; the place after the last one.
+    fn write(&mut self, (left, top): (u32, u32), text: &str) -> u32 {
+        for (x, y) in dots(text) {
+            self.fill((left + x * DOT, top + y * DOT), (DOT, DOT), [0x22; 3]);
+        }
+        left + text.chars().count() as u32 * LETTER.0 * DOT
+    }
+
     fn fill(&mut self, (left, top): (u32, u32), (width, height): (u32, u32), colour: [u8; 3]) {
+        // What a long legend has beyond the edge is left out.
+        let width = width.min(self.width.saturating_sub(left));
         for y in top..top + height {
             let at = (y as usize * self.width as usize + left as usize) * 3;
             for pixel in self.pixels[at..at + width as usize * 3].as_chunks_mut().0 {
@@ -281,6 +310,15 @@ impl Image {
             }
         }
     }
+}
+
+/// The colour of so much of the most wear.
+fn wear_share(erases: u64, most: u64) -> [u8; 3] {
+    let share = |from: u8, to: u8| {
+        let (from, to) = (i64::from(from), i64::from(to));
+        (from + (to - from) * erases as i64 / most as i64) as u8
+    };
+    [share(0xe8, 0x9c), share(0xe4, 0x10), share(0xe0, 0x14)]
 }
 
 fn hex([red, green, blue]: [u8; 3]) -> String {
@@ -307,7 +345,7 @@ mod tests {
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         let t = picture.tiling();
-        assert_eq!((info.width, info.height), (2 * 7 * t.cell, 2 * 7 * t.cell));
+        assert_eq!((info.width, info.height), (WIDTH_LEAST, 2 * 7 * t.cell + LEGEND));
         let at = |x: u32, y: u32| &pixels[(y * info.width + x) as usize * 3..][..3];
         let page = |block: usize, page: u32| {
             let (left, top) = t.corner(block);
@@ -318,6 +356,11 @@ mod tests {
         assert_eq!(page(1, 0), PageLook::Free.colour());
         assert_eq!(page(2, 15), PageLook::Bad.colour());
         assert_eq!(at(0, 0), [0x9c, 0x10, 0x14], "the frame of the block erased most");
+        let legend = &pixels[(info.width * (info.height - LEGEND) * 3) as usize..];
+        let has = |colour: [u8; 3]| legend.as_chunks::<3>().0.contains(&colour);
+        assert!(
+            has(PageLook::Bad.colour()) && has([0x9c, 0x10, 0x14]) && !has(PageLook::Programmed.colour())
+        );
     }
 
     #[test]

@@ -82,6 +82,14 @@ impl Device {
         }
     }
 
+    /// The chip, where it is one.
+    pub(crate) fn chip(&self) -> Option<Shared<SimChip>> {
+        match &self.what {
+            What::Chip(chip) => Some(chip.clone()),
+            What::Disk(_) => None,
+        }
+    }
+
     /// Erases of each block; none on a disk.
     pub(crate) fn wear(&self) -> Vec<u32> {
         match &self.what {

@@ -1,6 +1,7 @@
 //! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a
 //! timeline, amplification.
 
+use crate::latency::Latencies;
 use crate::results::{CauseCounts, Costs, Phase, Sample};
 use nandex::nand::Cause;
 use nandex::nand::sim::{Counters, SimChip};
@@ -25,6 +26,20 @@ impl Reading {
     /// The work of a chip.
     pub(crate) fn of(chip: &SimChip) -> Reading {
         Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
+    }
+
+    /// What it cost since an earlier reading, as one operation.
+    pub(crate) fn since(&self, earlier: &Reading) -> Costs {
+        let spent = self.counters.since(&earlier.counters);
+        let flash_time_ns = self.time_ns - earlier.time_ns;
+        Costs {
+            operations: 1,
+            page_reads: spent.page_reads_total(),
+            page_programs: spent.page_programs_total(),
+            block_erases: spent.block_erases_total(),
+            flash_time_ns,
+            flash_time_max_ns: flash_time_ns,
+        }
     }
 
     /// The work of a disk, all of whose accesses count as the host's.
@@ -65,6 +80,7 @@ pub(crate) struct Meter {
     operations: u64,
     sample_every: u64,
     timeline: Vec<Sample>,
+    latencies: Latencies,
 }
 
 impl Meter {
@@ -82,6 +98,7 @@ impl Meter {
             operations: 0,
             sample_every: 1,
             timeline: Vec::new(),
+            latencies: Latencies::default(),
         }
     }
 
@@ -91,6 +108,7 @@ impl Meter {
         self.start_stats = stats;
         self.kinds.clear();
         self.timeline.clear();
+        self.latencies = Latencies::default();
         (self.cpu_ns, self.records_written, self.operations) = (0, 0, 0);
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }
@@ -106,6 +124,10 @@ impl Meter {
         costs.block_erases += spent.block_erases_total();
         costs.flash_time_ns += flash_time_ns;
         costs.flash_time_max_ns = costs.flash_time_max_ns.max(flash_time_ns);
+        // What is handed over at once is no wait of anybody for one of them.
+        if operations == 1 {
+            self.latencies.add(flash_time_ns, 1);
+        }
         self.cpu_ns += cpu_ns;
         self.records_written += if changes { operations } else { 0 };
         self.last = now;
@@ -151,6 +173,7 @@ impl Meter {
             live_pages: stats.live_pages,
             metrics: by_name(stats),
             timeline: std::mem::take(&mut self.timeline),
+            latencies: std::mem::take(&mut self.latencies),
         }
     }
 }

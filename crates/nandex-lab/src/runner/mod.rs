@@ -9,17 +9,20 @@
 //! ends the run, as does the first error of the index. What was measured until then is kept, and
 //! [`Run::error`] says where it stopped.
 //!
-//! Processor time is the wall time spent in the index less the time spent in the simulated chip: what index,
+//! Processor time is the thread's while it is in the index, less that spent in the simulated chip: what index,
 //! FTL and cache compute. It is the only figure that differs from one run to the next.
 
 mod chip;
 mod failure;
+mod fit;
 mod medium;
 pub(crate) mod meter;
 mod pattern;
 mod progress;
 mod records;
+mod remount;
 pub(crate) mod session;
+mod stopwatch;
 pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
@@ -104,6 +107,8 @@ pub struct RunOptions {
     /// Sync after the last operation, counted, where the class does not make every operation durable: what
     /// still waits in a cache is then paid for like the rest.
     pub sync_at_end: bool,
+    /// Find the index again at the end, and count what that costs apart.
+    pub mount: bool,
 }
 
 impl Default for RunOptions {
@@ -116,6 +121,7 @@ impl Default for RunOptions {
             sync_every: None,
             sync_after_load: false,
             sync_at_end: false,
+            mount: false,
         }
     }
 }
@@ -176,7 +182,13 @@ impl Control {
 
 /// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
 pub fn run(job: &Job<'_>, control: &Control) -> Run {
-    session::carry_out(job, control).0
+    let fitted = fit::fitting(job);
+    let job: &Job<'_> = &fitted;
+    let (mut run, subject) = session::carry_out(job, control);
+    if job.options.mount && run.error.is_none() && job.prepared.keys.trees() == Trees::One {
+        run.mount = subject.and_then(|records| remount::costs(job, records));
+    }
+    run
 }
 
 impl Task for Job<'_> {
@@ -213,7 +225,8 @@ impl Task for Job<'_> {
         refusal(self).map_or(Ok(()), Err)?;
         self.index.check_options(&self.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
         let (device, nand) = medium::new_chip(self.part, &self.options)?;
-        Ok((device, Records::open(self, nand)?))
+        let chip = device.chip();
+        Ok((device, Records::open(self, nand, chip)?))
     }
 }
 

@@ -10,13 +10,15 @@ use crate::model::Model;
 use crate::registry::Waiver;
 use crate::workload::{Op, OpKind};
 use nandex::nand::Nand;
+use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex};
-use nandex::{CheckReport, IndexError};
+use nandex::{CheckReport, IndexError, Shared};
 use std::ops::{Bound, ControlFlow, Range};
 
 /// An ordered index with the operations of a workload.
 pub(crate) struct Records<'a> {
     job: &'a Job<'a>,
+    chip: Option<Shared<SimChip>>,
     index: Box<dyn OrderedIndex>,
     model: Model,
     buffers: Buffers,
@@ -139,7 +141,11 @@ impl Subject for Records<'_> {
 
 impl<'a> Records<'a> {
     /// Formats the index on a chip.
-    pub(super) fn open(job: &'a Job<'a>, nand: Box<dyn Nand>) -> Result<Records<'a>, Failure> {
+    pub(super) fn open(
+        job: &'a Job<'a>,
+        nand: Box<dyn Nand>,
+        chip: Option<Shared<SimChip>>,
+    ) -> Result<Records<'a>, IndexError> {
         let index = format(job, nand)?;
         let record = index.record();
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
@@ -150,9 +156,18 @@ impl<'a> Records<'a> {
             updates_answer: !job.index.waives(Waiver::UpdateAnswers, &job.settings.options),
             verify: job.options.verify,
             job,
+            chip,
             index,
             buffers,
         })
+    }
+
+    /// Lets the index go, which is closed where it promises nothing without, and gives the chip.
+    pub(super) fn end(mut self) -> Result<Option<Shared<SimChip>>, IndexError> {
+        if self.index.durability() == Durability::None {
+            self.index.close()?;
+        }
+        Ok(self.chip)
     }
 
     fn op(&self, at: At) -> &'a Op {
@@ -285,7 +300,7 @@ impl<'a> Records<'a> {
 }
 
 /// Makes the index, or a forest of it where each index of the workload is to be a tree of its own.
-fn format(job: &Job<'_>, nand: Box<dyn Nand>) -> Result<Box<dyn OrderedIndex>, IndexError> {
+pub(super) fn format(job: &Job<'_>, nand: Box<dyn Nand>) -> Result<Box<dyn OrderedIndex>, IndexError> {
     let keys = &job.prepared.keys;
     match (keys.trees(), job.index.forest) {
         (Trees::One, _) => (job.index.format)(nand, &job.settings),

@@ -4,12 +4,12 @@
 use super::medium::Device;
 use super::meter::{Done, Meter, by_name, ratio};
 use super::progress::Progress;
+use super::stopwatch::thread_ns;
 use super::subject::{At, Subject};
 use super::{Control, Failure, RunOptions};
 use crate::results::Run;
 use nandex::IndexError;
 use nandex::ordered::Durability;
-use std::time::Instant;
 
 /// Where operations are done and paid for.
 pub(crate) struct Desk<'a> {
@@ -29,9 +29,9 @@ impl Desk<'_> {
         let answer;
         let mut cpu_ns = 0;
         if self.options.cpu_time {
-            let (in_device, start) = (self.device.spent_ns(), Instant::now());
+            let (in_device, start) = (self.device.spent_ns(), thread_ns());
             answer = call();
-            let elapsed = start.elapsed().as_nanos() as u64;
+            let elapsed = thread_ns() - start;
             cpu_ns = elapsed.saturating_sub(self.device.spent_ns() - in_device);
         } else {
             answer = call();

@@ -153,6 +153,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     confidence: Confidence::High,
     basis: "a double for tests",
     needs: &[],
+    parts: &[],
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),

@@ -13,42 +13,43 @@ use std::path::Path;
 #[serde(deny_unknown_fields, default)]
 pub struct Grid {
     /// Indexes; `all` stands for every one.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub index: Vec<String>,
     /// Chips.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub chip: Vec<String>,
     /// Generators of operations.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub workload: Vec<String>,
     /// Traces, besides the generators.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
     /// Operations.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ops: Vec<u64>,
     /// Bytes of key and value.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub record: Vec<String>,
     /// RAM.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ram: Vec<Ram>,
     /// Durability classes.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub durability: Vec<String>,
     /// Changes between two syncs.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub sync_every: Vec<u64>,
     /// FTLs below the indexes that have one.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ftl: Vec<String>,
     /// Seeds: a list, one, or `{ from = 1, to = 10 }`.
-    #[serde(deserialize_with = "seeds")]
+    #[serde(deserialize_with = "seeds", skip_serializing_if = "Vec::is_empty")]
     pub seed: Vec<u64>,
     /// Options, each a list or one value.
-    #[serde(deserialize_with = "lists")]
+    #[serde(deserialize_with = "lists", skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, Vec<String>>,
     /// Combinations that are left out: those that have all these values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<BTreeMap<String, Word>>,
 }
 

@@ -142,7 +142,12 @@ impl Request {
         let source = self.source(&mut options)?;
         Ok(Comparison {
             part: chip::find(&self.chip)?,
-            contest: Ordered { source, indexes: vec![self.entry()?], suits_chip: false },
+            contest: Ordered {
+                source,
+                indexes: vec![self.entry()?],
+                suits_chip: false,
+                loads_at_once: false,
+            },
             classes: vec![Class { durability, sync_every: self.sync_every }],
             settings: Settings { options, ram_bytes, durability, ..Settings::new(record) },
             seeds: vec![self.seed],

@@ -81,6 +81,9 @@ fn a_key_is_of_everything_that_counts() {
 
 #[test]
 fn what_is_not_there_is_refused() {
+    let whole = grid(GRID);
+    let again: Grid = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
+    assert_eq!(again, whole, "a grid goes through JSON");
     let refused = |text: &str| grid(text).cells().unwrap_err().to_string();
     assert!(refused("index = 'mo'").contains("there is no index 'mo'"));
     assert!(refused("index = 'mu'\nchip = 'mlc'").contains("there is no chip 'mlc'"));

@@ -11,13 +11,17 @@
 //! are packed with, is several times faster than the pure-Rust decoder, and can also pack well, which cutting
 //! needs.
 
+pub mod build;
 mod cut;
 pub mod ops1;
+pub mod stats;
 mod summary;
 pub mod text;
+mod write;
 
 pub use cut::{cut, ranked};
 pub use summary::{TraceSummary, TreeSummary};
+pub use write::{write, write_text};
 
 use crate::error::LabError;
 use crate::input;

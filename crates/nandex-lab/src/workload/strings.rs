@@ -12,13 +12,16 @@
 use crate::data;
 use crate::error::LabError;
 use crate::input::{self, Lines, WrongLine};
-use nandex::rng::{Rng, split_mix};
+#[cfg(feature = "large-data")]
+use nandex::rng::Rng;
+use nandex::rng::split_mix;
 use std::path::{Path, PathBuf};
 
 /// The dictionary that comes with the program: distinct words in byte order, a line each.
 const WORDS_FILE: &str = "data/words.txt.zst";
 
 /// Draws the order in which the words appear.
+#[cfg(feature = "large-data")]
 const ORDER_SEED: u64 = 2009;
 
 const AUTHORS: [&str; 2] = ["authors.tsv.zst", "authors.tsv"];
@@ -76,6 +79,13 @@ fn authors(path: &Path) -> Result<Vec<String>, LabError> {
     Ok(names)
 }
 
+#[cfg(not(feature = "large-data"))]
+fn words() -> Result<Vec<String>, LabError> {
+    let why = "is not in this build; name the folder of authors.tsv with NANDEX_DATA";
+    Err(LabError::io(WORDS_FILE, std::io::Error::new(std::io::ErrorKind::NotFound, why)))
+}
+
+#[cfg(feature = "large-data")]
 fn words() -> Result<Vec<String>, LabError> {
     let failed = |error| LabError::io(WORDS_FILE, error);
     let bytes = zstd::stream::decode_all(nandex_data::WORDS).map_err(failed)?;

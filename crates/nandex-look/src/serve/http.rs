@@ -1,4 +1,5 @@
-//! HTTP/1.1, as much of it as a page and its calls need: one request a connection, small and whole, or refused.
+//! HTTP/1.1, as much of it as a page and its calls need: one request a connection, small and whole, or
+//! refused.
 
 use std::io::{self, Read, Write};
 

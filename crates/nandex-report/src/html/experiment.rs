@@ -1,20 +1,13 @@
 //! The page of an experiment: its claims with their verdicts, its plots with their numbers, every cell.
 
 use super::Assets;
-use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
-use crate::summary::scale::{Quantity, Scale};
+use super::draw::{Axis, Figure, Kind, Series as Drawn, Spread, mark, token};
+use super::plots::spans;
+use crate::experiment::{Table, remarks, tables};
+use crate::summary::scale::{Quantity, Scale, show};
 use askama::Template;
 use nandex_lab::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
-use nandex_lab::repro::{self, ScoreRow};
-use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
-use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
-use plotly::{Bar, Scatter, Trace};
-
-/// Columns of the table of cells.
-const TABLE_COLUMNS: usize = 160;
-
-/// Points of a line that are marked, if there are not more.
-const MARKED_POINTS: usize = 24;
+use nandex_lab::repro::{self, ScoreRow, ScoreValue, Verdict};
 
 /// The page.
 #[derive(Template)]
@@ -31,13 +24,23 @@ pub(super) struct Section {
     pub(super) shows: String,
     pub(super) summary: String,
     pub(super) facts: String,
-    pub(super) claims: Vec<ScoreRow>,
+    pub(super) claims: Vec<ClaimView>,
+    /// The plot of measured figures over the paper's, where there are any.
+    pub(super) against_paper: Option<String>,
     pub(super) plots: Vec<PlotView>,
     /// The notes of the experiment, as HTML.
     pub(super) notes: String,
-    /// Every cell, as the terminal shows it.
-    pub(super) table: String,
+    /// Every cell.
+    pub(super) tables: Vec<Table>,
+    /// What stopped, did not run, or stood in.
+    pub(super) remarks: Vec<String>,
     pub(super) command: String,
+}
+
+/// A claim with its figures: which, the paper's, ours with their spread, and whether ours is outside.
+pub(super) struct ClaimView {
+    pub(super) row: ScoreRow,
+    pub(super) figures: Vec<(String, String, String, bool)>,
 }
 
 /// A plot and its numbers.
@@ -68,6 +71,7 @@ impl Section {
     pub(super) fn of(results: &ExperimentResults, prefix: &str, figures: &mut Vec<Figure>) -> Section {
         let definition = &results.definition;
         let claims = results.claims();
+        let rows: Vec<ScoreRow> = claims.iter().map(|claim| repro::row(claim, results)).collect();
         let mut plots = Vec::new();
         for (number, plot) in definition.plots.iter().enumerate() {
             let series = plot.series_of(&results.cells);
@@ -83,10 +87,16 @@ impl Section {
             shows: definition.shows.clone(),
             summary: definition.summary.clone(),
             facts: format!("chip {}; {}", definition.chip, crate::table::seeds(&results.seeds)),
-            claims: claims.iter().map(|claim| repro::row(claim, results)).collect(),
+            against_paper: figure_of_claims(&format!("{prefix}-claims"), &rows).map(|figure| {
+                let id = figure.id.clone();
+                figures.push(figure);
+                id
+            }),
+            claims: rows.into_iter().map(claim_view).collect(),
             plots,
             notes: html_of(results.notes()),
-            table: crate::experiment::render(results, TABLE_COLUMNS),
+            tables: tables(results),
+            remarks: remarks(results),
             command: results.command.clone(),
         }
     }
@@ -107,6 +117,73 @@ fn html_of(notes: &str) -> String {
     let mut out = String::new();
     html::push_html(&mut out, Parser::new_ext(body, Options::ENABLE_TABLES).filter(is_kept));
     out
+}
+
+fn claim_view(row: ScoreRow) -> ClaimView {
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_string(), |v| show(Quantity::Number, v));
+    let figure = |value: &ScoreValue| {
+        let mut ours = number(value.measured);
+        if let (Some(min), Some(max)) = (value.measured_min, value.measured_max)
+            && min < max
+        {
+            ours += &format!(" ({} to {})", number(Some(min)), number(Some(max)));
+        }
+        let is_outside = matches!(value.verdict, Verdict::NotReproduced | Verdict::DirectionOnly);
+        (format!("{} {}", value.cell, value.figure.replace('_', " ")), number(value.paper), ours, is_outside)
+    };
+    ClaimView { figures: row.values.iter().map(figure).collect(), row }
+}
+
+/// Every figure that the paper gives and we measured, ours over its, with the spread over the seeds.
+fn figure_of_claims(id: &str, rows: &[ScoreRow]) -> Option<Figure> {
+    let mut names = Vec::new();
+    let (mut ours, mut spread) = (Drawn::default(), Spread::default());
+    for (row, value) in rows.iter().flat_map(|row| row.values.iter().map(move |value| (row, value))) {
+        let (Some(paper), Some(measured)) = (value.paper, value.measured) else { continue };
+        if paper <= 0.0 || measured <= 0.0 {
+            continue;
+        }
+        let ratio = measured / paper;
+        ours.x.push(names.len() as f64);
+        ours.y.push(ratio);
+        spread.below.push(ratio - value.measured_min.unwrap_or(measured) / paper);
+        spread.above.push(value.measured_max.unwrap_or(measured) / paper - ratio);
+        let (shown, of_paper) = (show(Quantity::Number, measured), show(Quantity::Number, paper));
+        ours.words.push(format!("{} {}: measured {shown}, paper {of_paper}", row.id, value.cell));
+        let again = rows.iter().filter(|other| other.id == row.id).map(|r| r.values.len()).sum::<usize>() > 1;
+        names.push(if again { format!("{} {}", row.id, names.len() + 1) } else { row.id.clone() });
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let paper = Drawn {
+        kind: Kind::Points,
+        name: "the paper".to_string(),
+        colour: token(1),
+        mark: 2,
+        open: true,
+        x: ours.x.clone(),
+        y: vec![1.0; names.len()],
+        words: ours.words.clone(),
+        ..Drawn::default()
+    };
+    let log = spans(ours.y.iter().copied());
+    let measured = Drawn {
+        kind: Kind::Points,
+        name: "measured".to_string(),
+        colour: token(0),
+        spread: Some(spread),
+        ..ours
+    };
+    Some(Figure {
+        id: id.to_string(),
+        x: Axis::names("claim", names),
+        y: Axis { log, ..Axis::of("measured over the paper's") },
+        series: vec![paper, measured],
+        legend: true,
+        ..Figure::default()
+    })
 }
 
 /// Places on the horizontal axis, in the order in which the series have them.
@@ -141,94 +218,74 @@ fn view(id: String, plot: &Plot, series: &[Series]) -> PlotView {
 
 fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Stated]) -> Figure {
     let x_title = plot.x.replace('_', " ");
-    let y_axis = figures_axis(&plot.label);
-    let y_axis = if plot.log { y_axis.type_(AxisType::Log) } else { y_axis };
-    let layout = base().show_legend(true).y_axis(y_axis);
-    let layout = match plot.kind {
-        PlotKind::Bars => layout
-            .bar_mode(BarMode::Group)
-            .bar_gap(0.28)
-            .bar_group_gap(0.08)
-            .hover_mode(HoverMode::Closest)
-            .x_axis(Axis::new().title(axis_title(&x_title)).type_(AxisType::Category)),
-        PlotKind::Lines | PlotKind::Timeline => layout
-            .hover_mode(HoverMode::XUnified)
-            .x_axis(Axis::new().title(axis_title(&x_title)).auto_margin(true)),
-    };
-    let trace = |(number, series): (usize, &Series)| match plot.kind {
-        PlotKind::Bars => bars(number, series),
-        PlotKind::Lines | PlotKind::Timeline => line(number, series),
-    };
-    let mut traces: Vec<Box<dyn Trace>> = series.iter().enumerate().map(trace).collect();
+    let is_bars = plot.kind == PlotKind::Bars;
+    let names = if is_bars { places(series) } else { Vec::new() };
+    let mut drawn: Vec<Drawn> =
+        series.iter().enumerate().map(|(number, series)| ours(number, series, is_bars, &names)).collect();
     let number_of = |name: &str| series.iter().position(|series| series.name == name).unwrap_or(0);
-    traces.extend(stated.iter().map(|stated| marks(number_of(&stated.series), stated, plot.kind)));
-    figure(id, traces, layout)
+    drawn.extend(stated.iter().map(|stated| marks(number_of(&stated.series), stated, is_bars, &names)));
+    Figure {
+        id: id.to_string(),
+        x: if is_bars { Axis::names(&x_title, names) } else { Axis::of(&x_title) },
+        y: Axis { log: plot.log, ..Axis::of(&plot.label) },
+        series: drawn,
+        legend: true,
+        ..Figure::default()
+    }
 }
 
 /// The spread over the seeds around the means; nothing where there is none.
-fn spread(series: &Series) -> Option<ErrorData> {
+fn spread(series: &Series) -> Option<Spread> {
     let has_spread = series.points.iter().any(|point| point.max > point.min);
-    let above = series.points.iter().map(|point| point.max - point.mean).collect();
-    let below = series.points.iter().map(|point| point.mean - point.min).collect();
-    let error = ErrorData::new(ErrorType::Data).color("ink").thickness(1.2).width(3).symmetric(false);
-    has_spread.then(|| error.array(above).array_minus(below))
+    has_spread.then(|| Spread {
+        above: series.points.iter().map(|point| point.max - point.mean).collect(),
+        below: series.points.iter().map(|point| point.mean - point.min).collect(),
+    })
 }
 
-fn bars(number: usize, series: &Series) -> Box<dyn Trace> {
-    let (x, y): (Vec<String>, Vec<f64>) = series.points.iter().map(|p| (safe(&p.x), p.mean)).unzip();
-    let bar = Bar::new(x, y)
-        .name(format!("{} {}", glyph(number), safe(&series.name)))
-        .marker(Marker::new().color(token(number)));
-    match spread(series) {
-        Some(error) => bar.error_y(error),
-        None => bar,
+fn ours(number: usize, series: &Series, is_bars: bool, names: &[String]) -> Drawn {
+    Drawn {
+        kind: if is_bars { Kind::Bar } else { Kind::Line },
+        name: series.name.clone(),
+        colour: token(number),
+        mark: mark(number),
+        x: numbers(&series.points, is_bars, names),
+        y: series.points.iter().map(|point| point.mean).collect(),
+        spread: spread(series),
+        ..Drawn::default()
     }
 }
 
-/// Where the points of a line lie: those whose place is no number are numbered.
-fn numbers(points: &[Point]) -> Vec<f64> {
-    points.iter().enumerate().map(|(at, point)| point.x.parse().unwrap_or(at as f64)).collect()
-}
-
-fn line(number: usize, series: &Series) -> Box<dyn Trace> {
-    let y: Vec<f64> = series.points.iter().map(|point| point.mean).collect();
-    let line = Scatter::new(numbers(&series.points), y)
-        .mode(if series.points.len() > MARKED_POINTS { Mode::Lines } else { Mode::LinesMarkers })
-        .name(format!("{} {}", glyph(number), safe(&series.name)))
-        .line(Line::new().color(token(number)).width(2.2).dash(DASHES[number % DASHES.len()].clone()))
-        .marker(Marker::new().color(token(number)).symbol(MARKERS[number % MARKERS.len()].1.clone()).size(8));
-    match spread(series) {
-        Some(error) => line.error_y(error),
-        None => line,
-    }
+/// Where points lie: on an axis of names at their place there; else those that are no number are numbered.
+fn numbers(points: &[Point], is_bars: bool, names: &[String]) -> Vec<f64> {
+    let place = |at: usize, point: &Point| match is_bars {
+        true => names.iter().position(|name| *name == point.x).unwrap_or(at) as f64,
+        false => point.x.parse().unwrap_or(at as f64),
+    };
+    points.iter().enumerate().map(|(at, point)| place(at, point)).collect()
 }
 
 /// The figures that the paper states, as marks beside ours.
-fn marks(number: usize, stated: &Stated, kind: PlotKind) -> Box<dyn Trace> {
-    let y: Vec<f64> = stated.points.iter().map(|point| point.mean).collect();
+fn marks(number: usize, stated: &Stated, is_bars: bool, names: &[String]) -> Drawn {
     let name = match stated.against.as_str() {
-        "" => format!("paper: {}", safe(&stated.series)),
-        against => format!("paper: {}, given our {}", safe(&stated.series), safe(against)),
+        "" => format!("paper: {}", stated.series),
+        against => format!("paper: {}, given our {against}", stated.series),
     };
-    let marker = Marker::new()
-        .color(token(number))
-        .symbol(MarkerSymbol::DiamondOpen)
-        .size(11)
-        .line(Line::new().width(2.0));
-    match kind {
-        PlotKind::Bars => {
-            let x: Vec<String> = stated.points.iter().map(|point| safe(&point.x)).collect();
-            Scatter::new(x, y).mode(Mode::Markers).name(name).marker(marker)
-        }
-        PlotKind::Lines | PlotKind::Timeline => {
-            Scatter::new(numbers(&stated.points), y).mode(Mode::Markers).name(name).marker(marker)
-        }
+    Drawn {
+        kind: Kind::Points,
+        name,
+        colour: token(number),
+        mark: 2,
+        open: true,
+        x: numbers(&stated.points, is_bars, names),
+        y: stated.points.iter().map(|point| point.mean).collect(),
+        ..Drawn::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::html::{plotly_script, render_experiment};
+    use crate::html::render_experiment;
     use nandex_lab::experiment::{self, RunPlan};
     use nandex_lab::runner::Control;
     use scraper::{Html, Selector};
@@ -238,7 +295,7 @@ mod tests {
         let plan = RunPlan { smoke: true, ..RunPlan::default() };
         let mut results = experiment::run("wpcb-figure10", &plan, &Control::default()).unwrap();
         results.definition.summary = "<script>alert(1)</script>".to_string();
-        let page = render_experiment(&results).unwrap().replacen(&plotly_script(), "", 1);
+        let page = render_experiment(&results).unwrap();
         let html = Html::parse_document(&page);
         assert!(html.errors.is_empty(), "{:?}", html.errors);
         let texts = |selector: &str| -> Vec<String> {
@@ -248,11 +305,10 @@ mod tests {
         assert!(texts("tbody th").contains(&"W3".to_string()));
         assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 3);
         let figures: serde_json::Value = serde_json::from_str(&texts("#figures")[0]).unwrap();
-        let traces = figures[0]["data"].as_array().unwrap();
+        let traces = figures[0]["series"].as_array().unwrap();
         // A line for each rs, and beside it the mark of what the paper says.
         assert_eq!((traces.len(), traces[0]["x"].as_array().unwrap().len()), (6, 8));
         assert_eq!(texts("caption"), ["block erases", "time [s]", "energy [mJ]"]);
         assert_eq!(texts("script").len(), 4);
-        assert!(!page.contains("://"), "an address in the page");
     }
 }

@@ -1,17 +1,21 @@
 //! The report: one HTML file that holds everything it shows and loads nothing.
 //!
 //! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The
-//! plots are figures of plotly, whose script comes from the crate of that name and is written into the file:
-//! the report opens without a network, and its content policy forbids one. `report.js` gives the plots their
-//! theme, sorts the table and switches series on and off; without it the tables still say everything.
+//! plots are data ([`draw`]) that `plot.js` draws as SVG: the report opens without a network, and its content
+//! policy forbids one. `report.js` goes from tab to tab, sorts the tables and switches series on and off; without
+//! it the tables still say everything.
 
+mod draw;
 mod experiment;
 mod map;
+mod panel;
 mod papers;
 mod plots;
 mod replay;
+mod saved;
 mod view;
 
+use crate::summary::over_ram::Sets;
 use askama::Template;
 use nandex_lab::experiment::ExperimentResults;
 use nandex_lab::replay::ReplayResults;
@@ -33,7 +37,22 @@ pub fn render(results: &Results) -> Result<String, askama::Error> {
 /// # Errors
 /// Only when the results cannot be written as JSON.
 pub fn render_with_maps(results: &Results, maps: &[TreeMap]) -> Result<String, askama::Error> {
-    view::Page::of(results, maps).map_err(askama::Error::custom)?.render()
+    page_of(results, std::slice::from_ref(results), maps)
+}
+
+/// The report of comparisons over several amounts of RAM, or workloads.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render_sets(sets: &Sets) -> Result<String, askama::Error> {
+    match sets.sets.first() {
+        Some(first) => page_of(first, &sets.sets, &[]),
+        None => render(&Results::default()),
+    }
+}
+
+fn page_of(results: &Results, sets: &[Results], maps: &[TreeMap]) -> Result<String, askama::Error> {
+    view::Page::of(results, sets, maps).map_err(askama::Error::custom)?.render()
 }
 
 /// Renders a replay as a self-contained HTML page.
@@ -63,35 +82,22 @@ pub fn render_papers(done: &Reproduction) -> Result<String, askama::Error> {
 /// The assets of a page: all that it holds so that it loads nothing.
 struct Assets {
     css: &'static str,
+    plot: &'static str,
     script: &'static str,
-    plotly: String,
     figures_json: String,
     results_json: String,
 }
 
 impl Assets {
-    fn of(figures: &[plots::Figure], results: &impl Serialize) -> Result<Assets, serde_json::Error> {
-        let json = |f: &plots::Figure| {
-            format!("{{\"id\":\"{}\",\"data\":[{}],\"layout\":{}}}", f.id, f.data.join(","), f.layout)
-        };
-        let figures: Vec<String> = figures.iter().map(json).collect();
+    fn of(figures: &[draw::Figure], results: &impl Serialize) -> Result<Assets, serde_json::Error> {
         Ok(Assets {
             css: include_str!("../../templates/report.css"),
+            plot: include_str!("../../templates/plot.js"),
             script: include_str!("../../templates/report.js"),
-            plotly: plotly_script(),
-            figures_json: for_script(&format!("[{}]", figures.join(","))),
+            figures_json: for_script(&serde_json::to_string(figures)?),
             results_json: for_script(&serde_json::to_string(results)?),
         })
     }
-}
-
-/// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here
-/// needs.
-fn plotly_script() -> String {
-    let sources = plotly::Plot::offline_js_sources();
-    let end = sources.find("</script>").unwrap_or(sources.len());
-    let start = sources.find('>').map_or(0, |i| i + 1);
-    sources[start..end].to_string()
 }
 
 /// JSON that can stand in a script element: no `<` can end it.
@@ -109,11 +115,6 @@ mod tests {
         render(&sample::results()).unwrap()
     }
 
-    /// The part of the page outside of plotly's script, which names addresses it never visits here.
-    fn own_part(page: &str) -> String {
-        page.replacen(&plotly_script(), "", 1)
-    }
-
     fn texts(page: &Html, selector: &str) -> Vec<String> {
         let selector = Selector::parse(selector).unwrap();
         page.select(&selector).map(|e| e.text().collect::<String>().trim().to_string()).collect()
@@ -127,47 +128,51 @@ mod tests {
 
     #[test]
     fn nothing_is_loaded_from_elsewhere() {
-        let page = page();
-        let own = own_part(&page);
-        assert!(page.len() - own.len() > 1_000_000, "plotly's script is not in the page");
-        assert!(!own.contains("://"), "an address in the page");
-        assert!(own.contains("default-src 'none'"));
-        let html = Html::parse_document(&own);
+        // The name of SVG in the plotter is the one address, and nothing of it is loaded.
+        let page = page().replacen("http://www.w3.org/2000/svg", "", 1);
+        assert!(!page.contains("://"), "an address in the page");
+        assert!(page.contains("default-src 'none'"));
+        let html = Html::parse_document(&page);
         for loaded in ["link", "img", "iframe", "[src]", "[href]", "object", "embed", "base"] {
             assert!(html.select(&Selector::parse(loaded).unwrap()).next().is_none(), "{loaded}");
         }
-        assert!(!own.contains("@import") && !own.contains("url("));
+        assert!(!page.contains("@import") && !page.contains("url("));
+    }
+
+    fn figures(html: &Html) -> Vec<serde_json::Value> {
+        let figures: serde_json::Value = serde_json::from_str(&texts(html, "#figures")[0]).unwrap();
+        figures.as_array().unwrap().clone()
     }
 
     #[test]
-    fn every_plot_has_its_place_and_its_traces() {
-        let html = Html::parse_document(&own_part(&page()));
-        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
-        let figures = figures.as_array().unwrap();
-        assert_eq!(figures.len(), 6);
-        for figure in figures {
+    fn every_plot_has_its_place_and_its_series() {
+        let html = Html::parse_document(&page());
+        let figures = figures(&html);
+        // Against the RAM and seven more, in each of two classes.
+        assert_eq!(figures.len(), 2 * 8);
+        for figure in &figures {
             let id = figure["id"].as_str().unwrap();
             assert_eq!(html.select(&Selector::parse(&format!("#{id}")).unwrap()).count(), 1, "{id}");
-            assert!(!figure["data"].as_array().unwrap().is_empty(), "{id}");
+            assert!(!figure["series"].as_array().unwrap().is_empty(), "{id}");
         }
-        // Kinds, timeline and wear have a trace for each index that ran, and the index's chip switches it.
-        for figure in [&figures[0], &figures[4], &figures[5]] {
-            let groups: Vec<&str> = figure["data"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|t| t["legendgroup"].as_str().unwrap())
-                .collect();
-            assert_eq!(groups, ["g0", "g1", "g2"]);
+        // Kinds, timeline and wear have a series for each index that ran, and the index's chip switches it.
+        for what in ["kinds-0-0", "timeline-0-0", "wear-0-0"] {
+            let figure = figures.iter().find(|f| f["id"] == what).unwrap();
+            let series = figure["series"].as_array().unwrap().iter();
+            assert_eq!(
+                series.map(|s| s["group"].as_str().unwrap()).collect::<Vec<_>>(),
+                ["g0", "g1"],
+                "{what}"
+            );
         }
     }
 
     #[test]
     fn the_comparison_shows_rows_by_class_and_failures_with_their_reason() {
-        let html = Html::parse_document(&own_part(&page()));
-        assert_eq!(texts(&html, ".comparison .class").len(), 2);
+        let html = Html::parse_document(&page());
+        assert_eq!(texts(&html, "[role=tab]").len(), 2);
         assert_eq!(texts(&html, ".comparison .row").len(), 3);
-        let failed = texts(&html, ".comparison .failed td");
+        let failed = texts(&html, ".failed");
         assert_eq!(failed.len(), 1);
         assert!(
             failed[0].contains("seeds 1 to 2") && failed[0].contains("its <journal> & cache"),
@@ -176,6 +181,27 @@ mod tests {
         let best = texts(&html, "tr[data-series=g0] b");
         assert!(best.contains(&"0.67".to_string()), "{best:?}");
         assert!(texts(&html, "tr[data-series=g2] b").is_empty(), "a class of one has no best");
+        let cards = texts(&html, "#panel-0 .card h3");
+        assert_eq!(cards, ["Best", "Simplest within 5 %", "Least RAM"]);
+    }
+
+    #[test]
+    fn several_amounts_of_ram_are_one_page_with_a_table_for_each() {
+        let with = |kib: u64| {
+            let mut results = sample::results();
+            results.workload.ram_bytes = Some(kib << 10);
+            results
+        };
+        let sets = Sets::of("nandex compare".to_string(), vec![with(16), with(64)]);
+        let page = render_sets(&sets).unwrap();
+        let html = Html::parse_document(&page);
+        assert!(html.errors.is_empty(), "{:?}", html.errors);
+        assert_eq!(texts(&html, "#panel-0 .ram"), ["16 KiB", "64 KiB"]);
+        assert_eq!(texts(&html, "#panel-0 .comparison .row").len(), 4);
+        let ram = figures(&html).into_iter().find(|figure| figure["id"] == "ram-0").unwrap();
+        let xs: Vec<_> = ram["series"].as_array().unwrap().iter().map(|s| s["x"].to_string()).collect();
+        assert!(xs.contains(&"[16384,65536]".to_string()), "{xs:?}");
+        assert!(page.len() < 3 << 20);
     }
 
     #[test]
@@ -195,27 +221,23 @@ mod tests {
                 phase.name = evil.to_string();
             }
         }
-        let page = own_part(&render(&results).unwrap());
+        let page = render(&results).unwrap();
         let html = Html::parse_document(&page);
         assert!(html.errors.is_empty(), "{:?}", html.errors);
-        let own = Html::parse_document(&own_part(&super::tests::page()));
+        let own = Html::parse_document(&page());
         for element in ["script", "img", "[onerror]"] {
             let selector = Selector::parse(element).unwrap();
             assert_eq!(html.select(&selector).count(), own.select(&selector).count(), "{element}");
         }
-        // The library reads tags in its labels: they must be entities there.
-        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
-        assert!(!figures.to_string().contains("<img"));
     }
 
     #[test]
     fn results_without_a_finished_run_make_a_page_without_plots() {
         let mut results = sample::results();
         results.runs.retain(|r| r.error.is_some());
-        let html = Html::parse_document(&own_part(&render(&results).unwrap()));
+        let html = Html::parse_document(&render(&results).unwrap());
         assert!(html.errors.is_empty(), "{:?}", html.errors);
-        assert_eq!(texts(&html, ".plot").len(), 0);
-        assert_eq!(texts(&html, ".failed").len(), 1);
+        assert_eq!((texts(&html, ".plot").len(), texts(&html, ".failed").len()), (0, 1));
     }
 
     fn replayed() -> nandex_lab::replay::ReplayResults {
@@ -243,23 +265,25 @@ mod tests {
 
     #[test]
     fn a_replay_has_a_row_for_each_device_and_its_plots() {
-        let page = own_part(&render_replay(&replayed()).unwrap());
-        assert!(!page.contains("://"), "an address in the page");
+        let page = render_replay(&replayed()).unwrap();
         let html = Html::parse_document(&page);
         assert!(html.errors.is_empty(), "{:?}", html.errors);
         assert_eq!(texts(&html, ".comparison .row").len(), 2);
         assert_eq!(texts(&html, ".comparison .failed td"), ["it is full"]);
         assert!(texts(&html, "tr[data-series=g0] td").contains(&"1.33".to_string()));
         assert_eq!(texts(&html, "tr[data-series=g1] td")[0], "\u{2013}", "a disk has no write amplification");
-        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
-        let figures = figures.as_array().unwrap();
+        let figures = figures(&html);
         assert_eq!(figures.len(), 8);
-        for figure in figures {
+        for figure in &figures {
             let id = figure["id"].as_str().unwrap();
             assert_eq!(html.select(&Selector::parse(&format!("#{id}")).unwrap()).count(), 1, "{id}");
         }
-        assert_eq!(figures[1]["data"].as_array().unwrap().len(), 2, "latencies of both");
-        assert_eq!(figures[0]["data"].as_array().unwrap().len(), 1, "write amplification of the chip alone");
+        assert_eq!(figures[1]["series"].as_array().unwrap().len(), 2, "latencies of both");
+        assert_eq!(
+            figures[0]["series"].as_array().unwrap().len(),
+            1,
+            "write amplification of the chip alone"
+        );
     }
 
     #[test]
@@ -274,10 +298,8 @@ mod tests {
             run.notes = vec![evil.to_string()];
             run.error = run.error.as_ref().map(|_| evil.to_string());
         }
-        let html = Html::parse_document(&own_part(&render_replay(&results).unwrap()));
+        let html = Html::parse_document(&render_replay(&results).unwrap());
         assert!(html.errors.is_empty(), "{:?}", html.errors);
         assert_eq!(html.select(&Selector::parse("img").unwrap()).count(), 0);
-        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
-        assert!(!figures.to_string().contains("<img"));
     }
 }

@@ -1,50 +1,22 @@
-//! The plots of the report, as figures of the plotting library.
-//!
-//! An index has one colour, marker and dash in all of them, by its place in the order asked for. Colours are
-//! written as tokens (`s0`, `c1`, ...) that the page's script replaces by those of the light or dark theme.
+//! The plots of a comparison: cost against RAM, and of one class with one amount of RAM what its operations
+//! cost, how long the slow ones take, who pays, how it adds up, wear and life.
 
+use super::draw::{Axis, Figure, Kind, Series, Spread, glyph, mark, token};
+use super::panel::{At, Panel};
+use crate::summary::Row;
 use crate::summary::measure::{KINDS, Measure};
-use crate::summary::scale::{Quantity, Scale};
-use crate::summary::{Row, Summary};
+use crate::summary::scale::{Quantity, Scale, show};
 use nandex_lab::results::CauseCounts;
 use nandex_lab::stats;
-use plotly::common::{Anchor, Font, Pattern, PatternShape, TextPosition, Title};
-use plotly::common::{
-    DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, Orientation,
-};
-use plotly::histogram::{Bins, HistNorm};
-use plotly::layout::{Annotation, Axis, BarMode, HoverMode, Margin, RangeMode, Shape, ShapeLine, ShapeType};
-use plotly::{Bar, Histogram, Layout, Scatter, Trace};
-
-/// Markers by series, as text and as the library's symbol.
-pub(super) const MARKERS: [(&str, MarkerSymbol); 8] = [
-    ("\u{25cf}", MarkerSymbol::Circle),
-    ("\u{25a0}", MarkerSymbol::Square),
-    ("\u{25c6}", MarkerSymbol::Diamond),
-    ("\u{25b2}", MarkerSymbol::TriangleUp),
-    ("\u{25bc}", MarkerSymbol::TriangleDown),
-    ("\u{2605}", MarkerSymbol::Star),
-    ("\u{271a}", MarkerSymbol::Cross),
-    ("\u{2716}", MarkerSymbol::X),
-];
-
-/// Colours of series in the page's style; they repeat after as many.
-const COLOURS: usize = 12;
 
 /// Bars of the histogram of wear at most.
 pub(super) const WEAR_BARS: u32 = 30;
 
-/// Typefaces in which the markers have the same size.
-pub(super) const SYMBOLS: &str = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, sans-serif";
+/// Points of a line over the operations at most.
+const TIMELINE_POINTS: usize = 40;
 
-pub(super) const DASHES: [DashType; 6] = [
-    DashType::Solid,
-    DashType::Dash,
-    DashType::Dot,
-    DashType::DashDot,
-    DashType::LongDash,
-    DashType::LongDashDot,
-];
+/// Values that differ by more than this are shown on a logarithmic axis.
+const LOG_FROM: f64 = 30.0;
 
 /// Who pays for an operation of the chip, with the words of the legend, in stacking order.
 pub(super) const CAUSES: [(&str, &str); 9] = [
@@ -59,142 +31,175 @@ pub(super) const CAUSES: [(&str, &str); 9] = [
     ("scrubbing", "scrubbing"),
 ];
 
-/// The marker of a series, as text.
-pub(super) fn glyph(series: usize) -> &'static str {
-    MARKERS[series % MARKERS.len()].0
+/// A row with its series in all plots of the page.
+pub(super) type Shown<'r, 'a> = (usize, &'r Row<'a>);
+
+/// Whether these values are better shown on a logarithmic axis.
+pub(super) fn spans(values: impl IntoIterator<Item = f64>) -> bool {
+    let positive: Vec<f64> = values.into_iter().filter(|v| *v > 0.0).collect();
+    let low = positive.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = positive.iter().copied().fold(0.0, f64::max);
+    low.is_finite() && high / low > LOG_FROM
 }
 
-/// The colour token of a series.
-pub(super) fn token(series: usize) -> String {
-    format!("s{}", series % COLOURS)
+fn axis(title: &str, log: bool) -> Axis {
+    if log { Axis::log(title) } else { Axis::of(title) }
 }
 
-/// The name under which a series is switched on and off.
-pub(super) fn group(series: usize) -> String {
-    format!("g{series}")
+/// Time per operation against RAM: a line for each index, and which are the best for their RAM.
+pub(super) fn against_ram(number: usize, panel: &Panel<'_>) -> Figure {
+    let times: Vec<f64> = panel.points().map(|point| point.time_ns).collect();
+    let scale = Scale::of(Quantity::Time, times.iter().copied());
+    let mut series: Vec<Series> = Vec::new();
+    for point in panel.points() {
+        let place = series.iter().position(|s| s.group == super::draw::group(point.series));
+        let at = place.unwrap_or_else(|| {
+            series.push(Series::of_index(Kind::Line, point.series, &point.name));
+            series.len() - 1
+        });
+        let line = &mut series[at];
+        line.x.push(point.ram_bytes);
+        line.y.push(point.time_ns / scale.divisor);
+        line.words.push(format!(
+            "{} ({}) with {}: {} per operation",
+            point.name,
+            point.storage,
+            show(Quantity::Bytes, point.ram_bytes),
+            show(Quantity::Time, point.time_ns)
+        ));
+    }
+    let front = panel.front();
+    let best = Series {
+        kind: Kind::Step,
+        name: "the best for its RAM".to_string(),
+        colour: "front".to_string(),
+        x: front.iter().map(|(ram, _)| *ram).collect(),
+        y: front.iter().map(|(_, time)| time / scale.divisor).collect(),
+        behind: true,
+        ..Series::default()
+    };
+    series.insert(0, best);
+    let what = if panel.is_over_ram() { "RAM of each index" } else { "RAM held" };
+    Figure {
+        id: format!("ram-{number}"),
+        x: Axis { bytes: true, ..Axis::log(what) },
+        y: axis(&format!("time per operation [{}]", scale.unit), spans(times)),
+        series,
+        ..Figure::default()
+    }
 }
 
-/// One plot with what is said around it.
-pub(super) struct Figure {
-    /// Element of the page that holds it.
-    pub(super) id: String,
-    /// The traces, as JSON.
-    pub(super) data: Vec<String>,
-    /// The layout, as JSON.
-    pub(super) layout: String,
-}
-
-pub(super) fn figure(id: &str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> Figure {
-    let data = traces.iter().map(|t| t.to_json()).collect();
-    Figure { id: id.to_string(), data, layout: layout.to_json() }
-}
-
-/// All plots that these results fill.
-pub(super) fn figures(summary: &Summary<'_>) -> Vec<Figure> {
-    let rows: Vec<&Row<'_>> =
-        summary.rows_as_asked().into_iter().filter(|r| !r.finished.is_empty()).collect();
-    vec![
-        kinds(summary, &rows),
-        causes("plot-reads", "page reads per operation", &rows, |c| c.page_reads),
-        causes("plot-programs", "page programs per operation", &rows, |c| c.page_programs),
-        causes("plot-erases", "block erases per operation", &rows, |c| c.block_erases),
-        timeline(&rows),
-        wear(&rows),
-    ]
+/// All plots of a class with one amount of RAM.
+pub(super) fn details(id: &str, at: &At<'_>) -> Vec<Figure> {
+    let rows: Vec<Shown<'_, '_>> = at.finished().collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let named = |what: &str| format!("{what}-{id}");
+    let mut figures = vec![
+        kinds(named("kinds"), at, &rows),
+        causes(named("reads"), "page reads per operation", &rows, |c| c.page_reads),
+        causes(named("programs"), "page programs per operation", &rows, |c| c.page_programs),
+        causes(named("erases"), "block erases per operation", &rows, |c| c.block_erases),
+        timeline(named("timeline"), &rows),
+        wear(named("wear"), &rows),
+    ];
+    figures.extend(tail(named("tail"), &rows));
+    figures.extend(life(named("life"), at, &rows));
+    figures
 }
 
 /// Flash time per operation by kind: grouped bars, with the interval over seeds where there are several.
-fn kinds(summary: &Summary<'_>, rows: &[&Row<'_>]) -> Figure {
-    let kinds: Vec<&str> =
-        KINDS.into_iter().filter(|k| rows.iter().any(|r| r.value(Measure::KindTime(k)).is_some())).collect();
-    let values = || rows.iter().flat_map(|r| kinds.iter().filter_map(|k| r.value(Measure::KindTime(k))));
+fn kinds(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Figure {
+    let has = |k: &&'static str| rows.iter().any(|(_, r)| r.value(Measure::KindTime(k)).is_some());
+    let kinds: Vec<&'static str> = KINDS.into_iter().filter(has).collect();
+    let values = || rows.iter().flat_map(|(_, r)| kinds.iter().filter_map(|k| r.value(Measure::KindTime(k))));
     let scale = Scale::of(Quantity::Time, values().map(|s| s.mean));
-    let bar = |row: &&Row<'_>| -> Box<dyn Trace> {
-        let cells: Vec<(&str, stats::Summary)> =
-            kinds.iter().filter_map(|k| Some((*k, row.value(Measure::KindTime(k))?))).collect();
-        let scaled = |f: fn(&stats::Summary) -> f64| {
-            cells.iter().map(|(_, s)| f(s) / scale.divisor).collect::<Vec<_>>()
-        };
-        let x: Vec<String> = cells.iter().map(|(kind, _)| kind.to_string()).collect();
-        let hover = cells.iter().map(|(kind, s)| {
-            format!("<b>{}</b><br>{kind}: {} per operation", safe(&row.label), scale.over_seeds(s))
-        });
-        let bar = Bar::new(x, scaled(|s| s.mean))
-            .name(safe(&row.label))
-            .legend_group(group(row.series))
-            .hover_text_array(hover.collect())
-            .hover_info(HoverInfo::Text)
-            .text(glyph(row.series))
-            .text_position(TextPosition::Outside)
-            .text_font(Font::new().color(token(row.series)).size(13).family(SYMBOLS))
-            .clip_on_axis(false)
-            .marker(Marker::new().color(token(row.series)));
-        if summary.seeds.len() < 2 {
-            return bar;
+    let bar = |(series, row): &Shown<'_, '_>| {
+        let mut bar = Series::of_index(Kind::Bar, *series, &row.label);
+        let mut half = Vec::new();
+        for (place, kind) in kinds.iter().enumerate() {
+            let Some(value) = row.value(Measure::KindTime(kind)) else { continue };
+            bar.x.push(place as f64);
+            bar.y.push(value.mean / scale.divisor);
+            half.push(value.ci95.unwrap_or(0.0) / scale.divisor);
+            bar.words.push(format!("{}, {kind}: {} per operation", row.label, scale.over_seeds(&value)));
         }
-        let error = ErrorData::new(ErrorType::Data).color("ink").thickness(1.2).width(3);
-        bar.error_y(error.array(scaled(|s| s.ci95.unwrap_or(0.0))))
+        bar.spread = at.has_seeds().then(|| Spread { below: half.clone(), above: half });
+        bar
     };
-    let layout = base()
-        .bar_mode(BarMode::Group)
-        .bar_gap(0.28)
-        .bar_group_gap(0.08)
-        .hover_mode(HoverMode::Closest)
-        .x_axis(Axis::new().title(axis_title("kind of operation")))
-        .y_axis(figures_axis(&format!("flash time per operation [{}]", scale.unit)));
-    figure("plot-kinds", rows.iter().map(bar).collect(), layout)
+    Figure {
+        id,
+        x: Axis::names("kind of operation", kinds.iter().map(|kind| (*kind).to_string()).collect()),
+        y: axis(&format!("flash time per operation [{}]", scale.unit), spans(values().map(|s| s.mean))),
+        series: rows.iter().map(bar).collect(),
+        ..Figure::default()
+    }
+}
+
+/// The share of the operations that take longer, where the slow ones can be told apart.
+fn tail(id: String, rows: &[Shown<'_, '_>]) -> Option<Figure> {
+    let line = |(series, row): &Shown<'_, '_>| {
+        let mut all = nandex_lab::latency::Latencies::default();
+        row.finished.iter().for_each(|(_, totals)| all.extend(&totals.latencies));
+        let mut line = Series::of_index(Kind::Step, *series, &row.label);
+        let mut longer = 1.0;
+        for (ns, share) in all.distribution() {
+            // What takes no time at all has no place on a logarithmic axis.
+            line.x.push(ns.max(100) as f64 / 1e6);
+            line.y.push(longer * 100.0);
+            let time = show(Quantity::Time, ns as f64);
+            line.words.push(format!("{}: {:.4} % take {time} or longer", row.label, longer * 100.0));
+            longer = 1.0 - share;
+        }
+        line
+    };
+    let series: Vec<Series> = rows.iter().map(line).filter(|line| !line.x.is_empty()).collect();
+    (!series.is_empty()).then(|| Figure {
+        id,
+        x: Axis::log("time of an operation [ms]"),
+        y: Axis::log("operations that take as long or longer [%]"),
+        series,
+        ..Figure::default()
+    })
 }
 
 /// One kind of chip operation by cause: a stacked bar for each index.
-fn causes(id: &'static str, title: &str, rows: &[&Row<'_>], count: fn(&CauseCounts) -> u64) -> Figure {
-    // The first row on top: the axis counts upwards.
-    let rows: Vec<&Row<'_>> = rows.iter().rev().copied().collect();
-    let labels: Vec<String> = rows
-        .iter()
-        .map(|r| {
-            format!(
-                "{} <span style='color:{};font-family:{SYMBOLS}'>{}</span>",
-                safe(&r.label),
-                token(r.series),
-                glyph(r.series)
-            )
-        })
-        .collect();
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
-    for (i, (cause, words)) in CAUSES.into_iter().enumerate() {
-        let values: Vec<f64> = rows.iter().map(|row| cause_mean(row, cause, count)).collect();
-        if values.iter().all(|v| *v == 0.0) {
-            continue;
-        }
+fn causes(id: String, title: &str, rows: &[Shown<'_, '_>], count: fn(&CauseCounts) -> u64) -> Figure {
+    let places: Vec<f64> = (0..rows.len()).map(|place| place as f64).collect();
+    let stack = |(number, (cause, words)): (usize, (&'static str, &'static str))| {
+        let values: Vec<f64> = rows.iter().map(|(_, row)| cause_mean(row, cause, count)).collect();
         let scale = Scale::of(Quantity::Number, values.iter().copied());
-        let hover = rows
+        let told = rows
             .iter()
             .zip(&values)
-            .map(|(row, v)| format!("<b>{}</b><br>{words}: {} {title}", safe(&row.label), scale.number(*v)));
-        let pattern = Pattern::new().shape(if i % 2 == 1 {
-            PatternShape::RightDiagonalLine
-        } else {
-            PatternShape::None
-        });
-        traces.push(
-            Bar::new(values.clone(), labels.clone())
-                .orientation(Orientation::Horizontal)
-                .name(words)
-                .legend_group(format!("c{i}"))
-                .ids(rows.iter().map(|r| group(r.series)).collect())
-                .hover_text_array(hover.collect())
-                .hover_info(HoverInfo::Text)
-                .marker(Marker::new().color(format!("c{i}")).pattern(pattern)),
-        );
+            .map(|((_, row), v)| format!("{}, {words}: {} {title}", row.label, scale.number(*v)));
+        let told: Vec<String> = told.collect();
+        values.iter().any(|value| *value > 0.0).then(|| Series {
+            kind: Kind::Bar,
+            name: words.to_string(),
+            group: format!("c{number}"),
+            colour: format!("c{number}"),
+            words: told,
+            of: rows.iter().map(|(series, _)| super::draw::group(*series)).collect(),
+            hatched: number % 2 == 1,
+            x: values,
+            y: places.clone(),
+            ..Series::default()
+        })
+    };
+    Figure {
+        id,
+        x: Axis::of(title),
+        y: Axis {
+            marks: rows.iter().map(|(series, _)| (mark(*series), token(*series))).collect(),
+            ..Axis::names("", rows.iter().map(|(_, row)| row.index.to_string()).collect())
+        },
+        series: CAUSES.into_iter().enumerate().filter_map(stack).collect(),
+        stacked: true,
+        sideways: true,
+        ..Figure::default()
     }
-    let layout = base()
-        .bar_mode(BarMode::Stack)
-        .bar_gap(0.35)
-        .hover_mode(HoverMode::Closest)
-        .height(110 + 38 * rows.len().max(2))
-        .x_axis(figures_axis(title).n_ticks(5))
-        .y_axis(Axis::new().auto_margin(true).fixed_range(true));
-    figure(id, traces, layout)
 }
 
 /// Operations of the chip for a cause per operation of the index, mean over seeds.
@@ -207,112 +212,116 @@ pub(super) fn cause_mean(row: &Row<'_>, cause: &str, count: fn(&CauseCounts) -> 
 }
 
 /// Flash time accumulated over the operations: a line for each index, its first seed.
-fn timeline(rows: &[&Row<'_>]) -> Figure {
-    let ends = rows.iter().map(|r| r.finished[0].1.costs.flash_time_ns as f64);
+fn timeline(id: String, rows: &[Shown<'_, '_>]) -> Figure {
+    let ends = rows.iter().map(|(_, r)| r.finished[0].1.costs.flash_time_ns as f64);
     let scale = Scale::one(Quantity::Time, ends.fold(0.0, f64::max));
-    let line = |row: &&Row<'_>| -> Box<dyn Trace> {
+    let line = |(series, row): &Shown<'_, '_>| {
         let samples = &row.finished[0].1.timeline;
-        let x: Vec<u64> = samples.iter().map(|s| s.operations).collect();
-        let y: Vec<f64> = samples.iter().map(|s| s.flash_time_ns as f64 / scale.divisor).collect();
-        let line = Line::new().color(token(row.series)).width(2.2);
-        Scatter::new(x, y)
-            .mode(Mode::LinesMarkers)
-            .name(format!("{} {}", glyph(row.series), safe(&row.label)))
-            .legend_group(group(row.series))
-            .hover_template(format!("%{{y:.4~g}} {}", scale.unit))
-            .line(line.dash(DASHES[row.series % DASHES.len()].clone()))
-            .marker(
-                Marker::new()
-                    .color(token(row.series))
-                    .symbol(MARKERS[row.series % MARKERS.len()].1.clone())
-                    .size(8)
-                    .max_displayed(9),
-            )
-    };
-    let (shapes, annotations) = rows.first().map_or((Vec::new(), Vec::new()), |row| boundaries(row));
-    let layout = base()
-        .hover_mode(HoverMode::XUnified)
-        .shapes(shapes)
-        .annotations(annotations)
-        .x_axis(
-            Axis::new()
-                .title(axis_title("measured operations done"))
-                .range_mode(RangeMode::ToZero)
-                .tick_format(",~d"),
-        )
-        .y_axis(figures_axis(&format!("accumulated flash time [{}]", scale.unit)));
-    figure("plot-timeline", rows.iter().map(line).collect(), layout)
-}
-
-/// A dotted line and a name where a measured phase begins.
-fn boundaries(row: &Row<'_>) -> (Vec<Shape>, Vec<Annotation>) {
-    let mut shapes = Vec::new();
-    let mut names = Vec::new();
-    let mut operations = 0;
-    for phase in row.finished[0].0.phases.iter().filter(|p| p.measured) {
-        if operations > 0 {
-            let line = ShapeLine::new().color("faint").width(1.0).dash(DashType::Dot);
-            let shape = Shape::new().shape_type(ShapeType::Line).y_ref("paper").y0(0).y1(1);
-            shapes.push(shape.x0(operations).x1(operations).line(line));
+        let step = samples.len().div_ceil(TIMELINE_POINTS).max(1);
+        let last = samples.len().saturating_sub(1);
+        let kept = samples.iter().enumerate().filter(|(i, _)| i % step == 0 || *i == last);
+        let mut line = Series::of_index(Kind::Line, *series, &row.label);
+        for (_, sample) in kept {
+            line.x.push(sample.operations as f64);
+            line.y.push(sample.flash_time_ns as f64 / scale.divisor);
         }
-        let name = Annotation::new().text(safe(&phase.name)).x(operations).y(1.0).y_ref("paper");
-        let font = Font::new().size(12).color("muted");
-        let name = name.x_anchor(Anchor::Left).y_anchor(Anchor::Bottom).x_shift(2.0);
-        names.push(name.show_arrow(false).font(font));
+        line
+    };
+    let mut lines = Vec::new();
+    let mut operations = 0;
+    for phase in rows[0].1.finished[0].0.phases.iter().filter(|p| p.measured) {
+        lines.push((operations as f64, phase.name.clone()));
         operations += phase.total.operations;
     }
-    (shapes, names)
+    Figure {
+        id,
+        x: Axis::of("measured operations done"),
+        y: Axis::of(&format!("accumulated flash time [{}]", scale.unit)),
+        series: rows.iter().map(line).collect(),
+        lines,
+        ..Figure::default()
+    }
 }
 
-/// How many blocks were erased how often, over all seeds.
-fn wear(rows: &[&Row<'_>]) -> Figure {
+/// How many blocks were erased how often, over all seeds: a step for each index.
+fn wear(id: String, rows: &[Shown<'_, '_>]) -> Figure {
     let erases = |row: &Row<'_>| -> Vec<u32> {
         row.finished.iter().flat_map(|(run, _)| run.wear_erases.iter().copied()).collect()
     };
-    let all = || rows.iter().flat_map(|row| erases(row));
-    let (least, most) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
-    // Whole numbers in the middle of their bar.
-    let width = (most - least).div_ceil(WEAR_BARS).max(1);
-    let bins = || Bins::new(f64::from(least) - 0.5, f64::from(most) + 0.5, f64::from(width));
-    let histogram = |row: &&Row<'_>| -> Box<dyn Trace> {
-        Histogram::new(erases(row))
-            .name(safe(&row.label))
-            .legend_group(group(row.series))
-            .auto_bin_x(false)
-            .x_bins(bins())
-            .hist_norm(HistNorm::Percent)
-            .hover_template(format!(
-                "<b>{}</b><br>%{{y:.1f}}% of the blocks<br>erased %{{x}} times<extra></extra>",
-                safe(&row.label)
-            ))
-            .marker(Marker::new().color(token(row.series)))
+    let line = |(series, row): &Shown<'_, '_>| {
+        let mut line = Series::of_index(Kind::Step, *series, &row.label);
+        (line.x, line.y) = blocks_over(&mut erases(row));
+        let told = line.x.iter().zip(&line.y);
+        line.words = told
+            .map(|(least, share)| {
+                format!("{}: {share:.1} % of the blocks erased {least} times or more", row.label)
+            })
+            .collect();
+        line
     };
-    let x_axis = Axis::new().title(axis_title("erases of a block since the format")).tick_format(",~d");
-    let layout = base()
-        .bar_mode(BarMode::Group)
-        .bar_gap(0.12)
-        .hover_mode(HoverMode::Closest)
-        .x_axis(if most - least < 12 { x_axis.dtick(1.0) } else { x_axis })
-        .y_axis(figures_axis("share of the blocks [%]"));
-    figure("plot-wear", rows.iter().map(histogram).collect(), layout)
+    Figure {
+        id,
+        x: Axis::of("erases of a block since the format"),
+        y: Axis::of("blocks erased as often or more [%]"),
+        series: rows.iter().map(line).collect(),
+        ..Figure::default()
+    }
 }
 
-pub(super) fn base() -> Layout {
-    Layout::new()
-        .show_legend(false)
-        .auto_size(true)
-        .margin(Margin::new().left(64).right(16).top(26).bottom(52))
+/// For numbers of erases in ascending order the share of blocks erased as often or more, in percent.
+pub(super) fn blocks_over(erases: &mut [u32]) -> (Vec<f64>, Vec<f64>) {
+    erases.sort_unstable();
+    let all = erases.len().max(1) as f64;
+    let most = erases.last().copied().unwrap_or(0);
+    let step = most.div_ceil(WEAR_BARS).max(1) as usize;
+    let mut places: Vec<u32> = (0..=most).step_by(step).collect();
+    if places.last() != Some(&most) {
+        places.push(most);
+    }
+    let over = |least: &u32| (erases.len() - erases.partition_point(|e| e < least)) as f64 * 100.0 / all;
+    (places.iter().map(|least| f64::from(*least)).collect(), places.iter().map(over).collect())
 }
 
-pub(super) fn figures_axis(title: &str) -> Axis {
-    Axis::new().title(axis_title(title)).range_mode(RangeMode::ToZero).auto_margin(true)
+/// Years that the chip lives at one operation a second, were its blocks worn alike.
+fn life(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Option<Figure> {
+    let years: Vec<Option<f64>> = rows.iter().map(|(_, row)| at.years(row)).collect();
+    let known: Vec<(&Shown<'_, '_>, f64)> =
+        rows.iter().zip(years).filter_map(|(row, years)| Some((row, years?))).collect();
+    let bar = |(place, ((series, row), years)): (usize, &(&Shown<'_, '_>, f64))| Series {
+        x: vec![place as f64],
+        y: vec![*years],
+        words: vec![format!("{}: {years:.1} years", row.label)],
+        ..Series::of_index(Kind::Points, *series, &row.label)
+    };
+    (!known.is_empty()).then(|| Figure {
+        id,
+        x: Axis::names("", known.iter().map(|((_, row), _)| row.index.to_string()).collect()),
+        y: axis("years at one operation a second", spans(known.iter().map(|(_, years)| *years))),
+        series: known.iter().enumerate().map(bar).collect(),
+        ..Figure::default()
+    })
 }
 
-pub(super) fn axis_title(text: &str) -> Title {
-    Title::with_text(text)
+/// The mark of a series and its colour, for text.
+pub(super) fn chip_of(series: usize) -> (String, &'static str) {
+    (token(series), glyph(series))
 }
 
-/// Text for the library, which reads a few HTML tags in its labels.
-pub(super) fn safe(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wear_is_the_share_of_blocks_erased_as_often() {
+        assert_eq!(blocks_over(&mut [2, 0, 1, 2]), (vec![0.0, 1.0, 2.0], vec![100.0, 75.0, 50.0]));
+        assert_eq!(blocks_over(&mut [0, 0]), (vec![0.0], vec![100.0]));
+        let (places, shares) = blocks_over(&mut (0..1000).collect::<Vec<u32>>());
+        assert!(places.len() <= 32 && *places.last().unwrap() == 999.0);
+        assert!(shares.windows(2).all(|w| w[0] >= w[1]));
+    }
+
+    #[test]
+    fn a_wide_span_is_logarithmic() {
+        assert!(spans([1.0, 100.0]) && !spans([1.0, 20.0]) && !spans([0.0, 5.0]) && !spans([]));
+    }
 }

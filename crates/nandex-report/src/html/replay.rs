@@ -2,18 +2,13 @@
 //! causes, time and wear.
 
 use super::Assets;
-use super::plots::{CAUSES, DASHES, Figure, MARKERS, SYMBOLS, WEAR_BARS};
-use super::plots::{axis_title, base, figure, figures_axis, glyph, group, safe, token};
+use super::draw::{Axis, Figure, Kind, Series, glyph, group, mark, token};
+use super::plots::{CAUSES, blocks_over, spans};
 use crate::replay::{facts, notes};
-use crate::summary::scale::{Quantity, Scale};
+use crate::summary::scale::{Quantity, Scale, show};
 use askama::Template;
 use nandex_lab::replay::{ReplayResults, ReplayRun};
 use nandex_lab::results::CauseCounts;
-use plotly::common::{DashType, Font, HoverInfo, Line, LineShape, Marker, Mode, Orientation};
-use plotly::common::{Pattern, PatternShape, TextPosition};
-use plotly::histogram::{Bins, HistNorm};
-use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
-use plotly::{Bar, Histogram, Scatter, Trace};
 
 /// The page.
 #[derive(Template)]
@@ -173,170 +168,149 @@ fn figures(results: &ReplayResults, shown: &[Shown<'_>]) -> Vec<Figure> {
 /// A bar for each FTL.
 fn amplification(chips: &[Shown<'_>]) -> Figure {
     let scale = Scale::of(Quantity::Number, chips.iter().map(|(_, run)| run.write_amplification));
-    let bar = |(series, run): &Shown<'_>| -> Box<dyn Trace> {
-        let label = safe(&run.device);
-        let value = scale.number(run.write_amplification);
-        Bar::new(vec![label.clone()], vec![run.write_amplification])
-            .name(&label)
-            .legend_group(group(*series))
-            .hover_text_array(vec![format!("<b>{label}</b><br>{value} pages programmed per page written")])
-            .hover_info(HoverInfo::Text)
-            .text(format!("{} {value}", glyph(*series)))
-            .text_position(TextPosition::Outside)
-            .text_font(Font::new().color(token(*series)).size(13).family(SYMBOLS))
-            .clip_on_axis(false)
-            .marker(Marker::new().color(token(*series)))
+    let bar = |(place, (series, run)): (usize, &Shown<'_>)| Series {
+        x: vec![place as f64],
+        y: vec![run.write_amplification],
+        words: vec![format!(
+            "{}: {} pages programmed per page written",
+            run.device,
+            scale.number(run.write_amplification)
+        )],
+        ..Series::of_index(Kind::Points, *series, &run.device)
     };
-    let layout =
-        base().bar_gap(0.4).hover_mode(HoverMode::Closest).y_axis(figures_axis("write amplification"));
-    figure("plot-amplification", chips.iter().map(bar).collect(), layout)
+    let names = chips.iter().map(|(_, run)| run.device.clone()).collect();
+    Figure {
+        id: "plot-amplification".to_string(),
+        x: Axis::names("", names),
+        y: Axis {
+            log: spans(chips.iter().map(|(_, run)| run.write_amplification)),
+            ..Axis::of("write amplification")
+        },
+        series: chips.iter().enumerate().map(bar).collect(),
+        ..Figure::default()
+    }
 }
 
 /// The distribution of latencies: the share that takes no longer, or in the tail the share that takes longer.
 fn latency(id: &'static str, shown: &[Shown<'_>], tail: bool) -> Figure {
-    let line = |(series, run): &Shown<'_>| -> Box<dyn Trace> {
-        let points = run.latency_cdf.iter().filter(|point| !tail || point.1 < 1.0);
-        let share = |share: f64| if tail { (1.0 - share) * 100.0 } else { share * 100.0 };
-        // What takes no time at all has no place on a logarithmic axis.
-        let (x, y): (Vec<f64>, Vec<f64>) =
-            points.map(|&(ns, s)| (ns.max(100) as f64 / 1e6, share(s))).unzip();
-        let words = if tail { "take longer than" } else { "take at most" };
-        let line = Line::new().color(token(*series)).width(2.2).shape(LineShape::Hv);
-        Scatter::new(x, y)
-            .mode(Mode::LinesMarkers)
-            .name(format!("{} {}", glyph(*series), safe(&run.device)))
-            .legend_group(group(*series))
-            .hover_template(format!(
-                "<b>{}</b><br>%{{y:.4~g}}% {words} %{{x:.4~g}} ms<extra></extra>",
-                safe(&run.device)
-            ))
-            .line(line.dash(DASHES[series % DASHES.len()].clone()))
-            .marker(
-                Marker::new()
-                    .color(token(*series))
-                    .symbol(MARKERS[series % MARKERS.len()].1.clone())
-                    .size(8)
-                    .max_displayed(9),
-            )
+    let line = |(series, run): &Shown<'_>| {
+        let mut line = Series::of_index(Kind::Step, *series, &run.device);
+        for &(ns, share) in run.latency_cdf.iter().filter(|point| !tail || point.1 < 1.0) {
+            let share = if tail { 1.0 - share } else { share };
+            let words = if tail { "take longer than" } else { "take at most" };
+            // What takes no time at all has no place on a logarithmic axis.
+            line.x.push(ns.max(100) as f64 / 1e6);
+            line.y.push(share * 100.0);
+            let time = show(Quantity::Time, ns as f64);
+            line.words.push(format!("{}: {:.4} % {words} {time}", run.device, share * 100.0));
+        }
+        line
     };
-    let x_axis = Axis::new().title(axis_title("latency of a request [ms]")).type_(AxisType::Log);
-    let y_axis = match tail {
-        true => Axis::new()
-            .title(axis_title("requests that take longer [%]"))
-            .type_(AxisType::Log)
-            .auto_margin(true),
-        false => figures_axis("requests that take no longer [%]"),
-    };
-    let layout = base().hover_mode(HoverMode::Closest).x_axis(x_axis).y_axis(y_axis);
-    figure(id, shown.iter().map(line).collect(), layout)
+    Figure {
+        id: id.to_string(),
+        x: Axis::log("latency of a request [ms]"),
+        y: match tail {
+            true => Axis::log("requests that take longer [%]"),
+            false => Axis::of("requests that take no longer [%]"),
+        },
+        series: shown.iter().map(line).collect(),
+        ..Figure::default()
+    }
 }
 
 /// One kind of chip operation by cause: a stacked bar for each FTL.
 fn causes(id: &'static str, title: &str, chips: &[Shown<'_>], count: fn(&CauseCounts) -> u64) -> Figure {
-    // The first row on top: the axis counts upwards.
-    let chips: Vec<&Shown<'_>> = chips.iter().rev().collect();
-    let label = |(series, run): &&Shown<'_>| {
-        let (name, token, glyph) = (safe(&run.device), token(*series), glyph(*series));
-        format!("{name} <span style='color:{token};font-family:{SYMBOLS}'>{glyph}</span>")
-    };
-    let labels: Vec<String> = chips.iter().map(label).collect();
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
-    for (i, (cause, words)) in CAUSES.into_iter().enumerate() {
-        let value = |(_, run): &&Shown<'_>| {
+    let stack = |(number, (cause, words)): (usize, (&'static str, &'static str))| {
+        let value = |(_, run): &Shown<'_>| {
             run.causes.get(cause).map_or(0, count) as f64 / run.host_page_writes.max(1) as f64
         };
         let values: Vec<f64> = chips.iter().map(value).collect();
-        if values.iter().all(|v| *v == 0.0) {
-            continue;
-        }
         let scale = Scale::of(Quantity::Number, values.iter().copied());
-        let hover = chips.iter().zip(&values).map(|((_, run), v)| {
-            format!("<b>{}</b><br>{words}: {} {title}", safe(&run.device), scale.number(*v))
-        });
-        let shape = if i % 2 == 1 { PatternShape::RightDiagonalLine } else { PatternShape::None };
-        traces.push(
-            Bar::new(values.clone(), labels.clone())
-                .orientation(Orientation::Horizontal)
-                .name(words)
-                .legend_group(format!("c{i}"))
-                .ids(chips.iter().map(|(series, _)| group(*series)).collect())
-                .hover_text_array(hover.collect())
-                .hover_info(HoverInfo::Text)
-                .marker(Marker::new().color(format!("c{i}")).pattern(Pattern::new().shape(shape))),
-        );
+        let told = chips
+            .iter()
+            .zip(&values)
+            .map(|((_, run), v)| format!("{}, {words}: {} {title}", run.device, scale.number(*v)));
+        let told: Vec<String> = told.collect();
+        values.iter().any(|v| *v > 0.0).then(|| Series {
+            kind: Kind::Bar,
+            name: words.to_string(),
+            group: format!("c{number}"),
+            colour: format!("c{number}"),
+            words: told,
+            of: chips.iter().map(|(series, _)| group(*series)).collect(),
+            hatched: number % 2 == 1,
+            y: (0..chips.len()).map(|place| place as f64).collect(),
+            x: values,
+            ..Series::default()
+        })
+    };
+    Figure {
+        id: id.to_string(),
+        x: Axis::of(title),
+        y: Axis {
+            marks: chips.iter().map(|(series, _)| (mark(*series), token(*series))).collect(),
+            ..Axis::names("", chips.iter().map(|(_, run)| run.device.clone()).collect())
+        },
+        series: CAUSES.into_iter().enumerate().filter_map(stack).collect(),
+        stacked: true,
+        sideways: true,
+        ..Figure::default()
     }
-    let layout = base()
-        .bar_mode(BarMode::Stack)
-        .bar_gap(0.35)
-        .hover_mode(HoverMode::Closest)
-        .height(110 + 38 * chips.len().max(2))
-        .x_axis(figures_axis(title).n_ticks(5))
-        .y_axis(Axis::new().auto_margin(true).fixed_range(true));
-    figure(id, traces, layout)
 }
 
-/// Pages programmed over the trace, and below them what requests wrote.
+/// Pages programmed over the trace, and behind them what requests wrote.
 fn windows(results: &ReplayResults, chips: &[Shown<'_>]) -> Figure {
     let duration = results.trace.duration_ns;
     let scale = Scale::one(Quantity::Time, duration.unwrap_or(0) as f64);
     let place = |start: u64| if duration.is_some() { start as f64 / scale.divisor } else { start as f64 };
     let starts = |run: &ReplayRun| run.windows.iter().map(|w| place(w.start)).collect::<Vec<_>>();
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    let mut series = Vec::new();
     if let Some((_, run)) = chips.first() {
-        let writes = run.windows.iter().map(|w| w.host_page_writes).collect();
-        let line = Line::new().color("faint").width(3.0).shape(LineShape::Hv).dash(DashType::Solid);
-        let requests = Scatter::new(starts(run), writes).mode(Mode::Lines).name("written by requests");
-        traces.push(requests.hover_template("%{y:,}").line(line));
+        series.push(Series {
+            kind: Kind::Step,
+            name: "written by requests".to_string(),
+            colour: "front".to_string(),
+            x: starts(run),
+            y: run.windows.iter().map(|w| w.host_page_writes as f64).collect(),
+            behind: true,
+            ..Series::default()
+        });
     }
-    for (series, run) in chips {
-        let programs = run.windows.iter().map(|w| w.page_programs).collect();
-        let line = Line::new().color(token(*series)).width(2.0).shape(LineShape::Hv);
-        let marker = Marker::new().color(token(*series)).symbol(MARKERS[series % MARKERS.len()].1.clone());
-        traces.push(
-            Scatter::new(starts(run), programs)
-                .mode(Mode::LinesMarkers)
-                .name(format!("{} {}", glyph(*series), safe(&run.device)))
-                .legend_group(group(*series))
-                .hover_template("%{y:,}")
-                .line(line.dash(DASHES[series % DASHES.len()].clone()))
-                .marker(marker.size(8).max_displayed(9)),
-        );
-    }
+    series.extend(chips.iter().map(|(series, run)| Series {
+        x: starts(run),
+        y: run.windows.iter().map(|w| w.page_programs as f64).collect(),
+        ..Series::of_index(Kind::Step, *series, &run.device)
+    }));
     let title = match duration {
         Some(_) => format!("time since the first request [{}]", scale.unit),
         None => String::from("requests done"),
     };
-    let layout = base()
-        .hover_mode(HoverMode::XUnified)
-        .x_axis(Axis::new().title(axis_title(&title)))
-        .y_axis(figures_axis("pages programmed in a window"));
-    figure("plot-windows", traces, layout)
+    Figure {
+        id: "plot-windows".to_string(),
+        x: Axis::of(&title),
+        y: Axis::of("pages programmed in a window"),
+        series,
+        ..Figure::default()
+    }
 }
 
-/// How many blocks were erased how often.
+/// The share of the blocks that were erased so often.
 fn wear(chips: &[Shown<'_>]) -> Figure {
-    let all = || chips.iter().flat_map(|(_, run)| run.wear_erases.iter().copied());
-    let (least, most) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
-    let width = (most - least).div_ceil(WEAR_BARS).max(1);
-    let histogram = |(series, run): &Shown<'_>| -> Box<dyn Trace> {
-        Histogram::new(run.wear_erases.clone())
-            .name(safe(&run.device))
-            .legend_group(group(*series))
-            .auto_bin_x(false)
-            .x_bins(Bins::new(f64::from(least) - 0.5, f64::from(most) + 0.5, f64::from(width)))
-            .hist_norm(HistNorm::Percent)
-            .hover_template(format!(
-                "<b>{}</b><br>%{{y:.1f}}% of the blocks<br>erased %{{x}} times<extra></extra>",
-                safe(&run.device)
-            ))
-            .marker(Marker::new().color(token(*series)))
+    let line = |(series, run): &Shown<'_>| {
+        let (x, y) = blocks_over(&mut run.wear_erases.clone());
+        let told = x.iter().zip(&y);
+        let words = told
+            .map(|(least, share)| {
+                format!("{}: {share:.1} % of the blocks erased {least} times or more", run.device)
+            })
+            .collect();
+        Series { x, y, words, ..Series::of_index(Kind::Step, *series, &run.device) }
     };
-    let x_axis = Axis::new().title(axis_title("erases of a block")).tick_format(",~d");
-    let layout = base()
-        .bar_mode(BarMode::Group)
-        .bar_gap(0.12)
-        .hover_mode(HoverMode::Closest)
-        .x_axis(if most - least < 12 { x_axis.dtick(1.0) } else { x_axis })
-        .y_axis(figures_axis("share of the blocks [%]"));
-    figure("plot-wear", chips.iter().map(histogram).collect(), layout)
+    Figure {
+        id: "plot-wear".to_string(),
+        x: Axis::of("erases of a block"),
+        y: Axis::of("blocks erased as often or more [%]"),
+        series: chips.iter().map(line).collect(),
+        ..Figure::default()
+    }
 }

@@ -2,13 +2,16 @@
 
 use super::super::table::{ram, seeds, unit};
 use super::Assets;
+use super::draw::{Figure, group};
 use super::map::MapView;
+use super::panel::{At, Panel, Spot, panels};
 use super::plots::{self, CAUSES};
+use super::saved::Columns;
 use crate::summary::measure::{Group, Measure};
-use crate::summary::scale::{Quantity, show, show_count};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
 use crate::summary::{Class, Row, Summary};
 use askama::Template;
-use nandex_lab::results::{CauseCounts, Phase, Results, Run};
+use nandex_lab::results::Results;
 use nandex_lab::spatial::map::TreeMap;
 
 /// The page.
@@ -16,27 +19,53 @@ use nandex_lab::spatial::map::TreeMap;
 #[template(path = "report.html")]
 pub(super) struct Page<'a> {
     results: &'a Results,
+    /// The sentences of the answer.
+    answer: Vec<String>,
     settings: Vec<(&'static str, String)>,
-    chips: Vec<Chip>,
+    views: Vec<PanelView>,
     causes: Vec<(String, &'static str)>,
-    groups: Vec<(&'static str, usize)>,
-    columns: Vec<Column>,
-    classes: Vec<ClassView>,
-    seeds: String,
-    many_seeds: bool,
-    many_classes: bool,
-    cause_tables: Vec<DataTable>,
-    phases: Vec<PhaseView<'a>>,
     maps: Vec<MapView>,
     glossary: Vec<(String, &'static str)>,
+    failures: Vec<(String, String)>,
     assets: Assets,
+}
+
+/// A workload in a class, behind a tab.
+struct PanelView {
+    tab: String,
+    promise: &'static str,
+    answer: String,
+    cards: Vec<Card>,
+    /// The series that lead with some RAM, joined by blanks.
+    leaders: String,
+    at: Vec<AtView>,
+}
+
+/// An index that is pointed out.
+struct Card {
+    head: &'static str,
+    chip: Chip,
+    time: String,
+    told: String,
+}
+
+/// A class with one amount of RAM.
+struct AtView {
+    id: String,
+    ram: String,
+    groups: Vec<(&'static str, usize)>,
+    columns: Vec<Column>,
+    rows: Vec<RowView>,
+    /// The series of the first five, joined by blanks.
+    top: String,
+    caption: String,
+    has_life: bool,
+    has_tail: bool,
 }
 
 /// An index in the legend.
 struct Chip {
-    /// The colour of the index.
     token: String,
-    /// The group of series that the entry switches on and off.
     group: String,
     glyph: &'static str,
     label: String,
@@ -51,27 +80,11 @@ struct Column {
     starts_group: bool,
 }
 
-/// A durability class of the comparison.
-struct ClassView {
-    heading: String,
-    promise: &'static str,
-    rows: Vec<RowView>,
-    failures: Vec<Failure>,
-}
-
 /// An index of the comparison.
 struct RowView {
     chip: Chip,
     storage: String,
     cells: Vec<CellView>,
-}
-
-/// A run that did not finish.
-struct Failure {
-    chip: Chip,
-    storage: String,
-    seeds: String,
-    reason: String,
 }
 
 /// A figure of the comparison.
@@ -87,127 +100,190 @@ struct CellView {
     bar: Option<f64>,
 }
 
-/// A table of numbers below a plot.
-struct DataTable {
-    title: &'static str,
-    head: Vec<String>,
-    rows: Vec<(String, Vec<String>)>,
-}
+/// Rows that are shown at first.
+const TOP: usize = 5;
 
-/// A phase of a run with its absolute numbers.
-struct PhaseView<'a> {
-    label: &'a str,
-    storage: &'a str,
-    seed: u64,
-    name: &'a str,
-    measured: bool,
-    cells: Vec<String>,
-}
+/// Rows of each RAM whose lines are shown against the RAM at first.
+const LEADERS: usize = 2;
 
 impl<'a> Page<'a> {
-    /// Prepares the page of some results.
-    pub(super) fn of(results: &'a Results, maps: &[TreeMap]) -> Result<Page<'a>, serde_json::Error> {
-        let summary = Summary::of(results);
-        let figures = plots::figures(&summary);
+    /// Prepares the page of some comparisons, one of which has the chip and the command.
+    pub(super) fn of(
+        results: &'a Results,
+        sets: &'a [Results],
+        maps: &[TreeMap],
+    ) -> Result<Page<'a>, serde_json::Error> {
+        let (panels, _) = panels(sets);
+        let mut figures = Vec::new();
+        let views = panels.iter().enumerate().map(|(n, panel)| panel_view(n, panel, &mut figures)).collect();
         Ok(Page {
             results,
-            settings: settings(results, &summary),
-            chips: legend(&summary),
-            causes: present_causes(&summary),
-            groups: groups(&summary),
-            columns: columns(&summary),
-            classes: summary.classes.iter().map(|c| class_view(&summary, c)).collect(),
-            seeds: seeds(&summary.seeds),
-            many_seeds: summary.seeds.len() > 1,
-            many_classes: summary.classes.len() > 1,
-            cause_tables: cause_tables(&summary),
-            phases: results.runs.iter().flat_map(phases).collect(),
+            answer: answer(sets, &panels),
+            settings: settings(sets, results),
+            views,
+            causes: present_causes(sets),
             maps: maps.iter().map(MapView::of).collect(),
-            glossary: glossary(&summary),
-            assets: Assets::of(&figures, results)?,
+            glossary: glossary(&Summary::of(results)),
+            failures: failures(sets),
+            assets: Assets::of(&figures, &Columns::of(sets))?,
         })
     }
 }
 
-/// Each index once, whatever its classes.
-fn legend(summary: &Summary<'_>) -> Vec<Chip> {
-    let mut rows = summary.rows_as_asked();
-    rows.retain(|row| !row.finished.is_empty());
-    rows.dedup_by_key(|row| row.series);
-    let name = |row: &Row<'_>| {
-        let class = summary.classes.iter().map(|class| format!(", {}", class.durability));
-        let bare = class.filter_map(|suffix| row.label.strip_suffix(&suffix).map(str::to_string)).next();
-        bare.unwrap_or_else(|| row.label.clone())
-    };
-    rows.into_iter().map(|row| Chip { label: name(row), ..chip(row) }).collect()
-}
-
-fn chip(row: &Row<'_>) -> Chip {
-    let (token, group) = (plots::token(row.series), plots::group(row.series));
-    Chip { token, group, glyph: plots::glyph(row.series), label: row.label.clone() }
-}
-
-fn settings(results: &Results, summary: &Summary<'_>) -> Vec<(&'static str, String)> {
-    let (chip, workload) = (&results.chip, &results.workload);
-    let time = |ns: u64| show(Quantity::Time, ns as f64);
-    let bytes = f64::from(chip.page_bytes) * f64::from(chip.pages_per_block) * f64::from(chip.blocks);
-    let mut rows = vec![
-        ("Chip", format!("{}, {}", chip.name, show(Quantity::Bytes, bytes))),
-        (
-            "Geometry",
-            format!(
-                "{} blocks of {} pages of {} + {} bytes",
-                show_count(chip.blocks.into()),
-                chip.pages_per_block,
-                chip.page_bytes,
-                chip.spare_bytes
-            ),
-        ),
-        (
-            "Latencies",
-            format!(
-                "page read {}, page program {}, block erase {}",
-                time(chip.page_read_ns),
-                time(chip.page_program_ns),
-                time(chip.block_erase_ns)
-            ),
-        ),
-        ("Endurance", format!("{} erases of a block", show_count(chip.endurance_erases.into()))),
-        ("Workload", format!("{}, {} operations", workload.name, show_count(workload.operations))),
-        (
-            "Records",
-            format!("keys of {} bytes, values of {} bytes", workload.key_bytes, workload.value_bytes),
-        ),
-        ("RAM for each index", ram(workload.ram_bytes).trim_start_matches("RAM ").to_string()),
-        ("Durability asked for", workload.durability.clone()),
-        ("Seeds", seeds(&summary.seeds).trim_start_matches("seeds ").trim_start_matches("seed ").to_string()),
-    ];
-    if !workload.options.is_empty() {
-        let options = workload.options.iter().map(|(k, v)| format!("{k}={v}"));
-        rows.push(("Options", options.collect::<Vec<_>>().join(", ")));
+/// The answer: of one comparison its sentence, of several a line for each panel.
+fn answer(sets: &[Results], panels: &[Panel<'_>]) -> Vec<String> {
+    match sets {
+        [one] => vec![one.conclusion.clone()],
+        _ => panels.iter().take(1).map(sentences).collect(),
     }
-    rows
 }
 
-fn columns(summary: &Summary<'_>) -> Vec<Column> {
-    let starts = group_starts(summary);
-    let column = |(&measure, starts_group): (&Measure, bool)| Column {
-        heading: measure.heading(),
-        unit: unit(measure, summary.scale(measure)),
-        meaning: measure.meaning(),
-        starts_group,
+/// A panel in two sentences: what to take with little RAM and with much, and what that costs.
+fn sentences(panel: &Panel<'_>) -> String {
+    let told: Vec<(String, String, String)> = panel
+        .at
+        .iter()
+        .filter_map(|at| {
+            let (taken, best, others) = at.taken()?;
+            let time =
+                best.value(Measure::MeanTime).map_or_else(String::new, |s| show(Quantity::Time, s.mean));
+            let as_good = match others.len() {
+                0 => String::new(),
+                1 => format!(", as good as {}", others[0].index),
+                n => format!(", simplest of {} as good", n + 1),
+            };
+            let ram = at.results.workload.ram_bytes.map_or_else(|| "no limit".to_string(), bytes);
+            Some((ram, taken.index.to_string(), format!("{time} per operation{as_good}")))
+        })
+        .collect();
+    let (Some(first), Some(last)) = (told.first(), told.last()) else { return String::new() };
+    if told.len() == 1 || first.1 == last.1 {
+        return format!("Take {} with {} of RAM or more: {}.", first.1, first.0, first.2);
+    }
+    format!(
+        "With {} of RAM take {} ({}). With {} take {} ({}).",
+        first.0, first.1, first.2, last.0, last.1, last.2
+    )
+}
+
+fn bytes(bytes: u64) -> String {
+    show(Quantity::Bytes, bytes as f64)
+}
+
+fn panel_view(number: usize, panel: &Panel<'_>, figures: &mut Vec<Figure>) -> PanelView {
+    figures.push(plots::against_ram(number, panel));
+    let mut leaders: Vec<usize> = Vec::new();
+    for at in &panel.at {
+        leaders.extend(at.finished().take(LEADERS).map(|(series, _)| series));
+        leaders.extend(at.taken().and_then(|(taken, ..)| series_of(at, taken)));
+    }
+    leaders.sort_unstable();
+    leaders.dedup();
+    let mut views = Vec::new();
+    for (place, at) in panel.at.iter().enumerate() {
+        let id = format!("{number}-{place}");
+        let details = plots::details(&id, at);
+        let has = |what: &str| details.iter().any(|figure| figure.id == format!("{what}-{id}"));
+        views.push(at_view(id.clone(), at, (has("life"), has("tail"))));
+        figures.extend(details);
+    }
+    let class = panel.at[0].class();
+    PanelView {
+        tab: tab(panel),
+        promise: class.promise(),
+        answer: sentences(panel),
+        cards: panel.cards().map_or_else(Vec::new, |cards| cards_of(panel, cards)),
+        leaders: joined(leaders),
+        at: views,
+    }
+}
+
+fn series_of(at: &At<'_>, row: &Row<'_>) -> Option<usize> {
+    at.finished().find(|(_, other)| std::ptr::eq(*other, row)).map(|(series, _)| series)
+}
+
+fn joined(series: impl IntoIterator<Item = usize>) -> String {
+    series.into_iter().map(group).collect::<Vec<_>>().join(" ")
+}
+
+fn tab(panel: &Panel<'_>) -> String {
+    let promise = match panel.durability.as_str() {
+        "none" => "nothing promised".to_string(),
+        class => format!("durable at {class}"),
     };
-    summary.measures.iter().zip(starts).map(column).collect()
+    format!("{}, {promise}", panel.workload)
 }
 
-fn group_starts(summary: &Summary<'_>) -> Vec<bool> {
-    let measures = &summary.measures;
+fn cards_of(panel: &Panel<'_>, cards: [Spot; 3]) -> Vec<Card> {
+    let heads = ["Best", "Simplest within 5 %", "Least RAM"];
+    let card = |(head, spot): (&'static str, Spot)| Card {
+        head,
+        time: show(Quantity::Time, spot.time_ns),
+        told: format!(
+            "per operation, {} {}; {}",
+            show(Quantity::Bytes, spot.ram_bytes),
+            if panel.is_over_ram() { "of RAM" } else { "held" },
+            spot.storage
+        ),
+        chip: chip(spot.series, spot.name),
+    };
+    heads.into_iter().zip(cards).map(card).collect()
+}
+
+fn chip(series: usize, label: String) -> Chip {
+    let (token, glyph) = plots::chip_of(series);
+    Chip { token, group: group(series), glyph, label }
+}
+
+fn at_view(id: String, at: &At<'_>, (has_life, has_tail): (bool, bool)) -> AtView {
+    let summary = &at.summary;
+    let starts = group_starts(&summary.measures);
+    let scales: Vec<Scale> = summary.measures.iter().map(|m| scale(at.class(), *m)).collect();
+    let row = |(series, row): (usize, &Row<'_>)| RowView {
+        chip: chip(series, row.index.to_string()),
+        storage: row.storage.to_string(),
+        cells: cells(at, row, &scales),
+    };
+    let seeds = seeds(&summary.seeds);
+    AtView {
+        id,
+        ram: at.results.workload.ram_bytes.map_or_else(|| "no limit".to_string(), bytes),
+        groups: groups(&summary.measures),
+        columns: summary
+            .measures
+            .iter()
+            .zip(&scales)
+            .zip(starts)
+            .map(|((m, scale), starts_group)| Column {
+                heading: m.heading(),
+                unit: unit(*m, *scale),
+                meaning: m.meaning(),
+                starts_group,
+            })
+            .collect(),
+        top: joined(at.finished().take(TOP).map(|(series, _)| series)),
+        rows: at.finished().map(row).collect(),
+        caption: match at.has_seeds() {
+            true => format!("Means over {seeds}; interval and range stand in each cell's tip."),
+            false => format!("Deterministic, {seeds}."),
+        },
+        has_life,
+        has_tail,
+    }
+}
+
+/// The scale of a figure over the rows of a class.
+fn scale(class: &Class<'_>, measure: Measure) -> Scale {
+    Scale::of(measure.quantity(), class.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean))
+}
+
+fn group_starts(measures: &[Measure]) -> Vec<bool> {
     (0..measures.len()).map(|i| i == 0 || measures[i].group() != measures[i - 1].group()).collect()
 }
 
-fn groups(summary: &Summary<'_>) -> Vec<(&'static str, usize)> {
+fn groups(measures: &[Measure]) -> Vec<(&'static str, usize)> {
     let mut groups: Vec<(Group, usize)> = Vec::new();
-    for measure in &summary.measures {
+    for measure in measures {
         match groups.last_mut() {
             Some((group, columns)) if *group == measure.group() => *columns += 1,
             _ => groups.push((measure.group(), 1)),
@@ -216,31 +292,10 @@ fn groups(summary: &Summary<'_>) -> Vec<(&'static str, usize)> {
     groups.into_iter().map(|(group, columns)| (group.heading(), columns)).collect()
 }
 
-fn class_view(summary: &Summary<'_>, class: &Class<'_>) -> ClassView {
-    let failures = class.rows.iter().flat_map(|row| {
-        row.failures().into_iter().map(|(reason, failed)| Failure {
-            chip: chip(row),
-            storage: row.storage.to_string(),
-            seeds: seeds(&failed),
-            reason,
-        })
-    });
-    let row_view = |row: &Row<'_>| RowView {
-        chip: Chip { label: row.index.to_string(), ..chip(row) },
-        storage: row.storage.to_string(),
-        cells: cells(summary, class, row),
-    };
-    ClassView {
-        heading: class.heading(),
-        promise: class.promise(),
-        rows: class.finished().map(row_view).collect(),
-        failures: failures.collect(),
-    }
-}
-
-fn cells(summary: &Summary<'_>, class: &Class<'_>, row: &Row<'_>) -> Vec<CellView> {
-    let cell = |(&measure, starts_group): (&Measure, bool)| {
-        let scale = summary.scale(measure);
+fn cells(at: &At<'_>, row: &Row<'_>, scales: &[Scale]) -> Vec<CellView> {
+    let class = at.class();
+    let starts = group_starts(&at.summary.measures);
+    let cell = |((&measure, scale), starts_group): ((&Measure, &Scale), bool)| {
         let largest =
             || class.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean).fold(0.0, f64::max);
         let Some(value) = row.value(measure) else {
@@ -249,91 +304,93 @@ fn cells(summary: &Summary<'_>, class: &Class<'_>, row: &Row<'_>) -> Vec<CellVie
         };
         CellView {
             text: scale.number(value.mean),
-            sort: value.mean.to_string(),
-            range: scale.over_seeds(&value),
+            sort: format!("{:.6e}", value.mean),
+            range: if at.has_seeds() { scale.over_seeds(&value) } else { String::new() },
             best: class.is_best(row, measure),
             starts_group,
             bar: (measure == Measure::MeanTime && largest() > 0.0).then(|| value.mean * 100.0 / largest()),
         }
     };
-    summary.measures.iter().zip(group_starts(summary)).map(cell).collect()
+    at.summary.measures.iter().zip(scales).zip(starts).map(cell).collect()
 }
 
-fn present_causes(summary: &Summary<'_>) -> Vec<(String, &'static str)> {
-    let any =
-        |cause: &str| summary.rows().any(|r| r.finished.iter().any(|(_, t)| t.causes.contains_key(cause)));
+/// What did not run, with its reason told once.
+fn failures(sets: &[Results]) -> Vec<(String, String)> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for results in sets {
+        let ram = results.workload.ram_bytes.map_or_else(String::new, |b| format!(" with {}", bytes(b)));
+        for row in Summary::of(results).rows() {
+            for (reason, failed) in row.failures() {
+                let seeds = if failed.len() > 1 { format!(", {}", seeds(&failed)) } else { String::new() };
+                let who = format!("{} ({}){ram}{seeds}", row.index, row.storage);
+                match told.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, all)) if !all.contains(&who) => all.push(who),
+                    Some(_) => {}
+                    None => told.push((reason, vec![who])),
+                }
+            }
+        }
+    }
+    told.into_iter().map(|(reason, who)| (who.join(", "), reason)).collect()
+}
+
+fn settings(sets: &[Results], results: &Results) -> Vec<(&'static str, String)> {
+    let (chip, workload) = (&results.chip, &results.workload);
+    let time = |ns: u64| show(Quantity::Time, ns as f64);
+    let size = f64::from(chip.page_bytes) * f64::from(chip.pages_per_block) * f64::from(chip.blocks);
+    let each = |of: &dyn Fn(&Results) -> String| {
+        let mut all: Vec<String> = Vec::new();
+        sets.iter().map(of).for_each(|text| {
+            if !all.contains(&text) {
+                all.push(text)
+            }
+        });
+        all.join("; ")
+    };
+    let geometry = format!(
+        "{} blocks of {} pages of {} + {} bytes",
+        show_count(chip.blocks.into()),
+        chip.pages_per_block,
+        chip.page_bytes,
+        chip.spare_bytes
+    );
+    let latencies = format!(
+        "page read {}, page program {}, block erase {}",
+        time(chip.page_read_ns),
+        time(chip.page_program_ns),
+        time(chip.block_erase_ns)
+    );
+    let options = each(&|r| {
+        let options = r.workload.options.iter().map(|(k, v)| format!("{k}={v}"));
+        options.collect::<Vec<_>>().join(", ")
+    });
+    let mut rows = vec![
+        ("Chip", format!("{}, {}", chip.name, show(Quantity::Bytes, size))),
+        ("Geometry", geometry),
+        ("Latencies", latencies),
+        ("Endurance", format!("{} erases of a block", show_count(chip.endurance_erases.into()))),
+        (
+            "Workload",
+            each(&|r| format!("{}, {} operations", r.workload.name, show_count(r.workload.operations))),
+        ),
+        (
+            "Records",
+            format!("keys of {} bytes, values of {} bytes", workload.key_bytes, workload.value_bytes),
+        ),
+        ("RAM for each index", each(&|r| ram(r.workload.ram_bytes).trim_start_matches("RAM ").to_string())),
+        ("Durability asked for", each(&|r| r.workload.durability.clone())),
+    ];
+    if !options.is_empty() {
+        rows.push(("Options", options));
+    }
+    rows
+}
+
+fn present_causes(sets: &[Results]) -> Vec<(String, &'static str)> {
+    let runs = || sets.iter().flat_map(|results| &results.runs).flat_map(|run| &run.phases);
+    let any = |cause: &str| runs().any(|phase| phase.measured && phase.causes.contains_key(cause));
     let present = CAUSES.into_iter().enumerate().filter(|(_, (cause, _))| any(cause));
     present.map(|(i, (_, words))| (format!("c{i}"), words)).collect()
-}
-
-fn cause_tables(summary: &Summary<'_>) -> Vec<DataTable> {
-    type Count = fn(&CauseCounts) -> u64;
-    let counts: [(&str, Count); 3] = [
-        ("Page reads per operation", |c| c.page_reads),
-        ("Page programs per operation", |c| c.page_programs),
-        ("Block erases per operation", |c| c.block_erases),
-    ];
-    let present: Vec<(&str, &str)> = {
-        let words: Vec<&str> = present_causes(summary).into_iter().map(|(_, words)| words).collect();
-        CAUSES.into_iter().filter(|(_, w)| words.contains(w)).collect()
-    };
-    let table = |(title, count): (&'static str, Count)| {
-        let row = |row: &&Row<'_>| {
-            let figure = |(cause, _): &(&str, &str)| {
-                let value = plots::cause_mean(row, cause, count);
-                show(Quantity::Number, value)
-            };
-            (row.label.clone(), present.iter().map(figure).collect())
-        };
-        let rows = summary.rows_as_asked();
-        let finished = rows.iter().filter(|r| !r.finished.is_empty());
-        DataTable {
-            title,
-            head: present.iter().map(|(_, words)| words.to_string()).collect(),
-            rows: finished.map(row).collect(),
-        }
-    };
-    counts.map(table).into()
-}
-
-fn phases(run: &Run) -> impl Iterator<Item = PhaseView<'_>> {
-    run.phases.iter().map(|phase| PhaseView {
-        label: &run.index,
-        storage: &run.storage,
-        seed: run.seed,
-        name: &phase.name,
-        measured: phase.measured,
-        cells: phase_cells(phase),
-    })
-}
-
-/// Headings of [`phase_cells`].
-pub(super) const PHASE_HEADINGS: [&str; 9] = [
-    "operations",
-    "page reads",
-    "page programs",
-    "block erases",
-    "flash time",
-    "slowest",
-    "write ampl.",
-    "collections",
-    "CPU time",
-];
-
-fn phase_cells(phase: &Phase) -> Vec<String> {
-    let time = |ns: u64| show(Quantity::Time, ns as f64);
-    let total = &phase.total;
-    vec![
-        show_count(total.operations),
-        show_count(total.page_reads),
-        show_count(total.page_programs),
-        show_count(total.block_erases),
-        time(total.flash_time_ns),
-        time(total.flash_time_max_ns),
-        show(Quantity::Number, phase.write_amplification),
-        show_count(phase.collections),
-        time(phase.cpu_ns),
-    ]
 }
 
 fn glossary(summary: &Summary<'_>) -> Vec<(String, &'static str)> {

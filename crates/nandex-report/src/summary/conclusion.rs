@@ -7,6 +7,7 @@
 use super::measure::Measure;
 use super::scale::show;
 use super::{Class, Row, Summary};
+use nandex_lab::registry;
 use nandex_lab::results::Results;
 use nandex_lab::stats;
 
@@ -39,9 +40,11 @@ pub fn conclusion(results: &Results) -> String {
     }
 }
 
-/// The rows with a mean flash time, the fastest first; equal ones in the order asked for.
-fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
-    let timed = class.rows.iter().filter_map(|row| Some((row, row.value(Measure::MeanTime)?)));
+/// The rows with a mean flash time, the fastest first; equal ones in the order asked for. What ran on another
+/// chip than this is not among them.
+pub fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
+    let here = class.rows.iter().filter(|row| row.is_on_this_chip());
+    let timed = here.filter_map(|row| Some((row, row.value(Measure::MeanTime)?)));
     let mut rows: Vec<_> = timed.collect();
     rows.sort_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
     rows
@@ -59,7 +62,8 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
         (true, "none") => "of those that promise nothing after a power cut, ".to_string(),
         (true, durability) => format!("of those durable at {durability}, "),
     };
-    let Some((next, next_time)) = rows.get(1) else {
+    let equal = ties(&rows);
+    let Some((next, next_time)) = rows.get(equal.len()).or(rows.get(1)) else {
         return Some(format!("{among}{} took {shown} of flash time per operation", name(winner)));
     };
     let Some(ratio) = next.ratio(winner, Measure::MeanTime).filter(|_| time.mean > 0.0) else {
@@ -70,21 +74,64 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
             name(next)
         ));
     };
-    if ratio.mean < 1.005 {
+    let tail = tail(&rows, &name);
+    if equal.len() > 1 {
+        let names: Vec<String> = equal.iter().map(|row| name(row)).collect();
+        let simplest =
+            simplest(&equal).map_or_else(String::new, |row| format!("; {} is the simplest", name(row)));
         return Some(format!(
-            "{among}{} and {} took the same flash time, {shown} per operation",
-            name(winner),
-            name(next)
+            "{among}{} took the same flash time, {shown} per operation{simplest}{tail}",
+            listed(&few(names)).unwrap_or_default(),
         ));
     }
     Some(format!(
-        "{among}{} took the least flash time, {shown} per operation: {} less than {}, the next best ({}){}",
+        "{among}{} took the least flash time, {shown} per operation: {} less than {}, the next best ({}){}{tail}",
         name(winner),
         interval(ratio),
         name(next),
         show(Measure::MeanTime.quantity(), next_time.mean),
         price(winner, next)
     ))
+}
+
+/// The rows that are as good as the first: within the noise.
+pub fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> {
+    let Some((winner, _)) = rows.first() else { return Vec::new() };
+    let as_good = |row: &&Row<'_>| {
+        let ratio = row.ratio(winner, Measure::MeanTime);
+        std::ptr::eq(*row, *winner) || ratio.is_some_and(|ratio| stats::is_as_good(&ratio))
+    };
+    rows.iter().map(|(row, _)| *row).filter(as_good).collect()
+}
+
+/// The row of fewest parts, where the registry knows the indexes and there is one.
+pub fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+    let parts = |row: &&Row<'_>| registry::index(row.index).map_or(usize::MAX, |entry| entry.parts.len());
+    let least = rows.iter().map(parts).min().filter(|least| *least < usize::MAX)?;
+    let mut with_least = rows.iter().filter(|row| parts(row) == least);
+    with_least.next().filter(|_| with_least.next().is_none()).copied()
+}
+
+/// Who keeps the slowest operations shortest, where that is another than the winner.
+fn tail(rows: &[(&Row<'_>, stats::Summary)], name: &dyn Fn(&Row<'_>) -> String) -> String {
+    let measure = Measure::Permille(999);
+    let known = rows.iter().filter_map(|(row, _)| Some((*row, row.value(measure)?.mean)));
+    let (Some((best, least)), Some((winner, of_winner))) =
+        (known.clone().min_by(|a, b| a.1.total_cmp(&b.1)), known.clone().next())
+    else {
+        return String::new();
+    };
+    if of_winner <= least * (1.0 + stats::NOISE) {
+        return String::new();
+    }
+    let shown = |ns| show(measure.quantity(), ns);
+    format!(
+        "; 99.9 % of the operations end soonest with {} ({}, {} {})",
+        name(best),
+        shown(least),
+        name(winner),
+        shown(of_winner)
+    )
 }
 
 /// The price of the winner: what it gives up most against the base, if anything notable.
@@ -116,6 +163,15 @@ fn failures(summary: &Summary<'_>) -> Vec<String> {
     };
     let told = [(names(false), "could not run"), (names(true), "did not finish")];
     told.into_iter().filter_map(|(names, how)| Some(format!("{} {how}", listed(&names)?))).collect()
+}
+
+/// Names that are told in a sentence; of many the first and a count.
+fn few(mut names: Vec<String>) -> Vec<String> {
+    if names.len() > 4 {
+        let more = names.split_off(3).len();
+        names.push(format!("{more} more"));
+    }
+    names
 }
 
 /// Names as prose lists them: "a, b and c".

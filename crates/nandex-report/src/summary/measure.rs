@@ -9,6 +9,9 @@ pub use nandex_lab::results::KINDS;
 use nandex_lab::results::Run;
 use nandex_lab::totals::{Totals, ratio};
 
+/// The percentiles that are told, in a thousand: the half, and the tail.
+pub const PERMILLES: [u64; 3] = [500, 990, 999];
+
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -22,6 +25,8 @@ pub enum Measure {
     KindTime(&'static str),
     /// Flash time per operation, whatever its kind.
     MeanTime,
+    /// Flash time that so many in a thousand operations do not exceed, syncs among them.
+    Permille(u64),
     /// Flash time of the slowest operation.
     SlowestTime,
     /// Flash time of all operations.
@@ -83,7 +88,11 @@ impl Measure {
         let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
         let mut all = vec![Measure::PageReads, Measure::PagePrograms, Measure::BlockErases];
         all.extend(kinds.map(Measure::KindTime));
-        all.extend([Measure::MeanTime, Measure::SlowestTime, Measure::WholeTime]);
+        all.push(Measure::MeanTime);
+        if totals.iter().any(|t| !t.latencies.is_empty()) {
+            all.extend(PERMILLES.map(Measure::Permille));
+        }
+        all.extend([Measure::SlowestTime, Measure::WholeTime]);
         if totals.iter().any(|t| t.energy_nj > 0) {
             all.push(Measure::Energy);
         }
@@ -109,6 +118,7 @@ impl Measure {
                 totals.kinds.get(kind).and_then(|c| ratio(c.flash_time_ns, c.operations))
             }
             Measure::MeanTime => totals.per_operation(totals.costs.flash_time_ns),
+            Measure::Permille(permille) => totals.latencies.permille(permille).map(|ns| ns as f64),
             Measure::SlowestTime => {
                 (totals.costs.operations > 0).then_some(totals.costs.flash_time_max_ns as f64)
             }
@@ -134,6 +144,9 @@ impl Measure {
             Measure::BlockErases => "erases",
             Measure::KindTime(kind) => kind,
             Measure::MeanTime => "mean",
+            Measure::Permille(500) => "p50",
+            Measure::Permille(990) => "p99",
+            Measure::Permille(_) => "p99.9",
             Measure::SlowestTime => "slowest",
             Measure::WholeTime => "flash time",
             Measure::Energy => "energy",
@@ -153,12 +166,12 @@ impl Measure {
     pub fn group(self) -> Group {
         use Measure::{
             BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, PagePrograms,
-            PageReads, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
+            PageReads, Permille, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
             WriteAmplification,
         };
         match self {
             PageReads | PagePrograms | BlockErases => Group::Operations,
-            KindTime(_) | MeanTime | SlowestTime => Group::Time,
+            KindTime(_) | MeanTime | Permille(_) | SlowestTime => Group::Time,
             WholeTime | Energy | WriteAmplification | Collections | HitRatio => Group::Run,
             Ram | Space | SpaceAmplification | Height | WearSpread => Group::End,
             CpuTime => Group::Processor,
@@ -168,7 +181,8 @@ impl Measure {
     /// The kind of quantity of the measure.
     pub fn quantity(self) -> Quantity {
         match self {
-            Measure::KindTime(_) | Measure::MeanTime | Measure::SlowestTime => Quantity::Time,
+            Measure::KindTime(_) | Measure::MeanTime => Quantity::Time,
+            Measure::Permille(_) | Measure::SlowestTime => Quantity::Time,
             Measure::WholeTime | Measure::CpuTime => Quantity::Time,
             Measure::Energy => Quantity::Energy,
             Measure::Ram | Measure::Space => Quantity::Bytes,
@@ -191,6 +205,9 @@ impl Measure {
             Measure::MeanTime => {
                 "Flash time per operation over all kinds together. Flash time is the sum of operations of the chip \
                  times the part's latency; the time of the processor is not in it."
+            }
+            Measure::Permille(_) => {
+                "Flash time that half, 99 % or 99.9 % of the operations do not exceed; syncs are among them."
             }
             Measure::SlowestTime => "Flash time of the slowest single operation.",
             Measure::WholeTime => "Flash time of all measured operations.",

@@ -5,10 +5,11 @@
 
 pub mod conclusion;
 pub mod measure;
+pub mod over_ram;
 pub mod scale;
 
 use measure::Measure;
-use nandex_lab::results::{Results, Run};
+use nandex_lab::results::{AS_NOR, Results, Run};
 use nandex_lab::stats;
 use nandex_lab::totals::Totals;
 use scale::Scale;
@@ -45,6 +46,11 @@ impl Row<'_> {
             Some(value / divisor).filter(|ratio| ratio.is_finite())
         });
         stats::Summary::of(&pairs.collect::<Vec<_>>())
+    }
+
+    /// Whether it ran on the chip that was asked for.
+    pub fn is_on_this_chip(&self) -> bool {
+        !self.storage.ends_with(AS_NOR)
     }
 
     fn each(&self, measure: Measure) -> impl Iterator<Item = (u64, f64)> {
@@ -92,9 +98,11 @@ impl<'a> Class<'a> {
         if !measure.is_ranked() || (self.equal_ram && measure == Measure::Ram) {
             return false;
         }
-        let means = || self.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean);
+        let here = || self.rows.iter().filter(|row| row.is_on_this_chip());
+        let means = || here().filter_map(|r| r.value(measure)).map(|s| s.mean);
         let best = means().fold(f64::INFINITY, f64::min);
-        row.value(measure).is_some_and(|s| s.mean <= best) && means().any(|mean| mean > best)
+        let is_least = row.value(measure).is_some_and(|s| s.mean <= best);
+        is_least && row.is_on_this_chip() && means().any(|mean| mean > best)
     }
 
     /// The class's name for a heading.

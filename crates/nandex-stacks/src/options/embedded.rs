@@ -1,7 +1,7 @@
 //! The indexes for small embedded systems on raw flash: VMTree, VMTree-OW, SBITS and plow.
 
 use super::ftl::VICTIM;
-use super::raw::{self, BENEATH};
+use super::raw::{self, BENEATH, PAIRING};
 use super::{Choice, Number, Settings, pool};
 use crate::names::{OptionInfo, option};
 use nandex::index::most;
@@ -142,7 +142,8 @@ const LEVELS: Number<usize> =
     Number::new(option("levels", "as many as cost least, up to 3", "levels on flash, 1 to 3"), (1, 3));
 
 /// The options of plow.
-pub(crate) const PLOW: [OptionInfo; 4] = [PLOW_ANSWERS.info, MEMTABLE.info, LEVELS.info, BENEATH];
+pub(crate) const PLOW: [OptionInfo; 5] =
+    [PLOW_ANSWERS.info, MEMTABLE.info, LEVELS.info, PAIRING.info, BENEATH];
 
 /// The plow that settings ask for.
 pub fn plow(settings: &Settings, _: Geometry) -> Result<PlowConfig, IndexError> {

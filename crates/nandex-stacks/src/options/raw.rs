@@ -4,6 +4,7 @@ use super::ftl::{VICTIM, victim};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::log::{LogConfig, Placement, SamePage, WritePartLimit};
+use nandex::nand::Pairing;
 use nandex::ordered::RawConfig;
 use nandex::ordered::mu::MenuConfig;
 use nandex::ordered::mu::controller::Costs;
@@ -16,6 +17,13 @@ pub(crate) const BENEATH: OptionInfo = option(
     "beneath",
     "none",
     "an FTL to stand on in place of the raw chip (nandex list ftls), which takes its options then",
+);
+
+/// The option that does without the pages that a torn program of another may destroy.
+pub(crate) const PAIRING: Choice<Pairing> = Choice::new(
+    "pairing",
+    "none, or dist3: of MLC whose pages are paired so, only those are used that no torn program of another destroys, half of them",
+    &[("none", Pairing::None), ("dist3", Pairing::Three)],
 );
 
 const READ_PAGES: Number<usize> = Number::new(

@@ -23,8 +23,8 @@ fn chip() -> Geometry {
     mlc_64m().geometry
 }
 
-/// Options that are read where the FTL beneath a tree is opened, not for its configuration.
-const ELSEWHERE: [&str; 1] = ["beneath"];
+/// Options that are read where the chip of a tree is opened, not for its configuration.
+const ELSEWHERE: [&str; 2] = ["beneath", "pairing"];
 
 /// Text that is no option's.
 const NONSENSE: &str = "4294967346 of them";

@@ -6,10 +6,11 @@
 use super::{ftl_named, too_little};
 use crate::entry::{Open, OpenIndex};
 use crate::names::OptionInfo;
-use crate::options::raw::BENEATH;
+use crate::options::raw::{BENEATH, PAIRING};
 use crate::options::{Options, Settings};
 use nandex::Shared;
 use nandex::log::tag::spare_bytes_needed;
+use nandex::nand::{LowerPages, Pairing};
 use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
@@ -28,6 +29,10 @@ pub(crate) fn raw_tree(
     open: Open,
     tree: OpenIndex,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let nand: Box<dyn Nand> = match PAIRING.of(&settings.options)? {
+        Pairing::None => nand,
+        pairing => Box::new(LowerPages::new(nand, pairing)),
+    };
     let Some(name) = beneath(&settings.options) else { return tree(nand, settings) };
     let mut options = Options::default();
     let others = settings.options.iter().filter(|(name, _)| own.iter().all(|o| o.name != *name));

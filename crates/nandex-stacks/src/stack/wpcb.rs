@@ -28,8 +28,14 @@ impl Wpcb {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let (nand, settings) = spare::lend(nand, settings, spare::of_tbm)?;
-        let settings = &settings;
+        spare::lent(nand, settings, spare::of_tbm, |nand, settings| Wpcb::open_on(nand, settings, open))
+    }
+
+    fn open_on(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let geometry = nand.geometry();
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
@@ -47,10 +53,11 @@ impl Wpcb {
 
     /// The most RAM that it needs with its FTL, without a cache.
     pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
-        let (nand, settings) =
-            spare::lend(nand, &Settings { ram_bytes: None, ..settings.clone() }, spare::of_tbm)?;
-        let (ftl, range, config) = Wpcb::divide(nand, &settings, Open::Format)?;
-        Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
+        let unlimited = Settings { ram_bytes: None, ..settings.clone() };
+        spare::lent(nand, &unlimited, spare::of_tbm, |nand, settings| {
+            let (ftl, range, config) = Wpcb::divide(nand, settings, Open::Format)?;
+            Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
+        })
     }
 
     /// The FTL on its part of the chip, and the part of the TBM.

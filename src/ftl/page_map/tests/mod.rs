@@ -400,7 +400,7 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
 #[test]
 fn a_lost_page_stays_lost_until_it_is_written() {
     let (chip, pages) = aged(3, settings());
-    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map[3];
+    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map.get(3);
     let mut ftl = PageMapFtl::mount(with_wrong_bits(chip, Ppn(lost), &[77]), settings()).unwrap();
     let (mut data, bytes) = (vec![0; 64], page(7, 64));
     for round in 0..200 {

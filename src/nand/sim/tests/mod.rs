@@ -3,7 +3,7 @@
 mod nor;
 
 use super::*;
-use crate::nand::Timing;
+use crate::nand::{Pairing, Timing};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_200, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -483,4 +483,23 @@ fn batches_nest_and_an_erase_concerns_every_channel() {
     assert_eq!(chip.time().0, part.page_program_ns() + part.timing.erase_ns);
     chip.read(Ppn(0), Cause::Host, &mut [], &mut []).unwrap();
     assert_eq!(chip.time().0, part.page_program_ns() + part.timing.erase_ns + part.timing.read_ns);
+}
+
+#[test]
+fn a_torn_program_destroys_the_page_that_shares_its_cells() {
+    let part = Part { pairing: Pairing::Three, ..part() };
+    for (torn, seed) in [(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (2, 6)] {
+        for page in 0..8 {
+            let mut chip = SimChip::new(&part).unwrap();
+            (0..page).for_each(|page| program(&mut chip, page, 1).unwrap());
+            let torn = TornModel::ALL[torn];
+            chip.plan_power_cut(PowerCut { at_operation: page.into(), when: CutWhen::Inside, torn, seed });
+            assert_eq!(program(&mut chip, page, 2), Err(NandError::PowerLost));
+            chip.power_on();
+            let lower = Pairing::Three.lower_of(page, 8);
+            for other in 0..page {
+                assert_eq!(read(&mut chip, other) == full(1), Some(other) != lower, "{page}: {other}");
+            }
+        }
+    }
 }

@@ -215,11 +215,18 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let moves = scheme.moves(geometry, &config.scheme, config.ram_bytes)?;
-        let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
-        let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let log = config.common().log(geometry, fixed_bytes, pages_at_once)?;
+        let with = |ram_bytes: Option<usize>| {
+            let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
+            let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
+            let fixed_bytes = size_of::<Self>() + path_bytes + tables;
+            Ok((config.common().log(geometry, fixed_bytes, pages_at_once)?, moves))
+        };
+        // A table that grows with the RAM takes no more than there is, and a refusal names the least.
+        let (log, moves) = match with(config.ram_bytes) {
+            Err(IndexError::TooLittleRam { .. }) => with(Some(0))?,
+            other => other?,
+        };
         if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
         }

@@ -248,19 +248,37 @@ impl<N: Nand> VmTree<N> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
-        Ok(Logged::new(RawTree::format(nand, &below)?, waiting, config.answers))
+        let tree = RawTree::format(nand, &below)
+            .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
+        Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Finds the tree on the chip again and runs it like this.
     pub fn mount(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
-        Ok(Logged::new(RawTree::mount(nand, &below)?, waiting, config.answers))
+        let tree = RawTree::mount(nand, &below)
+            .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
+        Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
         self.tree.into_nand()
     }
+}
+
+/// A refusal of the tree below a buffer in the numbers of both.
+fn in_all(error: IndexError, ram_bytes: Option<usize>, buffer_bytes: usize) -> IndexError {
+    match (error, ram_bytes) {
+        (IndexError::TooLittleRam { what, needed, .. }, Some(given)) => {
+            IndexError::TooLittleRam { what, given, needed: needed + buffer_bytes }
+        }
+        (error, _) => error,
+    }
+}
+
+fn buffer_bytes(waiting: &Waiting) -> usize {
+    size_of::<Waiting>() + 64 + waiting.ram_bytes()
 }
 
 /// The log buffer and what the tree below it is to be set up with.
@@ -282,11 +300,10 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
     }
     // Small blocks must be collected before an update finds too few.
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
-    let buffer_bytes = size_of::<Waiting>() + 64 + waiting.ram_bytes();
     let below = RawConfig {
         durability: Durability::EveryOperation,
         collect_at_blocks: tree.collect_at_blocks.max(needed),
-        ram_bytes: tree.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes)),
+        ram_bytes: tree.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes(&waiting))),
         ..*tree
     };
     Ok((waiting, below))

@@ -109,3 +109,32 @@ fn fields_that_make_no_sense_are_refused() {
     body[0] = 200;
     assert!(View::new(&body, format, count, true).is_none());
 }
+
+#[test]
+fn a_page_grows_around_what_must_stay() {
+    let format = RecordFormat::new(4, 4);
+    let mut rng = Rng::new(4);
+    for _ in 0..50 {
+        let (mut plain, mut around) = ([0u8; 400], [0x55u8; 400]);
+        let expected =
+            Expected { first: &[0; 4], low: &[0; 4], last: &[0, 4, 0, 0], count: 50, tombstones: true };
+        let hole = 150 + rng.below(40) as usize..300 + rng.below(60) as usize;
+        let mut one = Builder::begin(&mut plain, format, expected);
+        let mut other = Builder::begin_around(&mut around, hole.clone(), format, expected);
+        let mut key = 0u32;
+        loop {
+            let (bytes, value) = (key.to_be_bytes(), [rng.next_u64() as u8; 4]);
+            let value = rng.chance(4, 5).then_some(&value[..]);
+            if !other.append_around(&mut around, hole.clone(), (&bytes, value)) {
+                break;
+            }
+            assert!(one.append(&mut plain, &bytes, value));
+            key += 1 + rng.below(10_000) as u32;
+        }
+        let used = other.used();
+        assert!(used.0 <= hole.start && hole.end + used.1 <= 400 && other.count() > 10);
+        assert!(around[hole.clone()].iter().all(|&byte| byte == 0x55));
+        around[hole].fill(0);
+        assert_eq!(around, plain);
+    }
+}

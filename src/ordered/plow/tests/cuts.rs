@@ -2,15 +2,18 @@
 
 use super::*;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
+use crate::nand::{LowerPages, Pairing};
+
+type Chip = LowerPages<SimChip>;
 
 /// Remains of a run: the chip, the states that may be found, and how many operations the chip saw.
 struct Run {
-    chip: SimChip,
+    chip: Chip,
     /// The state after each operation, from the last that must be there.
     states: Vec<Model>,
 }
 
-fn work(chip: SimChip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
+fn work(chip: Chip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
     let mut rng = Rng::new(seed);
     let mut plow = match Plow::mount(chip, set) {
         Ok(plow) => plow,
@@ -42,8 +45,8 @@ fn work(chip: SimChip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
     Some(Run { chip: plow.into_nand(), states })
 }
 
-fn assert_recovers(mut run: Run, set: &PlowConfig, what: &str) -> SimChip {
-    run.chip.power_on();
+fn assert_recovers(mut run: Run, set: &PlowConfig, what: &str) -> Chip {
+    run.chip.nand_mut().power_on();
     let mut plow = Plow::mount(run.chip, set).unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = everything(&mut plow);
     assert!(run.states.contains(&found), "{what}: {} records", found.len());
@@ -51,22 +54,31 @@ fn assert_recovers(mut run: Run, set: &PlowConfig, what: &str) -> SimChip {
     plow.into_nand()
 }
 
-fn cut_everywhere(set: &PlowConfig, (pages_per_block, blocks): (u32, u32), steps: u32) {
-    let formatted = Plow::format(chip(512, pages_per_block, blocks), set).unwrap().into_nand();
+fn operations(chip: &Chip) -> u64 {
+    chip.clone().into_nand().operations()
+}
+
+fn paired(pairing: Pairing, (pages_per_block, blocks): (u32, u32)) -> Chip {
+    let part = Part { pairing, ..chip(512, pages_per_block, blocks).part().clone() };
+    LowerPages::new(SimChip::new(&part).unwrap(), pairing)
+}
+
+fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
+    let formatted = Plow::format(chip, set).unwrap().into_nand();
     let first = work(formatted.clone(), set, 1, steps).unwrap();
-    let last = first.chip.operations();
-    for at_operation in formatted.operations()..last {
+    let last = operations(&first.chip);
+    for at_operation in operations(&formatted)..last {
         for (when, torn) in
             [(CutWhen::Inside, 0), (CutWhen::Inside, 3), (CutWhen::After, 1), (CutWhen::Inside, 2)]
         {
             let torn = TornModel::ALL[(torn + at_operation as usize) % 4];
             let mut chip = formatted.clone();
-            chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
+            chip.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
             let run = work(chip, set, 1, steps).unwrap();
             let chip = assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}"));
             // And again, a little later.
-            let (mut again, next) = (chip.clone(), chip.operations() + at_operation % 7);
-            again.plan_power_cut(PowerCut { at_operation: next, when, torn, seed: at_operation });
+            let (mut again, next) = (chip.clone(), operations(&chip) + at_operation % 7);
+            again.nand_mut().plan_power_cut(PowerCut { at_operation: next, when, torn, seed: at_operation });
             let run = work(again, set, 2, 40).unwrap();
             assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}, then {next}"));
         }
@@ -81,7 +93,7 @@ fn a_cut_loses_nothing_acknowledged() {
             memtable: Some(9),
             ..settings(4, 4, Durability::EveryOperation)
         };
-        cut_everywhere(&set, (8, 40), 160);
+        cut_everywhere(&set, paired(Pairing::None, (8, 40)), 160);
     }
 }
 
@@ -90,6 +102,14 @@ fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
     for levels in [1, 2, 3] {
         let set =
             PlowConfig { levels: Some(levels), memtable: Some(40), ..settings(8, 12, Durability::EverySync) };
-        cut_everywhere(&set, (4, 48), 700);
+        cut_everywhere(&set, paired(Pairing::None, (4, 48)), 700);
+    }
+}
+
+#[test]
+fn a_cut_that_destroys_the_other_page_of_a_pair_loses_nothing() {
+    for (levels, class, steps) in [(2, Durability::EveryOperation, 70), (3, Durability::EverySync, 300)] {
+        let set = PlowConfig { levels: Some(levels), memtable: Some(9), ..settings(4, 4, class) };
+        cut_everywhere(&set, paired(Pairing::Three, (16, 40)), steps);
     }
 }

@@ -128,8 +128,9 @@ fn a_chip_that_dies_is_complete() {
     }
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     assert_holds(&mut plow, &model);
-    let error = plow.insert(&key(1, 8), &[0; 8]).unwrap_err();
-    assert_eq!(error, IndexError::WornOut);
+    // A mount may find some room more.
+    let refused = (0..2000).find_map(|i| plow.insert(&key(1000 + i, 8), &[0; 8]).err());
+    assert_eq!(refused, Some(IndexError::WornOut));
 }
 
 #[test]

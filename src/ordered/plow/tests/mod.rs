@@ -3,6 +3,7 @@
 mod bound;
 mod cuts;
 mod edge;
+mod life;
 
 use super::{Plow, PlowConfig, level};
 use crate::inputs;

@@ -12,9 +12,8 @@ use crate::device_args::{
 use crate::output::{self, Target};
 use crate::parse;
 use anyhow::{Context, Result, anyhow};
-use nandex::nand::NandError;
+use nandex::IndexError;
 use nandex::ordered::{Direction, OrderedIndex};
-use nandex::{Cause, IndexError, Nand, Ppn};
 use nandex_lab::LabError;
 use nandex_lab::options::Settings;
 use nandex_lab::registry::Open;
@@ -104,7 +103,7 @@ fn format(args: &Format) -> Result<Status> {
     let change = &args.change;
     let place = &change.look.place;
     let mut device = place::open(place, Access::Change { copy: change.copy.as_deref() })?;
-    if !args.overwrite && is_used(device.nand()?)? {
+    if !args.overwrite && nandex_mtd::is_used(device.nand()?)? {
         let why = "something is there; allow it with --overwrite";
         return Err(LabError::bad_option("--device", &device.name, why).into());
     }
@@ -113,23 +112,6 @@ fn format(args: &Format) -> Result<Status> {
     session.close()?;
     output::print(&text)?;
     Ok(Status::Done)
-}
-
-/// Whether the first page of any block holds something.
-fn is_used(nand: &mut dyn Nand) -> Result<bool> {
-    let geometry = nand.geometry();
-    let (mut data, mut spare) =
-        (vec![0; geometry.page_bytes as usize], vec![0; geometry.spare_bytes as usize]);
-    for block in 0..geometry.blocks {
-        let page = Ppn(block * geometry.pages_per_block);
-        match nand.read(page, Cause::Check, &mut data, &mut spare) {
-            Ok(_) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
-            Ok(_) | Err(NandError::Uncorrectable(_)) => return Ok(true),
-            Err(NandError::BadBlock(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(false)
 }
 
 fn mount(args: &Change) -> Result<Status> {

@@ -167,28 +167,13 @@ fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
     Err(anyhow!("{}: MTD devices are supported on Linux only", path.display()))
 }
 
-/// Pages of a block of the chip that a file's pages become.
-#[cfg(unix)]
-const BLOCK_PAGES: u32 = 64;
-
-/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a
-/// multiple of 64.
-#[cfg(unix)]
-const SPARE_BYTES: u32 = 63;
-
 #[cfg(unix)]
 fn open_file(page_bytes: usize, path: &Path) -> Result<Found> {
-    use nandex::store::store_nand::StoreNand;
-    use nandex_os::{FileOptions, FilePageStore};
     if !path.exists() {
         let why = "is not there; make a file of its size first (truncate -s 64M FILE)";
         return Err(LabError::bad_option("--device", &path.display().to_string(), why).into());
     }
-    // A program is one write that is on the medium when it returns.
-    let options = FileOptions { every_write_synced: true, ..FileOptions::new(page_bytes) };
-    let store = FilePageStore::open(path, options)?;
-    // Sectors may be smaller than pages.
-    let chip = StoreNand::new(store, BLOCK_PAGES, SPARE_BYTES)?.tearing();
+    let chip = nandex_os::open_chip(path, page_bytes)?;
     Ok((Box::new(chip), path.display().to_string(), None))
 }
 

@@ -223,13 +223,18 @@ impl Drive {
         Ok(costs)
     }
 
-    /// Does so many operations on records that are there.
+    /// Does so many operations: look-ups and scans of records that are there, and changes of such, or where
+    /// keys ascend new ones.
     pub(super) fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
         let mut costs = Costs::default();
         for _ in 0..operations {
             let drawn = self.rng.below(100);
             if drawn < mix.puts {
-                let i = self.keys.pick(&mut self.rng, self.values.len() as u32);
+                // Where keys ascend, what is put is new.
+                let i = match self.keys {
+                    Keys::Ascending => self.values.len() as u32,
+                    _ => self.keys.pick(&mut self.rng, self.values.len() as u32),
+                };
                 self.put(i, &mut costs.puts)?;
             } else if drawn < mix.puts + mix.scans {
                 self.scan(&mut costs.scans)?;

@@ -72,7 +72,7 @@ const SET_UPS: [SetUp; 13] = [
     SetUp { name: "256K-exact", ram: 256 * KIB, answers: Answers::Exact, ..USUAL },
     SetUp { name: "16K-ascending", keys: |_| Keys::Ascending, ..USUAL },
     SetUp { name: "16K-zipf", keys: |records| Keys::Zipf(Zipf::new(records.into(), 0.99)), ..USUAL },
-    SetUp { name: "16K-full", blocks: Some(17), ..USUAL },
+    SetUp { name: "16K-full", blocks: Some(20), ..USUAL },
     SetUp { name: "16K-slc", chip: "slc-64m", ..USUAL },
     SetUp { name: "64K-4M", ram: 64 * KIB, thousands: 4000, ..USUAL },
 ];

@@ -196,7 +196,8 @@ fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, W
         Waiting::new(config.record, config.log_pages, (config.durability, nand.geometry().page_bytes))?;
     let buffer_bytes = size_of::<Waiting>() + waiting.ram_bytes();
     let ram_bytes = config.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
-    let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })?;
+    let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })
+        .map_err(|error| super::in_all(error, config.ram_bytes, buffer_bytes))?;
     tree.check_batches(waiting.capacity())?;
     Ok((tree, waiting))
 }

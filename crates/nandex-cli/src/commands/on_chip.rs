@@ -1,0 +1,99 @@
+//! `nandex list indexes --chip NAME` and `nandex list ftls --chip NAME`: what each of them takes of a chip.
+
+use nandex::nand::Part;
+use nandex::ordered::RecordFormat;
+use nandex_lab::needed::{self, Needed};
+use nandex_lab::options::Settings;
+use nandex_lab::registry::{Need, STORES};
+use nandex_report::grid::{Side, grid};
+use nandex_report::summary::scale::{Quantity, show, show_count};
+use serde_json::{Value, json};
+
+/// The smallest RAM of each index for such records.
+pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
+    let heads = ["index", "smallest RAM", "bytes", "over"].map(String::from);
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
+    let rows: Vec<Vec<String>> = needed::all(part, &Settings::new(record))
+        .into_iter()
+        .map(|(index, needed)| {
+            let name = index.name.to_string();
+            match needed {
+                Ok(Needed { bytes, ftl }) => {
+                    let over = ftl.unwrap_or("the chip").to_string();
+                    vec![name, show(Quantity::Bytes, bytes as f64), show_count(bytes as u64), over]
+                }
+                Err(_) if index.needs.contains(&Need::Overwriting) => {
+                    vec![name, "-".into(), "-".into(), "NOR flash only".into()]
+                }
+                Err(error) => vec![name, "-".into(), "-".into(), error.to_string()],
+            }
+        })
+        .collect();
+    grid(&heads, &sides, &rows)
+}
+
+pub(super) fn indexes_json(part: &Part, record: RecordFormat, plow: &Value) -> Value {
+    let row = |(index, needed): (&nandex_lab::registry::IndexEntry, Result<Needed, nandex::IndexError>)| {
+        match needed {
+            Ok(Needed { bytes, ftl }) if index.name == "plow" => {
+                json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "by_ram": plow})
+            }
+            Ok(Needed { bytes, ftl }) => json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl}),
+            Err(error) => json!({"name": index.name, "error": error.to_string()}),
+        }
+    };
+    needed::all(part, &Settings::new(record)).into_iter().map(row).collect()
+}
+
+/// The room that each FTL leaves.
+pub(super) fn ftls(part: &Part, record: RecordFormat) -> String {
+    let heads = ["FTL", "logical pages", "reserved blocks", "over-provisioning asked", "given", "RAM"]
+        .map(String::from);
+    let mut sides = [Side::Right; 6];
+    sides[0] = Side::Left;
+    let rows: Vec<Vec<String>> = STORES
+        .iter()
+        .map(|ftl| match needed::ftl_room(ftl, part, &Settings::new(record)) {
+            Ok(room) => {
+                let asked = ftl.options.iter().find(|option| option.name == "over_provisioning");
+                vec![
+                    ftl.name.to_string(),
+                    show_count(room.pages.into()),
+                    format!("{} of {}", room.reserved_blocks, show_count(part.geometry.blocks.into())),
+                    asked.map_or("-".into(), |option| format!("{} %", option.default)),
+                    format!("{:.1} %", given_percent(part, room.pages)),
+                    show(Quantity::Bytes, room.ram_bytes as f64),
+                ]
+            }
+            Err(error) => {
+                let mut row = vec![ftl.name.to_string()];
+                row.extend(std::iter::repeat_n("-".to_string(), 4));
+                row.push(error.to_string());
+                row
+            }
+        })
+        .collect();
+    grid(&heads, &sides, &rows)
+}
+
+/// Pages of the chip beyond the logical ones, in percent of those.
+fn given_percent(part: &Part, pages: u32) -> f64 {
+    let all = f64::from(part.geometry.pages());
+    (all - f64::from(pages)) * 100.0 / f64::from(pages.max(1))
+}
+
+pub(super) fn ftls_json(part: &Part, record: RecordFormat) -> Value {
+    STORES
+        .iter()
+        .map(|ftl| match needed::ftl_room(ftl, part, &Settings::new(record)) {
+            Ok(room) => json!({
+                "name": ftl.name,
+                "logical_pages": room.pages,
+                "reserved_blocks": room.reserved_blocks,
+                "over_provisioning_percent": given_percent(part, room.pages),
+                "ram_bytes": room.ram_bytes,
+            }),
+            Err(error) => json!({"name": ftl.name, "error": error.to_string()}),
+        })
+        .collect()
+}

@@ -1,0 +1,220 @@
+//! What a run cost, as an answer tells it: per operation, at the end, and for the life of the chip.
+
+use super::Want;
+use crate::latency::Latencies;
+use crate::results::{ChipFacts, Costs, Run};
+use nandex::nand::Part;
+use serde::Serialize;
+
+/// Seconds of a year.
+const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+
+/// Mean erases of a block from which the spread over blocks says something; below, it is chance.
+const WEAR_KNOWN_FROM: f64 = 4.0;
+
+/// The costs of a run; of several seeds, their means. Times are those of the chip.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Time per operation.
+    pub mean_ns: f64,
+    /// Half of the operations take no longer.
+    pub p50_ns: f64,
+    /// 99 % of them.
+    pub p99_ns: f64,
+    /// 99.9 % of them.
+    pub p999_ns: f64,
+    /// The longest.
+    pub worst_ns: f64,
+    /// Time per get or range; absent where there is none.
+    pub read_ns: Option<f64>,
+    /// Time per insertion, update or removal, their syncs in it; absent where there is none.
+    pub change_ns: Option<f64>,
+    /// Energy of the chip per operation.
+    pub energy_nj: f64,
+    /// Page reads per operation.
+    pub page_reads: f64,
+    /// Page programs per operation.
+    pub page_programs: f64,
+    /// Block erases per operation.
+    pub block_erases: f64,
+    /// Erases of the most worn block over the mean; absent where too few blocks were erased to tell.
+    pub wear_max_over_mean: Option<f64>,
+    /// RAM held at most.
+    pub ram_bytes: f64,
+    /// Bytes of pages with live data at the end.
+    pub space_bytes: f64,
+    /// Time of a mount at the end; absent where it was not tried, or the index cannot.
+    pub mount_ns: Option<f64>,
+    /// Reads among the operations, as a share.
+    pub read_share: f64,
+}
+
+/// The kinds of operations that change nothing.
+const READS: [&str; 2] = ["get", "range"];
+
+impl Figures {
+    /// The figures of a run on a part, over its measured phases.
+    pub(super) fn of(run: &Run, part: &Part) -> Figures {
+        let (mut all, mut reads, mut changes) = (Costs::default(), Costs::default(), Costs::default());
+        let (mut latencies, mut energy_nj) = (Latencies::default(), 0);
+        for phase in run.phases.iter().filter(|phase| phase.measured) {
+            all = all.plus(&phase.total);
+            energy_nj += phase.energy_nj;
+            latencies.extend(&phase.latencies);
+            for (kind, costs) in &phase.kinds {
+                let costs =
+                    Costs { operations: if *kind == "sync" { 0 } else { costs.operations }, ..*costs };
+                let sum = if READS.contains(kind) { &mut reads } else { &mut changes };
+                *sum = sum.plus(&costs);
+            }
+        }
+        let each = |value: u64| value as f64 / all.operations.max(1) as f64;
+        let mean = |costs: &Costs| {
+            (costs.operations > 0).then(|| costs.flash_time_ns as f64 / costs.operations as f64)
+        };
+        let permille = |at: u64| latencies.permille(at).unwrap_or(0) as f64;
+        Figures {
+            mean_ns: each(all.flash_time_ns),
+            p50_ns: permille(500),
+            p99_ns: permille(990),
+            p999_ns: permille(999),
+            worst_ns: all.flash_time_max_ns as f64,
+            read_ns: mean(&reads),
+            change_ns: mean(&changes),
+            energy_nj: each(energy_nj),
+            page_reads: each(all.page_reads),
+            page_programs: each(all.page_programs),
+            block_erases: each(all.block_erases),
+            wear_max_over_mean: wear(&run.wear_erases),
+            ram_bytes: run.ram_bytes as f64,
+            space_bytes: run.live_pages as f64 * f64::from(part.geometry.page_bytes),
+            mount_ns: run.mount.map(|costs| costs.flash_time_ns as f64),
+            read_share: each(reads.operations),
+        }
+    }
+
+    /// The means of the figures of several seeds.
+    pub(super) fn mean(all: &[Figures]) -> Figures {
+        let of = |figure: fn(&Figures) -> f64| all.iter().map(figure).sum::<f64>() / all.len().max(1) as f64;
+        let some = |figure: fn(&Figures) -> Option<f64>| {
+            let known: Vec<f64> = all.iter().filter_map(figure).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        Figures {
+            mean_ns: of(|f| f.mean_ns),
+            p50_ns: of(|f| f.p50_ns),
+            p99_ns: of(|f| f.p99_ns),
+            p999_ns: of(|f| f.p999_ns),
+            worst_ns: all.iter().map(|f| f.worst_ns).fold(0.0, f64::max),
+            read_ns: some(|f| f.read_ns),
+            change_ns: some(|f| f.change_ns),
+            energy_nj: of(|f| f.energy_nj),
+            page_reads: of(|f| f.page_reads),
+            page_programs: of(|f| f.page_programs),
+            block_erases: of(|f| f.block_erases),
+            wear_max_over_mean: some(|f| f.wear_max_over_mean),
+            ram_bytes: all.iter().map(|f| f.ram_bytes).fold(0.0, f64::max),
+            space_bytes: all.iter().map(|f| f.space_bytes).fold(0.0, f64::max),
+            mount_ns: some(|f| f.mount_ns),
+            read_share: of(|f| f.read_share),
+        }
+    }
+
+    /// Erases per operation in the long run: a page that is programmed is erased once, even where the run was
+    /// too short to show it.
+    pub fn erases_in_the_long_run(&self, part: &Part) -> f64 {
+        self.block_erases.max(self.page_programs / f64::from(part.geometry.pages_per_block))
+    }
+
+    /// How long the chip lives at so many operations a second, in years: until its blocks are erased as often
+    /// as they are specified for. Infinite where nothing is written.
+    pub fn life(&self, part: &Part, rate: f64) -> Life {
+        self.life_on(&ChipFacts::of(part), rate)
+    }
+
+    /// The same, from the facts of a chip.
+    pub fn life_on(&self, chip: &ChipFacts, rate: f64) -> Life {
+        let programs = self.page_programs / f64::from(chip.pages_per_block.max(1));
+        let erases_a_second = self.block_erases.max(programs) * rate;
+        let all = f64::from(chip.endurance_erases) * f64::from(chip.blocks);
+        let even_years = all / erases_a_second / YEAR_SECONDS;
+        Life { rate, even_years, worst_years: self.wear_max_over_mean.map(|uneven| even_years / uneven) }
+    }
+
+    /// What is to be small.
+    pub(super) fn cost(&self, want: Want, part: &Part) -> f64 {
+        match want {
+            Want::Time => self.mean_ns,
+            Want::Energy => self.energy_nj,
+            Want::Lifetime => self.erases_in_the_long_run(part) * self.wear_max_over_mean.unwrap_or(1.0),
+            Want::Space => self.space_bytes,
+            Want::Tail => self.p999_ns,
+        }
+    }
+
+    /// What decides between candidates that cost the same.
+    pub(super) fn second_cost(&self, want: Want) -> f64 {
+        match want {
+            Want::Time => self.p999_ns,
+            _ => self.mean_ns,
+        }
+    }
+}
+
+/// Erases of the most worn block over the mean, where there are enough.
+fn wear(erases: &[u32]) -> Option<f64> {
+    let sum: u64 = erases.iter().copied().map(u64::from).sum();
+    let mean = sum as f64 / erases.len().max(1) as f64;
+    let most = f64::from(erases.iter().copied().max()?);
+    (mean >= WEAR_KNOWN_FROM).then(|| most / mean)
+}
+
+/// The life of a chip at a rate of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Life {
+    /// Operations a second.
+    pub rate: f64,
+    /// Years until every block is worn out, were all worn alike.
+    #[serde(serialize_with = "finite")]
+    pub even_years: f64,
+    /// Years until the most worn block is; absent where the run was too short to tell how uneven wear is.
+    pub worst_years: Option<f64>,
+}
+
+/// JSON has no infinity: a chip that nothing is written to has no end of life.
+fn finite<S: serde::Serializer>(years: &f64, to: S) -> Result<S::Ok, S::Error> {
+    if years.is_finite() { to.serialize_some(years) } else { to.serialize_none() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chip;
+
+    #[test]
+    fn a_chip_lives_as_long_as_its_erases_last() {
+        let part = chip::find("mlc-64m").unwrap();
+        let figures = Figures { block_erases: 0.01, page_programs: 0.5, ..Figures::default() };
+        let life = figures.life(&part, 10.0);
+        let all = f64::from(part.endurance_erases) * f64::from(part.geometry.blocks);
+        assert!((life.even_years - all / (0.01 * 10.0) / YEAR_SECONDS).abs() < 1e-9);
+        assert_eq!(life.worst_years, None);
+        let uneven = Figures { wear_max_over_mean: Some(2.0), ..figures.clone() };
+        assert_eq!(uneven.life(&part, 10.0).worst_years, Some(life.even_years / 2.0));
+        assert_eq!(uneven.cost(Want::Lifetime, &part), 0.02);
+        // A run without erases has programmed pages that have to be erased some day.
+        let short = Figures { block_erases: 0.0, ..figures };
+        let pages = f64::from(part.geometry.pages_per_block);
+        assert_eq!(short.erases_in_the_long_run(&part), 0.5 / pages);
+        assert!(Figures::default().life(&part, 1.0).even_years.is_infinite());
+        let json = serde_json::to_string(&Figures::default().life(&part, 1.0)).unwrap();
+        assert!(json.contains("\"even_years\":null"), "{json}");
+    }
+
+    #[test]
+    fn wear_is_told_when_there_is_enough_of_it() {
+        assert_eq!(wear(&[0, 1, 0, 1]), None);
+        assert_eq!(wear(&[4, 8, 4, 8]), Some(8.0 / 6.0));
+        assert_eq!(wear(&[]), None);
+    }
+}

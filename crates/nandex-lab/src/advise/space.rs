@@ -1,0 +1,133 @@
+//! The field that is searched: every index on everything it can stand on, and the options worth a try.
+
+use crate::names::OptionInfo;
+use crate::registry::{Hosting, INDEXES, IndexEntry, STORES, StoreEntry, store};
+use nandex::ordered::Durability;
+use nandex_stacks::options::Options;
+
+/// An index with the options that make it a stack.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    /// The index.
+    pub(super) index: &'static IndexEntry,
+    /// The options that differ from the defaults.
+    pub(super) options: Options,
+}
+
+/// Options that are tried, one after the other, on those that came far: what decides most, with values that
+/// keep every promise. Sizes follow the RAM by themselves.
+static TRIED: [(&str, &[&str]); 9] = [
+    ("cache", &["cflru", "2q", "cfdc"]),
+    ("victim", &["cost-benefit", "fifo"]),
+    ("pool_percent", &["25", "80"]),
+    ("window_percent", &["25", "80"]),
+    ("batch_percent", &["25", "80"]),
+    ("head_percent", &["80"]),
+    ("buffer_percent", &["80"]),
+    ("journal", &["64"]),
+    ("log_unit", &["sector"]),
+];
+
+impl Candidate {
+    /// The name, with what it stands on: `bplus on dftl`, `mu`.
+    pub(super) fn name(&self) -> String {
+        match self.ftl() {
+            Some(ftl) => format!("{} on {}", self.index.name, ftl.name),
+            None => self.index.name.to_string(),
+        }
+    }
+
+    /// The FTL below, where there is one.
+    pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
+        store(self.options.text("ftl")?).ok()
+    }
+
+    /// How many parts it has, with those of its FTL, and how many options have to be set: the fewer, the
+    /// simpler.
+    pub(super) fn parts(&self) -> usize {
+        let below = self.ftl().map_or(0, |ftl| ftl.parts.len());
+        let set = self.options.iter().filter(|(name, _)| *name != "ftl").count();
+        self.index.parts.len() + below + set
+    }
+
+    /// The same with one more option.
+    pub(super) fn with(&self, name: &str, value: &str) -> Candidate {
+        let mut other = self.clone();
+        other.options.set(name, value);
+        other
+    }
+
+    /// The same with one option of those that are tried set to another value.
+    pub(super) fn variations(&self) -> Vec<(&'static str, &'static str)> {
+        let below = self.ftl().map_or(&[][..], |ftl| ftl.options);
+        let of_ftls = |name: &str| STORES.iter().any(|entry| knows(entry.options, name));
+        let has = |name: &str| {
+            // A tree on a store lists the options of every FTL; those of its own count.
+            if self.index.hosting == Hosting::Store && of_ftls(name) {
+                return knows(below, name);
+            }
+            knows(self.index.options, name)
+        };
+        let tried = TRIED.iter().filter(|(name, _)| has(name));
+        tried.flat_map(|(name, values)| values.iter().map(move |value| (*name, *value))).collect()
+    }
+}
+
+fn knows(options: &[OptionInfo], name: &str) -> bool {
+    options.iter().any(|option| option.name == name)
+}
+
+/// Every index on raw NAND, and every one over a store on each FTL that lets it keep the promise.
+pub(super) fn candidates(promise: Durability) -> Vec<Candidate> {
+    let on = |index: &'static IndexEntry, ftl: Option<&str>| {
+        let mut options = Options::default();
+        ftl.iter().for_each(|name| options.set("ftl", name));
+        Candidate { index, options }
+    };
+    let keeps = |index: &IndexEntry, ftl: &StoreEntry| {
+        promise == Durability::None || ftl.is_atomic || index.divides_chip
+    };
+    let mut all = Vec::new();
+    for index in INDEXES {
+        match index.hosting {
+            Hosting::Raw => all.push(on(index, None)),
+            Hosting::Store => {
+                let ftls = STORES.iter().filter(|ftl| keeps(index, ftl));
+                all.extend(ftls.map(|ftl| on(index, Some(ftl.name))));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::cache::policy::catalogue;
+
+    #[test]
+    fn the_field_has_every_index_and_no_stack_that_breaks_the_promise() {
+        let durable = candidates(Durability::EveryOperation);
+        assert!(INDEXES.iter().all(|index| durable.iter().any(|c| c.index.name == index.name)));
+        let torn = |c: &Candidate| c.ftl().is_some_and(|f| !f.is_atomic) && !c.index.divides_chip;
+        assert!(!durable.iter().any(torn));
+        assert!(candidates(Durability::None).iter().any(torn));
+    }
+
+    #[test]
+    fn options_that_are_tried_are_known_and_cost_simplicity() {
+        let field = candidates(Durability::None);
+        for (name, values) in TRIED {
+            let taker = field.iter().find(|c| c.variations().iter().any(|(tried, _)| *tried == name));
+            let taker = taker.unwrap_or_else(|| panic!("nobody takes {name}"));
+            assert!(taker.index.check_options(&taker.with(name, values[0]).options).is_ok(), "{name}");
+            assert_eq!(taker.with(name, values[0]).parts(), taker.parts() + 1);
+        }
+        let cached = TRIED.iter().find(|(name, _)| *name == "cache").unwrap();
+        assert!(cached.1.iter().all(|name| catalogue::policy(name).is_some()), "{cached:?}");
+        let of = |name: &str| field.iter().find(|c| c.name() == name).unwrap();
+        assert!(of("bplus on page-map").parts() < of("lazy-update on page-map").parts());
+        assert!(of("bplus on page-map").parts() < of("bplus on dftl").parts());
+        assert!(of("bplus on dftl").variations().iter().all(|(name, _)| *name != "separation"));
+    }
+}

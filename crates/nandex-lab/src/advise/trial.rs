@@ -1,0 +1,157 @@
+//! Candidates on parts of a workload.
+
+use super::figures::Figures;
+use super::space::Candidate;
+use crate::LabError;
+use crate::keys::Trees;
+use crate::parallel;
+use crate::quantities::CLASSES;
+use crate::results::Run;
+use crate::runner::{Control, Job, Prepared, RunOptions, run};
+use crate::workload::{PhaseOps, Workload};
+use nandex::nand::Part;
+use nandex_stacks::options::Settings;
+
+/// The shares of the measured operations that candidates run on, in a thousand.
+const PARTS: [usize; 2] = [60, 250];
+
+/// Operations that a part has at least; a workload that has no more is run whole from the start.
+const PART_LEAST: usize = 1500;
+
+/// The workload in growing parts, the last of which is the whole of every seed.
+pub(super) struct Parts {
+    /// Beginnings of the first seed's workload.
+    pub(super) beginnings: Vec<Workload>,
+    /// The whole, for each seed.
+    pub(super) whole: Vec<Workload>,
+}
+
+impl Parts {
+    pub(super) fn of(whole: Vec<Workload>) -> Parts {
+        let first = &whole[0];
+        let measured: usize = first.phases.iter().filter(|p| p.measured).map(|p| p.ops.len()).sum();
+        let is_enough = |share: &&usize| measured * **share / 1000 >= PART_LEAST;
+        let beginnings = PARTS.iter().filter(is_enough).map(|share| beginning(first, *share)).collect();
+        Parts { beginnings, whole }
+    }
+}
+
+/// The first operations of every measured phase, so many in a thousand; what comes before is loaded at once,
+/// which takes a fraction of the time and gives an index of the same records.
+fn beginning(whole: &Workload, share: usize) -> Workload {
+    let phase = |phase: &PhaseOps| {
+        let kept = if phase.measured { (phase.ops.len() * share).div_ceil(1000) } else { phase.ops.len() };
+        PhaseOps { ops: phase.ops[..kept].to_vec(), name: phase.name.clone(), ..*phase }
+    };
+    let phases = whole.phases.iter().map(phase).collect();
+    Workload { phases, name: whole.name.clone(), options: whole.options.clone(), ..*whole }.loaded_at_once()
+}
+
+/// Where candidates are tried.
+pub(super) struct Bench<'a> {
+    pub(super) part: &'a Part,
+    /// RAM, record and promise; no options.
+    pub(super) settings: Settings,
+    pub(super) sync_every: Option<u64>,
+    pub(super) threads: usize,
+    pub(super) control: &'a Control,
+}
+
+/// A candidate that was tried on one or several seeds.
+#[derive(Clone, Debug)]
+pub(super) struct Tried {
+    pub(super) candidate: Candidate,
+    /// The figures seed by seed; or why it cannot run, or must not.
+    pub(super) figures: Result<Vec<Figures>, String>,
+}
+
+impl Bench<'_> {
+    /// The workloads ready to be run.
+    pub(super) fn prepare<'w>(&self, workloads: &'w [Workload]) -> Result<Vec<Prepared<'w>>, LabError> {
+        let key_bytes = self.settings.record.key_bytes;
+        workloads.iter().map(|w| Prepared::with_trees(w, key_bytes, Trees::One)).collect()
+    }
+
+    /// Runs every candidate on every one of these workloads; in full with the checks of the answers and of
+    /// the index, and a mount at the end.
+    pub(super) fn try_all(
+        &self,
+        candidates: &[Candidate],
+        prepared: &[Prepared<'_>],
+        in_full: bool,
+    ) -> Vec<Tried> {
+        let options = RunOptions {
+            verify: in_full,
+            check: in_full,
+            mount: in_full,
+            cpu_time: false,
+            sync_every: self.sync_every,
+            sync_at_end: true,
+            ..RunOptions::default()
+        };
+        let mut jobs = Vec::new();
+        for candidate in candidates {
+            jobs.extend(prepared.iter().map(|prepared| Job {
+                index: candidate.index,
+                part: self.part,
+                prepared,
+                settings: Settings { options: candidate.options.clone(), ..self.settings.clone() },
+                options,
+            }));
+        }
+        self.control.plan(jobs.iter().map(|job| job.prepared.workload().operations()).sum());
+        let runs = parallel::map(&jobs, self.threads, |job| run(job, self.control));
+        let of_each = runs.chunks(prepared.len().max(1));
+        let tried = |(candidate, runs): (&Candidate, &[Run])| Tried {
+            candidate: candidate.clone(),
+            figures: runs.iter().map(|run| self.judge(run)).collect(),
+        };
+        candidates.iter().zip(of_each).map(tried).collect()
+    }
+
+    /// The figures of a run that ended, kept to its RAM and made the promise.
+    fn judge(&self, run: &Run) -> Result<Figures, String> {
+        if let Some(error) = &run.error {
+            return Err(error.clone());
+        }
+        let given = self.settings.ram_bytes.map_or(u64::MAX, |bytes| bytes as u64);
+        if run.ram_bytes > given {
+            return Err(format!("it held {} bytes of RAM, more than the {given} given", run.ram_bytes));
+        }
+        let place = |name: &str| CLASSES.iter().position(|class| class.name() == name);
+        if place(&run.durability) > place(self.settings.durability.name()) {
+            return Err(format!("it promises {} only", run.durability));
+        }
+        Ok(Figures::of(run, self.part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::workload;
+    use nandex_stacks::options::Options;
+
+    #[test]
+    fn a_part_has_the_same_records_and_the_first_operations() {
+        let mut options = Options::default();
+        [("records", "500"), ("operations", "8000")]
+            .iter()
+            .for_each(|(name, value)| options.set(name, value));
+        let whole = workload("uniform").unwrap().build(3, &options).unwrap();
+        let parts = Parts::of(vec![whole.clone()]);
+        assert_eq!(parts.beginnings.len(), 1);
+        let [small] = &parts.beginnings[..] else { panic!() };
+        for (part, all) in small.phases.iter().zip(&whole.phases) {
+            if all.measured {
+                assert_eq!(part.ops[..], all.ops[..all.ops.len() / 4]);
+            } else {
+                assert_eq!(part.ops, all.ops);
+                assert!(part.is_sorted);
+            }
+        }
+        let short =
+            Workload { phases: vec![PhaseOps::measured("all", whole.phases[0].ops[..9].to_vec())], ..whole };
+        assert!(Parts::of(vec![short]).beginnings.is_empty());
+    }
+}

@@ -1,0 +1,336 @@
+//! Puts a trace together from operations on keys of any kind: names, numbers, bytes.
+//!
+//! The builder knows which keys are present, so that what it writes contradicts nothing: an insertion of a
+//! present key is an update, a removal of an absent one a miss. Keys become numbers when all are known, in
+//! their order.
+
+use super::text::DESCENDING;
+use super::{Record, RecordKind, Trace};
+use nandex::rng::Rng;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A key as its source has it. Numbers come before texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A whole number.
+    Number(i128),
+    /// Bytes in `memcmp` order.
+    Text(Vec<u8>),
+}
+
+impl Key {
+    /// The key in a word: a number where the word is one as numbers are written.
+    pub fn of_word(word: &str) -> Key {
+        let number = word.parse::<i128>().ok().filter(|number| number.to_string() == word);
+        number.map_or_else(|| Key::Text(word.as_bytes().to_vec()), Key::Number)
+    }
+}
+
+/// How keys become the numbers of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbering {
+    /// Whole numbers below 2^64 stay; of a table with other keys each becomes its rank.
+    #[default]
+    Keep,
+    /// Each becomes a number drawn with this seed. The order stays, and nothing else of the keys.
+    Hashed(u64),
+}
+
+/// The effect of a change, for whoever has to undo it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// The key is new.
+    Inserted,
+    /// The key has a new value.
+    Updated,
+    /// The key is gone.
+    Removed,
+}
+
+/// The range of a search.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// From here.
+    pub low: Bound<Key>,
+    /// To here.
+    pub high: Bound<Key>,
+    /// Records at most.
+    pub limit: Option<u64>,
+    /// Begins with the largest.
+    pub descending: bool,
+}
+
+/// Indexes of a trace at most: its number is a byte.
+const TABLES_MAX: usize = 256;
+
+#[derive(Default)]
+struct Table {
+    name: String,
+    keys: BTreeMap<Key, Place>,
+    present: u64,
+    largest: i128,
+}
+
+/// A key of a table.
+#[derive(Clone, Copy)]
+struct Place {
+    id: u32,
+    present: bool,
+    at_first: bool,
+}
+
+/// An operation whose key has no number yet.
+struct Pending {
+    kind: RecordKind,
+    table: u8,
+    id: u32,
+    count: u32,
+    flags: u16,
+}
+
+/// A trace in the making.
+#[derive(Default)]
+pub struct Builder {
+    tables: Vec<Table>,
+    ops: Vec<Pending>,
+    starts_empty: bool,
+}
+
+impl Builder {
+    /// A trace of nothing so far. A key that is read, changed or removed before anything inserted it was
+    /// there before the trace, unless that `starts_empty`.
+    pub fn new(starts_empty: bool) -> Builder {
+        Builder { starts_empty, ..Builder::default() }
+    }
+
+    /// The number of an index, which a new name gets.
+    pub fn table(&mut self, name: &str) -> Result<u8, String> {
+        let found = self.tables.iter().position(|table| table.name == name);
+        if found.is_none() && self.tables.len() == TABLES_MAX {
+            return Err(format!("'{name}' is the {}th index; a trace has {TABLES_MAX}", TABLES_MAX + 1));
+        }
+        let number = found.unwrap_or_else(|| {
+            self.tables.push(Table { name: name.to_string(), ..Table::default() });
+            self.tables.len() - 1
+        });
+        Ok(number as u8)
+    }
+
+    /// Names of the indexes, in the order of their numbers.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|table| table.name.as_str())
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// A key that is there before the trace begins.
+    pub fn existing(&mut self, table: u8, key: Key) {
+        let table = &mut self.tables[usize::from(table)];
+        let place = table.place(key);
+        if !place.present {
+            (place.present, place.at_first) = (true, true);
+            table.present += 1;
+        }
+    }
+
+    /// Whether a key is present: one nobody has heard of is, unless the trace starts empty.
+    fn is_present(&mut self, table: u8, key: &Key) -> bool {
+        let known = self.tables[usize::from(table)].keys.get(key).map(|place| place.present);
+        match known {
+            Some(present) => present,
+            None if self.starts_empty => false,
+            None => {
+                self.existing(table, key.clone());
+                true
+            }
+        }
+    }
+
+    /// A look-up. Where its source tells what came of it and that contradicts what was seen, somebody else
+    /// inserted or removed the key before.
+    pub fn look_up(&mut self, table: u8, key: Key, found: Option<bool>) {
+        let known = self.tables[usize::from(table)].keys.contains_key(&key);
+        let present = match found {
+            Some(false) if !known => false,
+            Some(true) if !known && !self.starts_empty => self.is_present(table, &key),
+            _ if known || found.is_none() => self.is_present(table, &key),
+            _ => false,
+        };
+        match found {
+            Some(true) if !present => {
+                self.set(table, key.clone(), true);
+            }
+            Some(false) if present => {
+                self.set(table, key.clone(), false);
+            }
+            _ => {}
+        }
+        let kind = if found.unwrap_or(present) { RecordKind::Hit } else { RecordKind::Miss };
+        self.push(kind, table, key);
+    }
+
+    /// A record that is new, or has a new value.
+    pub fn put(&mut self, table: u8, key: Key) -> Effect {
+        let known = self.tables[usize::from(table)].keys.get(&key).is_some_and(|place| place.present);
+        if known {
+            self.push(RecordKind::Modify, table, key);
+            return Effect::Updated;
+        }
+        self.set(table, key, true)
+    }
+
+    /// A new value for a key; a miss where it is absent.
+    pub fn update(&mut self, table: u8, key: Key) -> Effect {
+        let present = self.is_present(table, &key);
+        self.push(if present { RecordKind::Modify } else { RecordKind::Miss }, table, key);
+        if present { Effect::Updated } else { Effect::None }
+    }
+
+    /// Removes a key; a miss where it is absent.
+    pub fn remove(&mut self, table: u8, key: Key) -> Effect {
+        if self.is_present(table, &key) {
+            return self.set(table, key, false);
+        }
+        self.push(RecordKind::Miss, table, key);
+        Effect::None
+    }
+
+    /// A search over a range, which visits at least its start.
+    pub fn range(&mut self, table: u8, span: Span) {
+        let Span { low, high, limit, descending } = span;
+        let limit = limit.unwrap_or(u64::from(u32::MAX)).clamp(1, u64::from(u32::MAX));
+        let present = self.between(table, (&low, &high), (descending, limit as usize));
+        let (start, bound) = if descending { (present.first(), &high) } else { (present.first(), &low) };
+        let start = match (start, bound) {
+            (Some(start), _) => start.clone(),
+            (None, Bound::Included(key) | Bound::Excluded(key)) => key.clone(),
+            // Nothing is there at all.
+            (None, Bound::Unbounded) => return,
+        };
+        let count = present.len().max(1) as u32;
+        self.push(RecordKind::Range, table, start);
+        if let Some(op) = self.ops.last_mut() {
+            (op.count, op.flags) = (count, if descending { DESCENDING } else { 0 });
+        }
+    }
+
+    /// At most so many present keys between two bounds, in order, or from the largest down.
+    pub fn between(
+        &self,
+        table: u8,
+        (low, high): (&Bound<Key>, &Bound<Key>),
+        (descending, limit): (bool, usize),
+    ) -> Vec<Key> {
+        if is_empty(low, high) {
+            return Vec::new();
+        }
+        let keys = self.tables[usize::from(table)].keys.range((low.as_ref(), high.as_ref()));
+        let present = keys.filter(|(_, place)| place.present).map(|(key, _)| key.clone());
+        if descending { present.rev().take(limit).collect() } else { present.take(limit).collect() }
+    }
+
+    /// The number after the largest one of a table.
+    pub fn next_number(&self, table: u8) -> Key {
+        Key::Number(self.tables[usize::from(table)].largest + 1)
+    }
+
+    /// Everything before is to be durable. Two in a row are one.
+    pub fn sync(&mut self) {
+        if self.ops.last().is_some_and(|op| op.kind != RecordKind::Sync) {
+            self.ops.push(Pending { kind: RecordKind::Sync, table: 0, id: 0, count: 1, flags: 0 });
+        }
+    }
+
+    fn set(&mut self, table: u8, key: Key, present: bool) -> Effect {
+        let kind = if present { RecordKind::Insert } else { RecordKind::Delete };
+        self.push(kind, table, key.clone());
+        let table = &mut self.tables[usize::from(table)];
+        table.place(key).present = present;
+        if present {
+            table.present += 1;
+            Effect::Inserted
+        } else {
+            table.present -= 1;
+            Effect::Removed
+        }
+    }
+
+    fn push(&mut self, kind: RecordKind, table: u8, key: Key) {
+        let id = self.tables[usize::from(table)].place(key).id;
+        self.ops.push(Pending { kind, table, id, count: 1, flags: 0 });
+    }
+
+    /// The trace, its keys as numbers.
+    pub fn finish(self, name: &str, numbering: Numbering) -> Trace {
+        let numbers: Vec<Vec<u64>> =
+            self.tables.iter().enumerate().map(|(at, table)| table.numbers(at as u64, numbering)).collect();
+        let record = |kind, table: u8, id: u32| Record {
+            kind,
+            tree: table,
+            flags: 0,
+            count: 1,
+            key: numbers[usize::from(table)].get(id as usize).copied().unwrap_or(0),
+        };
+        let mut init = Vec::new();
+        for (at, table) in self.tables.iter().enumerate() {
+            let first = table.keys.values().filter(|place| place.at_first);
+            init.extend(first.map(|place| record(RecordKind::Insert, at as u8, place.id)));
+        }
+        let op = |op: &Pending| match op.kind {
+            RecordKind::Sync => Record { kind: op.kind, tree: 0, flags: 0, count: 1, key: 0 },
+            kind => Record { flags: op.flags, count: op.count, ..record(kind, op.table, op.id) },
+        };
+        Trace { name: name.to_string(), init, records: self.ops.iter().map(op).collect() }
+    }
+}
+
+/// Whether no key lies between two bounds, which a map would not be asked for.
+fn is_empty(low: &Bound<Key>, high: &Bound<Key>) -> bool {
+    match (low, high) {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
+            low >= high
+        }
+        _ => false,
+    }
+}
+
+impl Table {
+    /// The place of a key, which a new one gets.
+    fn place(&mut self, key: Key) -> &mut Place {
+        if let Key::Number(number) = key {
+            self.largest = self.largest.max(number);
+        }
+        let id = self.keys.len() as u32;
+        self.keys.entry(key).or_insert(Place { id, present: false, at_first: false })
+    }
+
+    /// The number of each key, by its id.
+    fn numbers(&self, table: u64, numbering: Numbering) -> Vec<u64> {
+        let mut numbers = vec![0; self.keys.len()];
+        let plain = |key: &Key| matches!(key, Key::Number(number) if u64::try_from(*number).is_ok());
+        let keeps = numbering == Numbering::Keep && self.keys.keys().all(plain);
+        let mut drawn = match numbering {
+            Numbering::Hashed(seed) => Some((Rng::new(seed ^ table), 0u64)),
+            Numbering::Keep => None,
+        };
+        let gap = (u64::MAX / 2) / self.keys.len().max(1) as u64;
+        for (rank, (key, place)) in self.keys.iter().enumerate() {
+            numbers[place.id as usize] = match (key, &mut drawn) {
+                (Key::Number(number), None) if keeps => *number as u64,
+                (_, None) => rank as u64,
+                (_, Some((rng, last))) => {
+                    *last += 1 + rng.below(gap.max(1));
+                    *last
+                }
+            };
+        }
+        numbers
+    }
+}

@@ -1,0 +1,29 @@
+//! What Python loads as `nandex._native`: the lab and the indexes, with text and bytes at the border.
+//!
+//! Requests and results cross as JSON, keys and values as bytes; the package in `python/nandex` makes of them
+//! what people use. Without the feature `python` there is nothing here.
+#![cfg(feature = "python")]
+
+mod errors;
+mod index;
+mod lab;
+mod lists;
+mod place;
+
+use pyo3::prelude::*;
+
+/// The native part of nandex.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::errors::{FullError, NandexError, PowerLost, RequestError, StorageError};
+    #[pymodule_export]
+    use super::index::RawIndex;
+    #[pymodule_export]
+    use super::lab::{
+        advise, columns, commit, details, grid_cells, load_grid, request_key, rows, run_cell, run_cells,
+        run_experiment, store_find, store_put, version,
+    };
+    #[pymodule_export]
+    use super::lists::list_of;
+}

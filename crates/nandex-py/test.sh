@@ -1,0 +1,37 @@
+#!/bin/sh
+# Builds the wheel, measures it, and runs every test of the package in a fresh environment with the libraries
+# that it works with: 200 cells with a worker killed, here and on Dask, the notebook, the types.
+#   test.sh            all of it; what is missing comes from PyPI
+#   test.sh if-there   nothing where maturin is not installed already, and nothing is downloaded
+set -eu
+cd "$(dirname "$0")"
+limit=$((5 * 1024 * 1024))
+venv=${NANDEX_PY_VENV:-$(pwd)/../../target/py-venv}
+
+if [ "${1:-}" = if-there ]; then
+    if ! [ -x "$venv/bin/maturin" ]; then
+        echo "skipped: no environment with maturin in target/py-venv; make test-py makes one"
+        exit 0
+    fi
+else
+    command -v python3 >/dev/null || { echo "python3 is needed: apt install python3 python3-venv"; exit 1; }
+    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet "maturin>=1.7,<2" "dask[distributed]" pandas pyarrow polars matplotlib mypy
+fi
+
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+"$venv/bin/maturin" build --profile wheel --locked --out "$wheels" --interpreter "$venv/bin/python"
+wheel=$(ls "$wheels"/*.whl)
+bytes=$(wc -c <"$wheel")
+echo "$(basename "$wheel"): $bytes bytes, at most $limit"
+[ "$bytes" -le "$limit" ] || { echo "the wheel is too large"; exit 1; }
+"$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+
+here=$(pwd)
+cd "$wheels"
+NANDEX_PY_FULL=1 "$venv/bin/python" -W ignore::DeprecationWarning -m unittest discover -s "$here/tests/python"
+if [ -x "$venv/bin/mypy" ]; then
+    "$venv/bin/mypy" --ignore-missing-imports -p nandex
+    "$venv/bin/python" -m mypy.stubtest --ignore-missing-stub nandex._native
+fi

@@ -1,0 +1,154 @@
+//! The smallest RAM that an index runs with on a chip: the number that its refusals name.
+
+use crate::entry::{Hosting, IndexEntry, StoreEntry};
+use crate::options::Settings;
+use crate::registry::INDEXES;
+use nandex::nand::Part;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::Durability;
+use nandex::{IndexError, PageStore, StoreError};
+
+/// FTLs that a tree on logical pages can stand on with little RAM.
+pub const SMALL_FTLS: [&str; 4] = ["page-map", "dftl", "lazy", "hftl"];
+
+/// Budgets beyond are not looked for.
+const MOST: usize = 1 << 28;
+
+/// What an index needs, and on which FTL where it stands on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The FTL, the first of several that need the same.
+    pub ftl: Option<&'static str>,
+    /// Bytes of RAM.
+    pub bytes: usize,
+}
+
+/// The smallest RAM with which an index can be formatted on a chip with these settings, whatever RAM they
+/// name; or why it cannot be at all.
+pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<usize, IndexError> {
+    let refused = |error: &dyn ToString| IndexError::Unsupported(error.to_string().into());
+    let fits = |ram: usize| -> Result<Option<usize>, IndexError> {
+        let fresh = SimChip::new(part).map_err(|error| refused(&error))?;
+        let given = Settings { ram_bytes: Some(ram), ..settings.clone() };
+        match (index.format)(Box::new(fresh), &given) {
+            Ok(_) => Ok(None),
+            Err(IndexError::TooLittleRam { needed, .. }) => Ok(Some(needed)),
+            Err(error) => Err(error),
+        }
+    };
+    // What the refusal names suffices, and a byte less does not.
+    if let Ok(Some(needed)) = fits(0)
+        && matches!(fits(needed), Ok(None))
+    {
+        return Ok(needed);
+    }
+    let (mut low, mut high) = (0, 1024);
+    while !matches!(fits(high), Ok(None)) {
+        if high >= MOST {
+            return fits(high).map(|_| high);
+        }
+        (low, high) = (high, high * 2);
+    }
+    while high - low > 16 {
+        let middle = low.midpoint(high);
+        if matches!(fits(middle), Ok(None)) { high = middle } else { low = middle }
+    }
+    Ok(high)
+}
+
+/// The same over the FTL among [`SMALL_FTLS`] with which it is least, for a tree on logical pages whose
+/// settings name none.
+pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<Needed, IndexError> {
+    if index.hosting == Hosting::Raw || settings.options.text("ftl").is_some() {
+        return Ok(Needed { ftl: None, bytes: ram_needed(index, part, settings)? });
+    }
+    let mut least: Option<Needed> = None;
+    let mut why = None;
+    for ftl in SMALL_FTLS {
+        match ram_needed(index, part, &settings.clone().with("ftl", ftl)) {
+            Ok(bytes) if least.is_none_or(|other| bytes < other.bytes) => {
+                least = Some(Needed { ftl: Some(ftl), bytes });
+            }
+            Ok(_) => {}
+            Err(error) => why = why.or(Some(error)),
+        }
+    }
+    match (least, why) {
+        (Some(needed), _) => Ok(needed),
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(IndexError::Unsupported("there is no FTL".into())),
+    }
+}
+
+/// What every index needs on a chip, in the strongest durability class that it gives.
+pub fn all(part: &Part, settings: &Settings) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
+    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+    let needs = |index: &IndexEntry| {
+        let mut tried = classes.map(|durability| Settings { durability, ..settings.clone() }).into_iter();
+        let mut needed = Err(IndexError::Unsupported("no class of durability".into()));
+        while needed.is_err()
+            && let Some(settings) = tried.next()
+        {
+            needed = least_ram(index, part, &settings);
+        }
+        needed
+    };
+    INDEXES.iter().map(|index| (index, needs(index))).collect()
+}
+
+/// The room that an FTL leaves on a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FtlRoom {
+    /// Logical pages.
+    pub pages: u32,
+    /// Blocks of the chip that are more than those pages take: for anchors, checkpoints, collection, blocks
+    /// that fail, and over-provisioning.
+    pub reserved_blocks: u32,
+    /// Bytes of RAM.
+    pub ram_bytes: usize,
+}
+
+/// The room that an FTL leaves on a chip with these settings, or why there is none.
+pub fn ftl_room(ftl: &StoreEntry, part: &Part, settings: &Settings) -> Result<FtlRoom, StoreError> {
+    let chip = SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
+    let store = (ftl.format)(Box::new(chip), settings)?;
+    let (pages, geometry) = (store.page_count(), part.geometry);
+    let reserved_blocks = geometry.blocks - pages.div_ceil(geometry.pages_per_block);
+    Ok(FtlRoom { pages, reserved_blocks, ram_bytes: store.ram_bytes() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::Geometry;
+    use nandex::nand::catalogue;
+    use nandex::ordered::RecordFormat;
+
+    #[test]
+    fn a_refusal_names_the_smallest_ram_whatever_was_given() {
+        let mut part = catalogue::mlc_64m();
+        part.geometry = Geometry::new(2048, 64, 64, 96);
+        for durability in [Durability::EveryOperation, Durability::EverySync] {
+            let settings = Settings { durability, ..Settings::new(RecordFormat::new(8, 8)) };
+            for index in INDEXES {
+                let part = index.suited(part.clone());
+                let needed = match ram_needed(index, &part, &settings) {
+                    Ok(needed) => needed,
+                    Err(error) => panic!("{}: {error}", index.name),
+                };
+                let open = |ram| {
+                    let given = Settings { ram_bytes: Some(ram), ..settings.clone() };
+                    (index.format)(Box::new(SimChip::new(&part).unwrap()), &given).err()
+                };
+                assert!(open(needed).is_none(), "{} with {needed}", index.name);
+                for ram in [0, needed / 2, needed - 64] {
+                    let named = match open(ram) {
+                        Some(IndexError::TooLittleRam { needed, given, .. }) => (needed, given),
+                        other => panic!("{} with {ram} of {needed}: {other:?}", index.name),
+                    };
+                    assert_eq!(named, (needed, ram), "{}", index.name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The bytes of a checkpoint, page by page: nobody holds them all.
+//!
+//! Who writes a checkpoint says all of it for each of its pages ([`Contents`]), and a [`Window`] keeps what
+//! falls into the page: a list of rows makes only those that do. Who reads one takes it from a [`Source`] as
+//! the pages come.
+
+use crate::blocks::BlockTable;
+use crate::store::StoreError;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The bytes of a record, which its owner says again for each of its pages.
+pub trait Contents {
+    /// How many there are.
+    fn byte_count(&self) -> usize;
+
+    /// Says them all in order. `blocks` is the table that the record is written with, and says what was so
+    /// when it was begun.
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>);
+}
+
+impl Contents for Vec<u8> {
+    fn byte_count(&self) -> usize {
+        self.len()
+    }
+
+    fn put(&self, _: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(self);
+    }
+}
+
+/// A page of a record that is being filled.
+#[derive(Debug)]
+pub struct Window<'a> {
+    page: &'a mut [u8],
+    /// The place of the page's first byte in the record.
+    from: usize,
+    /// The place of the byte that is said next.
+    at: usize,
+}
+
+impl Window<'_> {
+    /// A window on all that is said.
+    pub fn of(bytes: &mut [u8]) -> Window<'_> {
+        Window { page: bytes, from: 0, at: 0 }
+    }
+
+    /// A window on a page of a record, zero where nothing is said.
+    pub(super) fn on(page: &mut [u8], number: u32) -> Window<'_> {
+        page.fill(0);
+        Window { from: number as usize * page.len(), page, at: 0 }
+    }
+
+    /// Says bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let end = self.at + bytes.len();
+        let (first, last) = (self.at.max(self.from), end.min(self.from + self.page.len()));
+        if first < last {
+            let part = &bytes[first - self.at..last - self.at];
+            self.page[first - self.from..last - self.from].copy_from_slice(part);
+        }
+        self.at = end;
+    }
+
+    /// Says so many rows of equal length, of which only those are made that fall into the page.
+    pub fn rows<const N: usize>(&mut self, count: usize, row: impl Fn(usize) -> [u8; N]) {
+        let start = self.at;
+        let first = self.from.saturating_sub(start) / N;
+        let end = (self.from + self.page.len()).saturating_sub(start).div_ceil(N).min(count);
+        for number in first..end {
+            self.at = start + number * N;
+            self.bytes(&row(number));
+        }
+        self.at = start + count * N;
+    }
+}
+
+/// The bytes of a record as they are read.
+pub trait Source {
+    /// Bytes that are left.
+    fn left(&self) -> usize;
+
+    /// Reads the next ones. An error where there are fewer, or where the record ends before it is complete:
+    /// then what was made of it is worth nothing.
+    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreError>;
+}
+
+impl Source for &[u8] {
+    fn left(&self) -> usize {
+        self.len()
+    }
+
+    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreError> {
+        let (taken, rest) = self.split_at_checked(out.len()).ok_or(SHORT)?;
+        out.copy_from_slice(taken);
+        *self = rest;
+        Ok(())
+    }
+}
+
+pub(super) const SHORT: StoreError =
+    StoreError::Corrupted { what: "a checkpoint is shorter than it says", at: 0 };
+
+/// The next bytes, so many.
+pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, StoreError> {
+    if count > source.left() {
+        return Err(SHORT);
+    }
+    let mut bytes = vec![0; count];
+    source.take(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All bytes that are left.
+pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreError> {
+    let left = source.left();
+    take_bytes(source, left)
+}
+
+/// The next rows of equal length, as something else. Room for them is taken at once, and no more.
+pub fn take_rows<const N: usize, T>(
+    source: &mut dyn Source,
+    count: usize,
+    mut row: impl FnMut([u8; N]) -> T,
+) -> Result<Vec<T>, StoreError> {
+    if count.checked_mul(N).is_none_or(|bytes| bytes > source.left()) {
+        return Err(SHORT);
+    }
+    let mut rows = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut bytes = [0; N];
+        source.take(&mut bytes)?;
+        rows.push(row(bytes));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_together_hold_what_is_said_and_rows_come_back() {
+        let (head, rows) = ([9u8; 5], 40usize);
+        let say = |page: &mut Window<'_>| {
+            page.bytes(&head);
+            page.rows(rows, |at| [at as u8, 0x11, at as u8 ^ 0xff]);
+            page.rows(0, |_| [0u8; 7]);
+            page.bytes(&[3, 4]);
+        };
+        let total = 5 + 3 * rows + 2;
+        let mut whole = vec![0; total];
+        say(&mut Window::of(&mut whole));
+        for page_bytes in [1, 2, 3, 7, 16, 64, 200] {
+            let mut pages = Vec::new();
+            for number in 0..total.div_ceil(page_bytes) as u32 {
+                let mut page = vec![0xee; page_bytes];
+                say(&mut Window::on(&mut page, number));
+                pages.extend(page);
+            }
+            assert_eq!(pages[..total], whole[..]);
+            assert!(pages[total..].iter().all(|&byte| byte == 0), "zero behind the end");
+        }
+        let source: &mut dyn Source = &mut &whole[..];
+        assert_eq!(take_bytes(source, 5), Ok(head.to_vec()));
+        let numbers = take_rows(source, rows, |row: [u8; 3]| row[0]).unwrap();
+        assert!(numbers.iter().enumerate().all(|(at, &number)| at == usize::from(number)));
+        assert_eq!(
+            (take_rows(source, 1, |row: [u8; 3]| row), take_all(source)),
+            (Err(SHORT), Ok(vec![3, 4]))
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! Paired pages: in MLC flash two pages of a block share their cells, and a program of the later one that a
+//! power cut tears may destroy the earlier one, which was whole before.
+//!
+//! [`Pairing`] says which pages those are, [`LowerPages`] shows a chip without the later ones: half of its
+//! pages, of which none is destroyed by a program of another.
+
+use super::{Cause, Geometry, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+
+/// Which pages of a block share their cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairing {
+    /// None do.
+    #[default]
+    None,
+    /// Pages 0 and 2; each odd page with the even one three behind; the last one with the one two before it.
+    /// Many MLC parts are made so; Linux calls it `dist3`. A block has an even number of pages, 4 at least.
+    Three,
+}
+
+impl Pairing {
+    /// Every scheme.
+    pub const ALL: [Pairing; 2] = [Pairing::None, Pairing::Three];
+
+    /// The name used in options and chip files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pairing::None => "none",
+            Pairing::Three => "dist3",
+        }
+    }
+
+    /// The page of a block that a torn program of this one may destroy, if there is one.
+    pub const fn lower_of(self, page: u32, pages_per_block: u32) -> Option<u32> {
+        match self {
+            Pairing::None => None,
+            Pairing::Three if page == 2 || page + 1 == pages_per_block => Some(page - 2),
+            Pairing::Three if page > 2 && page.is_multiple_of(2) => Some(page - 3),
+            Pairing::Three => None,
+        }
+    }
+
+    /// The first page of each pair, by its number among them.
+    const fn lower(self, number: u32) -> u32 {
+        match self {
+            Pairing::Three if number > 0 => 2 * number - 1,
+            Pairing::Three | Pairing::None => number,
+        }
+    }
+}
+
+/// A chip of which only the pages are used that no program of another page destroys: half of them where pages
+/// are paired. Pages are numbered without the others, in errors too.
+#[derive(Clone, Debug)]
+pub struct LowerPages<N> {
+    nand: N,
+    pairing: Pairing,
+    chip: Geometry,
+    geometry: Geometry,
+}
+
+impl<N: Nand> LowerPages<N> {
+    /// The chip without the pages that come second in their pairs.
+    pub fn new(nand: N, pairing: Pairing) -> LowerPages<N> {
+        let chip = nand.geometry();
+        let pages_per_block = match pairing {
+            Pairing::None => chip.pages_per_block,
+            Pairing::Three => chip.pages_per_block / 2,
+        };
+        LowerPages { nand, pairing, chip, geometry: Geometry { pages_per_block, ..chip } }
+    }
+
+    /// The chip, for faults.
+    pub fn nand_mut(&mut self) -> &mut N {
+        &mut self.nand
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    fn page_of_chip(&self, ppn: Ppn) -> Result<Ppn, NandError> {
+        if ppn.0 >= self.geometry.pages() {
+            return Err(NandError::PageOutOfRange(ppn));
+        }
+        let page = self.pairing.lower(self.geometry.page_in_block(ppn));
+        Ok(self.chip.page_at(self.geometry.block_of(ppn), page))
+    }
+}
+
+/// The error with the number that the page has for the user.
+fn renamed(error: NandError, page: Ppn) -> NandError {
+    match error {
+        NandError::PageOutOfRange(_) => NandError::PageOutOfRange(page),
+        NandError::BufferTooLong(_) => NandError::BufferTooLong(page),
+        NandError::NotErased(_) => NandError::NotErased(page),
+        NandError::SetsBits { byte, .. } => NandError::SetsBits { page, byte },
+        NandError::OutOfOrder(_) => NandError::OutOfOrder(page),
+        NandError::ProgramFailed(_) => NandError::ProgramFailed(page),
+        NandError::Uncorrectable(_) => NandError::Uncorrectable(page),
+        other => other,
+    }
+}
+
+impl<N: Nand> Nand for LowerPages<N> {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        let page = self.page_of_chip(ppn)?;
+        self.nand.read(page, cause, data, spare).map_err(|error| renamed(error, ppn))
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        let page = self.page_of_chip(ppn)?;
+        self.nand.program(page, cause, data, spare).map_err(|error| renamed(error, ppn))
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.nand.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.nand.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.nand.mark_bad(pbn)
+    }
+
+    fn tears(&self) -> bool {
+        self.nand.tears()
+    }
+
+    fn replaces(&self) -> bool {
+        self.nand.replaces()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.nand.ram_bytes() + size_of::<LowerPages<N>>() - size_of::<N>()
+    }
+
+    fn begin_batch(&mut self) {
+        self.nand.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.nand.end_batch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_page_is_in_one_pair_and_the_later_one_destroys() {
+        for pages in [4, 8, 64, 128] {
+            let mut seen = alloc::vec![0; pages as usize];
+            for page in 0..pages {
+                if let Some(lower) = Pairing::Three.lower_of(page, pages) {
+                    assert!(lower < page && page - lower <= 3);
+                    seen[page as usize] += 1;
+                    seen[lower as usize] += 1;
+                }
+                assert_eq!(Pairing::None.lower_of(page, pages), None);
+            }
+            assert!(seen.iter().all(|&pairs| pairs == 1), "{pages}: {seen:?}");
+            let lower: alloc::vec::Vec<u32> = (0..pages / 2).map(|i| Pairing::Three.lower(i)).collect();
+            assert!(lower.is_sorted_by(|a, b| a < b));
+            assert!(lower.iter().all(|&page| Pairing::Three.lower_of(page, pages).is_none()), "{lower:?}");
+        }
+    }
+}

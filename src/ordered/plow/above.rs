@@ -1,0 +1,183 @@
+//! The records of the level above that a step merges. Those of the memtable are there; a level's are copied,
+//! some of a page at a time, into the part of the output page that is not written yet.
+//!
+//! The page grows from both ends, and a record that went into it is no longer wanted as a copy. Where they
+//! meet all the same, the copies furthest ahead are given up: they may belong to the next page.
+
+use super::coder::{Builder, FIXED};
+use super::level::{Part, Place};
+use super::page::HEADER_BYTES;
+use super::step::{Step, copy_record};
+use super::{Plow, Source};
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The records of the level above: the memtable's, or copies of a level's in the output page.
+#[derive(Debug, Default)]
+pub(super) struct Above {
+    /// The next record of the memtable.
+    pub(super) at: usize,
+    /// Copies that are not merged yet, and where the first one begins in the page's body.
+    pub(super) held: usize,
+    from: usize,
+    /// Where they were copied from: the page and the record behind the last one, and whether that was the
+    /// page's last.
+    copied: Option<(Place, usize, bool)>,
+    /// The page from which copies go on, and its record.
+    pub(super) next: Option<(Place, usize)>,
+    /// Pages of which every record was copied, each with its last key.
+    pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
+    /// The next record, out of the page that it is to go into.
+    pub(super) record: Vec<u8>,
+}
+
+impl Above {
+    /// The bytes of the body that copies take.
+    pub(super) fn hole(&self, stride: usize) -> Range<usize> {
+        self.from..self.from + self.held * stride
+    }
+
+    /// Forgets the first copy.
+    fn drop_first(&mut self, body: &mut [u8], stride: usize) {
+        body[self.from..self.from + stride].fill(0);
+        self.from += stride;
+        self.held -= 1;
+    }
+
+    /// Gives up half of the copies but one, the last ones; false if there is but one.
+    pub(super) fn give_up_half(&mut self, body: &mut [u8], stride: usize) -> bool {
+        let Some((place, end, is_whole)) = self.copied.filter(|_| self.held > 1) else { return false };
+        let gone = self.held / 2;
+        let whole = self.hole(stride);
+        self.held -= gone;
+        body[self.hole(stride).end..whole.end].fill(0);
+        if is_whole {
+            self.passed.pop();
+        }
+        self.copied = Some((place, end - gone, false));
+        self.next = Some((place, end - gone));
+        true
+    }
+
+    /// Moves the copies to where the page has most room to grow at both ends; `used` are the bytes at its
+    /// ends.
+    pub(super) fn move_away(&mut self, body: &mut [u8], used: (usize, usize), stride: usize) {
+        let old = self.hole(stride);
+        let Some(free) = (body.len() - used.1).checked_sub(used.0 + old.len()) else { return };
+        // Of three bytes in four the front takes the most.
+        let from = used.0 + free - free / 4;
+        body.copy_within(old.clone(), from);
+        self.from = from;
+        let new = self.hole(stride);
+        old.filter(|byte| !new.contains(byte)).for_each(|byte| body[byte] = 0);
+    }
+}
+
+impl<N: Nand> Plow<N> {
+    /// Bytes of a copy: key, value, and whether it is a tombstone.
+    pub(super) fn stride(&self) -> usize {
+        self.record.entry_bytes() + 1
+    }
+
+    /// Copies the next records of a page of the level above that are not below where the step begins. False
+    /// where the page being written has no room for any.
+    pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexError> {
+        let stride = self.stride();
+        let Some((place, index)) = step.above.next else { return Ok(true) };
+        let body = self.output.len() - HEADER_BYTES;
+        let key_bytes = usize::from(self.record.key_bytes);
+        let used = step.builder.as_ref().map_or((FIXED + key_bytes, 0), Builder::used);
+        // A record and its high part come in before the first copy.
+        let room = body.saturating_sub(used.0 + used.1 + stride + 16) / stride;
+        if room == 0 {
+            return Ok(false);
+        }
+        let is_there = self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
+        let ppn = self.load_place(upper, place)?;
+        step.reads += usize::from(!is_there);
+        let mut scratch = vec![0; key_bytes];
+        let mut output = core::mem::take(&mut self.output);
+        let view = self.view()?;
+        let count = view.count();
+        // Below its own cursor the first old page is dead.
+        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.from };
+        let start = index.max(view.search(own.max(&step.from), &mut scratch).0);
+        let end = count.min(start + self.shares.slice.min(room));
+        let above = &mut step.above;
+        (above.from, above.held) = (used.0, end.saturating_sub(start));
+        let at = HEADER_BYTES + above.from;
+        for (i, copy) in (start..end).zip(output[at..].chunks_mut(stride)) {
+            copy_record(&view, i, copy, key_bytes);
+        }
+        let last = view.key_owned(count - 1);
+        above.move_away(&mut output[HEADER_BYTES..], used, stride);
+        self.output = output;
+        let is_whole = end >= count;
+        above.copied = Some((place, end, is_whole));
+        above.next = Some((place, end)).filter(|_| !is_whole);
+        if is_whole {
+            if above.held > 0 {
+                above.passed.push((place.0, ppn, last));
+            }
+            above.next = self.levels[upper].next(place).map(|place| (place, 0));
+        }
+        Ok(true)
+    }
+
+    /// Whether the level above must be read to know which record is next.
+    pub(super) fn needs_above(&self, step: &Step) -> bool {
+        let (above, below) = (&step.above, &step.below);
+        let Source::Level(upper) = self.source(step.level) else { return false };
+        if above.held > 0 {
+            return false;
+        }
+        match above.next {
+            None => false,
+            Some((_, index)) if index > 0 || !below.is_there => true,
+            // What begins after the next record below may wait.
+            Some((place, _)) => {
+                let run = self.levels[upper].run(place.0);
+                let reached = run.find(super::fences::position(&below.key));
+                place.0 == Part::New && self.levels[upper].part_of(&below.key) == Part::Old
+                    || self.levels[upper].part_of(&below.key) == place.0
+                        && reached.is_some_and(|(_, last)| place.1 <= last)
+            }
+        }
+    }
+
+    /// The key of the next record above.
+    pub(super) fn above_key(&self, step: &Step) -> Option<&[u8]> {
+        match self.source(step.level) {
+            Source::Memtable => {
+                (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at))
+            }
+            Source::Level(_) => (step.above.held > 0).then(|| self.copied_key(&self.output, &step.above, 0)),
+        }
+    }
+
+    /// The key of copy `i` in a page.
+    pub(super) fn copied_key<'a>(&self, page: &'a [u8], above: &Above, i: usize) -> &'a [u8] {
+        let at = HEADER_BYTES + above.from + i * self.stride();
+        &page[at..at + usize::from(self.record.key_bytes)]
+    }
+
+    /// Takes the first copy out of the page, so that the page may be written to while it is looked at.
+    pub(super) fn take_copy(&self, page: &[u8], above: &mut Above) {
+        let at = HEADER_BYTES + above.from;
+        above.record.clear();
+        above.record.extend_from_slice(&page[at..at + self.stride()]);
+    }
+
+    /// Goes on to the next record above.
+    pub(super) fn advance_above(&mut self, step: &mut Step) {
+        let stride = self.stride();
+        match self.source(step.level) {
+            Source::Memtable => step.above.at += 1,
+            Source::Level(_) => step.above.drop_first(&mut self.output[HEADER_BYTES..], stride),
+        }
+    }
+}

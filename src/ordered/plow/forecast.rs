@@ -1,0 +1,98 @@
+//! The set-up that a plow has once it holds so many records, and its costs, before anything is written.
+//!
+//! The model of `cost` with what it does not know until there are pages: how many records one takes. Keys
+//! are supposed to be in no order and spread over all keys there may be, as is what is asked for.
+
+use super::config::Shares;
+use super::cost::{self, Given, LEVELS_MAX, Mix, ONE, Plan};
+use super::page::HEADER_BYTES;
+use super::{Plow, PlowConfig, summary};
+use crate::check::IndexError;
+use crate::nand::Geometry;
+use crate::ordered::RecordFormat;
+
+/// What is to be expected of a plow that holds so many records. Costs are in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Records of the memtable.
+    pub memtable: u64,
+    /// Bytes of filters.
+    pub filter_bytes: u64,
+    /// Levels.
+    pub levels: usize,
+    /// Pages of each level, the last one's behind those of the levels above it.
+    pub pages: [u64; LEVELS_MAX],
+    /// Programs of a change of a record that is there: steps and summaries, without what a commit takes.
+    pub programs: u64,
+    /// Reads of a change that need not say whether its key was there.
+    pub reads: u64,
+    /// Reads of a look-up of a record that is there.
+    pub look_up_reads: u64,
+}
+
+/// Bits that a record of a page of the last level takes, in 1024: the value, what of the key lies behind its
+/// first eight bytes, and the number before as Elias and Fano code it for the mean gap.
+fn record_bits(record: RecordFormat, records: u64) -> u64 {
+    let key_bits = 8 * u32::from(record.key_bytes.min(8));
+    let rest = 8 * u64::from(record.key_bytes.saturating_sub(8)) + 8 * u64::from(record.value_bytes);
+    let all = if key_bits == 64 { u64::MAX } else { 1 << key_bits };
+    let gap = (all / records.max(1)).max(1);
+    let width = gap.ilog2();
+    // One bit ends the string of zeros, of which there are as many as the gap is wider than the low bits say.
+    (rest + u64::from(width) + 1) * ONE + u64::try_from((u128::from(gap) * 1024) >> width).unwrap_or(ONE)
+}
+
+/// Millionths of what is in 1024 x 1024.
+fn millionths(parts: u64) -> u64 {
+    (parts * 15_625) >> 14
+}
+
+impl Forecast {
+    /// The forecast for so many records, where of so many operations the others are look-ups.
+    pub fn new(
+        config: &PlowConfig,
+        geometry: Geometry,
+        records: u64,
+        (changes, operations): (u64, u64),
+    ) -> Result<Forecast, IndexError> {
+        let own = size_of::<Plow<()>>() + 3 * size_of::<super::level::Level>();
+        let shares = Shares::new(config, geometry, own)?;
+        let page_bits = 8 * u64::from(geometry.page_bytes).saturating_sub(HEADER_BYTES as u64 + 10);
+        let page_records = (page_bits * ONE / record_bits(config.record, records)).max(1);
+        let scale = 2048 / operations.clamp(1, 2048);
+        let given = Given {
+            pages: records.div_ceil(page_records).max(1),
+            page_records,
+            page_bits,
+            memtable: shares.memtable as u64,
+            filter_bits: 8 * shares.filter as u64,
+            levels_max: shares.levels,
+            mix: Mix { gets: operations.saturating_sub(changes) * scale, puts: changes * scale },
+        };
+        let plan = match shares.fixed {
+            true => cost::plan_with(&given, shares.levels).unwrap_or_default(),
+            false => cost::plan(&given),
+        };
+        Ok(Forecast::of(&given, &plan, &shares, geometry))
+    }
+
+    fn of(given: &Given, plan: &Plan, shares: &Shares, geometry: Geometry) -> Forecast {
+        let mut pages = [0; LEVELS_MAX];
+        let last = plan.levels.max(1) - 1;
+        pages[..last].copy_from_slice(&plan.pages_max[..last]);
+        pages[last] = given.pages;
+        let costs = cost::costs(given, &pages[..=last]);
+        let per_block = u64::from(geometry.pages_per_block);
+        let summaries =
+            if geometry.pages_per_block >= summary::PAGES_MIN { costs.steps / per_block } else { 0 };
+        Forecast {
+            memtable: given.memtable,
+            filter_bytes: shares.filter as u64,
+            levels: last + 1,
+            pages,
+            programs: millionths(costs.steps + summaries),
+            reads: millionths(costs.steps * cost::STEP_READS),
+            look_up_reads: millionths(costs.reads * ONE),
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! [`Pairing`] says which pages those are, [`LowerPages`] shows a chip without the later ones: half of its
 //! pages, of which none is destroyed by a program of another.
 
-use super::{Cause, Geometry, Nand, NandError};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 
 /// Which pages of a block share their cells.
@@ -108,9 +108,26 @@ impl<N: Nand> Nand for LowerPages<N> {
         self.geometry
     }
 
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
         let page = self.page_of_chip(ppn)?;
         self.nand.read(page, cause, data, spare).map_err(|error| renamed(error, ppn))
+    }
+
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        let page = self.page_of_chip(ppn)?;
+        self.nand.read_at(page, cause, from, data).map_err(|error| renamed(error, ppn))
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

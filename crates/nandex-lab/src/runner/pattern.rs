@@ -139,7 +139,9 @@ mod tests {
         assert!(chip.program(Ppn(7), Cause::Host, &[0; 512], &[]).is_err());
         let read =
             |chip: &mut PatternChip, ppn, cause| chip.read(Ppn(ppn), cause, &mut [0; 512], &mut []).unwrap();
-        [4, 5, 0, 6, 6].into_iter().for_each(|ppn| read(&mut chip, ppn, Cause::Host));
+        [4, 5, 0, 6, 6].into_iter().for_each(|ppn| {
+            read(&mut chip, ppn, Cause::Host);
+        });
         read(&mut chip, 7, Cause::Check);
         let expected = PatternCounts {
             page_programs: 11,

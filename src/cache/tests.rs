@@ -146,7 +146,7 @@ fn looking_on_changes_nothing() {
         cache.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
     }
     assert_eq!((cache.counters(), cache.dirty_frames()), (before, 2));
-    assert_eq!(cache.store().counters().page_reads, [0; 8]);
+    assert_eq!(cache.store().counters().page_reads.iter().sum::<u64>(), 0);
 }
 
 #[test]

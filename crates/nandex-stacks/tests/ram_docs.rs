@@ -25,7 +25,7 @@ fn page() -> String {
     let settings = Settings::new(RecordFormat::new(8, 8));
     let columns: Vec<_> = PARTS
         .iter()
-        .map(|name| all(&catalogue::find(name).unwrap_or_else(|| panic!("no part {name}")), &settings))
+        .map(|name| all(catalogue::find(name).unwrap_or_else(|| panic!("no part {name}")), &settings))
         .collect();
     let mut page = String::from(HEAD);
     let _ = writeln!(page, "| index | {} |", PARTS.map(|name| format!("`{name}`")).join(" | "));

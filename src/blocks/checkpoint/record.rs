@@ -290,6 +290,9 @@ fn read_record<N: Nand, T>(
     })
 }
 
+/// The bytes of a run's complete records, and the record that a cut left behind them.
+type Records = (Vec<Whole<Vec<u8>>>, Option<Cut>);
+
 /// The bytes of every complete record of a run, oldest first; and a page that cannot be read behind the last
 /// of them.
 pub(super) fn records<N: Nand>(
@@ -297,7 +300,7 @@ pub(super) fn records<N: Nand>(
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<(Vec<Whole<Vec<u8>>>, Option<Cut>), StoreError> {
+) -> Result<Records, StoreError> {
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {

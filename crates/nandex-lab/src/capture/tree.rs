@@ -256,7 +256,7 @@ impl Tree {
         else {
             return;
         };
-        if let Some(key) = self.key(&path.to_vec()) {
+        if let Some(key) = self.key(path) {
             self.builder.update(TABLE, key);
         }
     }

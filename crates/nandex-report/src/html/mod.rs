@@ -221,8 +221,8 @@ mod tests {
                 phase.name = evil.to_string();
             }
         }
-        let page = render(&results).unwrap();
-        let html = Html::parse_document(&page);
+        let evil_page = render(&results).unwrap();
+        let html = Html::parse_document(&evil_page);
         assert!(html.errors.is_empty(), "{:?}", html.errors);
         let own = Html::parse_document(&page());
         for element in ["script", "img", "[onerror]"] {

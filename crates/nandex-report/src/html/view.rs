@@ -342,7 +342,7 @@ fn settings(sets: &[Results], results: &Results) -> Vec<(&'static str, String)> 
         let mut all: Vec<String> = Vec::new();
         sets.iter().map(of).for_each(|text| {
             if !all.contains(&text) {
-                all.push(text)
+                all.push(text);
             }
         });
         all.join("; ")

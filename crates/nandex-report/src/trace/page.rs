@@ -90,7 +90,7 @@ fn colours() -> String {
     );
     for at in 0..COLOURS.len() {
         let _ = write!(out, ".k{at} {{ fill: var(--k{at}); background: var(--k{at}); }} ");
-        let _ = write!(out, ".d{at} {{ fill: var(--k0); opacity: {:.2}; }}\n", 0.16 + 0.12 * at as f64);
+        let _ = writeln!(out, ".d{at} {{ fill: var(--k0); opacity: {:.2}; }}", 0.16 + 0.12 * at as f64);
     }
     out
 }

@@ -54,7 +54,7 @@ pub enum IndexError {
     BatchTooLarge {
         /// The name of what is limited: "changes", or "pages" that the changes write.
         unit: &'static str,
-        /// So many of them are possible.
+        /// The most of them that are possible.
         most: usize,
     },
     /// The RAM that the index was given is less than it needs.

@@ -63,7 +63,7 @@ impl Durability {
     }
 }
 
-/// What still fits into an index.
+/// The room that is left in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Pages of the medium, or of the store below, that new records may take.

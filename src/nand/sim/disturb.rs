@@ -2,7 +2,8 @@
 //!
 //! A read disturbs the pages beside it and worn cells leak, so the bits that a part corrects in a page become
 //! more, slowly, until it can correct them no longer. Programming a page anew sets back what reads did, and
-//! nothing what erases did. A page has its own place in the count, so those of a block do not come due together.
+//! nothing what erases did. A page has its own place in the count, so those of a block do not come due
+//! together.
 
 use super::faults::FaultState;
 use crate::nand::{Geometry, NandError, ReadOutcome};

@@ -26,21 +26,22 @@ impl<N: Nand> Plow<N> {
         if batch.is_empty() {
             return Ok(());
         }
-        self.make_room(batch.iter().any(|change| change.value.is_some()))?;
+        let inserts = batch.iter().any(|change| change.value.is_some());
+        self.make_room(inserts)?;
         while self.memtable.len() + batch.len() > self.memtable.capacity() {
             if !self.sink()? {
                 self.step(0)?;
             }
-            self.make_room(true)?;
+            self.make_room(inserts)?;
         }
         let was_dirty = core::mem::replace(&mut self.dirty, true);
         let put = |change: &Change<'_>| self.memtable.put(change.key, change.value, false);
         let before: Vec<Before> = batch.iter().map(put).collect();
         self.changes += batch.len() as u64;
         let done = match self.has_room_now() {
-            false => Err(self.no_room()),
-            true if self.every_operation => self.commit(false),
-            true => Ok(()),
+            false if inserts => Err(self.no_room()),
+            _ if self.every_operation => self.commit(false),
+            _ => Ok(()),
         };
         if done.is_err() {
             before.iter().rev().for_each(|before| self.memtable.restore(before));

@@ -83,7 +83,8 @@ mod tests {
                     work += candidates.len() as f64 * sizes[part];
                     // A part shows the cost within 8, 4 and 0 percent.
                     let error = [80, 40, 1][part];
-                    let mut cost = |c: &Made| c.1 as f64 * (1000 - error + rng.below(2 * error)) as f64 / 1000.0;
+                    let mut cost =
+                        |c: &Made| c.1 as f64 * (1000 - error + rng.below(2 * error)) as f64 / 1000.0;
                     candidates.iter().map(|c| Some(cost(c))).collect()
                 },
             );

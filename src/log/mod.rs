@@ -564,7 +564,7 @@ impl<N: Nand> Log<N> {
         self.is_short_of_blocks(0)
     }
 
-    /// The same, if so many blocks more were to be free.
+    /// Whether garbage should be collected if so many blocks more were to be free.
     fn is_short_of_blocks(&self, more: u32) -> bool {
         let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
         self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks + more

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 /// How fast bits have to be corrected. The default is a chip on which none ever is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturb {
-    /// Reads of a block, since a page of it was programmed, after which one bit more of that page is wrong; 0:
-    /// never.
+    /// Reads of a block, since a page of it was programmed, after which one bit more of that page is wrong.
+    /// 0: never.
     pub reads_per_bit: u32,
     /// Erases of a block after which one bit more of each of its pages is wrong; 0: never.
     pub erases_per_bit: u32,

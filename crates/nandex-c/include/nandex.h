@@ -134,7 +134,7 @@
  * Version of this interface: the first number changes when old callers no longer work, the last 16 bits when
  * something is added.
  */
-#define NANDEX_ABI_VERSION 65536
+#define NANDEX_ABI_VERSION 65537
 
 /**
  * mu-Tree: the whole path in one page, one program for each change. Where a page has fewer than 37 +
@@ -197,6 +197,12 @@
  * read: the ECC corrected errors; the data are right. is_bad: the block is bad.
  */
 #define NANDEX_CHIP_CORRECTED 1
+
+/**
+ * read: the ECC corrected so many errors that it may soon correct them no longer; the data are right, and
+ * the index moves them.
+ */
+#define NANDEX_CHIP_WEAK 2
 
 /**
  * is_bad: the block carries a bad-block mark.
@@ -418,6 +424,20 @@ typedef struct nandex_config {
 } nandex_config;
 
 /**
+ * One change of `nandex_apply`.
+ */
+typedef struct nandex_change {
+  /**
+   * The key: as many bytes as a key of the index has.
+   */
+  const uint8_t *key;
+  /**
+   * The value: as many bytes as a value of the index has. Null removes the key.
+   */
+  const uint8_t *value;
+} nandex_change;
+
+/**
  * The statistics of an index.
  */
 typedef struct nandex_stats {
@@ -458,7 +478,7 @@ typedef struct nandex_stats {
    */
   uint64_t block_erases;
   /**
-   * Reads of which the chip said `NANDEX_CHIP_CORRECTED`.
+   * Reads of which the chip said `NANDEX_CHIP_CORRECTED` or `NANDEX_CHIP_WEAK`.
    */
   uint64_t corrected_reads;
 } nandex_stats;
@@ -695,9 +715,41 @@ int32_t nandex_sync(struct nandex_index *index);
 int32_t nandex_close(struct nandex_index *index);
 
 /**
+ * Makes several changes, in their order, as one operation, of which a power cut leaves all or nothing. Takes
+ * the RAM that the index needs for it, and no more afterwards. `most` is null or gets the most changes that
+ * the index takes at once: 1 where it cannot make several as one, SIZE_MAX where only the pages count that
+ * they write. NANDEX_ERR_BATCH_FULL, and nothing is done, if they are too many.
+ *
+ * `index` is null or a handle, `changes` null or as many changes as is said, whose pointers are keys and
+ * values; `most` is null or writable.
+ */
+int32_t nandex_apply(struct nandex_index *index,
+                     const struct nandex_change *changes,
+                     size_t count,
+                     size_t *most);
+
+/**
+ * Does work that later operations would do: collects garbage, merges, erases, moves what became hard to
+ * read. About `budget` pages are read or programmed, a block at a time at least. `left` is null or gets the
+ * pages of such work that are left, about; 0 where nothing is worth doing.
+ *
+ * `index` is null or a handle, `left` null or writable.
+ */
+int32_t nandex_maintain(struct nandex_index *index, uint32_t budget, uint32_t *left);
+
+/**
+ * Looks for pages that become hard to read, before their records are asked for, and moves them: reads up to
+ * `budget` pages from where the last call ended. `left` is null or gets the pages left of the round; 0 at
+ * its end. It takes a chip whose `read` answers NANDEX_CHIP_WEAK.
+ *
+ * As for `nandex_maintain`.
+ */
+int32_t nandex_scrub(struct nandex_index *index, uint32_t budget, uint32_t *left);
+
+/**
  * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
- * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has batches, as
- * large as `config.atomic_pages`.
+ * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has these
+ * batches, as large as `config.atomic_pages`; `nandex_apply` takes the changes at once, of others too.
  *
  * `index` is null or a handle.
  */

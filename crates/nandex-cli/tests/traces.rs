@@ -87,8 +87,9 @@ fn tar_and_make_are_captured_and_compared() {
 fn a_log_is_imported_looked_at_and_compared() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let line =
-        |number: u64| format!("{},user{},{}\n", if number % 3 == 0 { "put" } else { "get" }, number % 50, 1);
+    let line = |number: u64| {
+        format!("{},user{},{}\n", if number.is_multiple_of(3) { "put" } else { "get" }, number % 50, 1)
+    };
     fs::write(here.join("log.csv"), format!("op,key,count\n{}", (0..600).map(line).collect::<String>()))
         .unwrap();
     let output = nandex(here, &["import", "log.csv", "--out", "log.txt.zst"]);

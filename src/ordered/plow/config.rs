@@ -139,7 +139,7 @@ impl Shares {
             }
         };
         let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
-        let mut memtable = wanted.unwrap_or((left * 3 / 4 * 4 / (4 * record.entry_bytes() + 1)).min(most));
+        let mut memtable = wanted.unwrap_or((left * 11 / 16 * 4 / (4 * record.entry_bytes() + 1)).min(most));
         memtable = memtable.max(MEMTABLE_MIN);
         while memtable > MEMTABLE_MIN && held(memtable) > left {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);

@@ -107,7 +107,7 @@ pub(super) struct Costs {
 }
 
 /// Pages that so many records of a level take, in 1024: the further apart the keys, the longer their codes.
-fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
+pub(super) fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
     let all = given.pages * given.page_records;
     let record = given.page_bits / given.page_records.max(1);
     let more = if is_last { 0 } else { 1 + u64::from((all / records.max(1)).max(1).ilog2()) };

@@ -42,6 +42,18 @@ fn record_bits(record: RecordFormat, records: u64) -> u64 {
     (rest + u64::from(width) + 1) * ONE + u64::try_from((u128::from(gap) * 1024) >> width).unwrap_or(ONE)
 }
 
+/// Sealed pages that a change takes, in 1024 x 1024: none where the memtable fits beside the root. Else each
+/// record is sealed once a page of them has gathered, but for those that the sweep took before.
+fn sealed(given: &Given) -> u64 {
+    let pages = cost::pages(given, given.memtable, false);
+    if pages * 8 <= 7 * ONE {
+        return 0;
+    }
+    let of_a_page = (given.memtable * ONE / pages).max(1);
+    let each = ONE * ONE / of_a_page;
+    each - each * of_a_page.min(given.memtable) / (2 * given.memtable.max(1))
+}
+
 /// Millionths of what is in 1024 x 1024.
 fn millionths(parts: u64) -> u64 {
     (parts * 15_625) >> 14
@@ -81,7 +93,9 @@ impl Forecast {
         let last = plan.levels.max(1) - 1;
         pages[..last].copy_from_slice(&plan.pages_max[..last]);
         pages[last] = given.pages;
-        let costs = cost::costs(given, &pages[..=last]);
+        // A step is made when the memtable is nearly full.
+        let costs =
+            cost::costs(&Given { memtable: given.memtable.saturating_sub(2), ..*given }, &pages[..=last]);
         let per_block = u64::from(geometry.pages_per_block);
         let summaries =
             if geometry.pages_per_block >= summary::PAGES_MIN { costs.steps / per_block } else { 0 };
@@ -90,7 +104,7 @@ impl Forecast {
             filter_bytes: shares.filter as u64,
             levels: last + 1,
             pages,
-            programs: millionths(costs.steps + summaries),
+            programs: millionths(costs.steps + summaries + sealed(given)),
             reads: millionths(costs.steps * cost::STEP_READS),
             look_up_reads: millionths(costs.reads * ONE),
         }

@@ -12,8 +12,8 @@ use crate::device_args::{
 use crate::output::{self, Target};
 use crate::parse;
 use anyhow::{Context, Result, anyhow};
-use nandex::IndexError;
 use nandex::ordered::{Direction, OrderedIndex};
+use nandex::{IndexError, Nand};
 use nandex_lab::LabError;
 use nandex_lab::options::Settings;
 use nandex_lab::registry::Open;

@@ -1,4 +1,4 @@
-//! What an index does beside single operations: batches, work ahead of time, scrubbing, telling its room.
+//! Services of an index beside single operations: batches, work ahead of time, scrubbing, telling its room.
 
 #![allow(clippy::unwrap_used)]
 

@@ -15,8 +15,8 @@
 //! Costs (`places`): the next victim of the greedy policy and the next free block are found in O(1). A page
 //! that becomes invalid, or a block that changes its use, takes a look through the blocks with equally many
 //! valid pages, or a move of the pool: bytes in sequence, a fraction of a microsecond at thousands of blocks.
-//! Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
-//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
+//! Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of
+//! closing and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
 //! A block takes 5 bytes of RAM on a chip with fewer than 65,536 of them (`rows`, `places`), and a bit for
 //! each page.

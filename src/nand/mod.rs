@@ -90,7 +90,7 @@ impl Cause {
 /// A number for each cause, in the order of [`Cause::COUNTED`].
 pub type ByCause = [u64; Cause::COUNTED.len()];
 
-/// What a chip says of a read that succeeded.
+/// The word of a chip of a read that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOutcome {
     /// Bits that the ECC corrected, in the worst of its code words if the driver knows; 0 too where it cannot
@@ -104,8 +104,9 @@ impl ReadOutcome {
     /// Nothing was corrected, or nobody knows.
     pub const CLEAN: ReadOutcome = ReadOutcome { corrected: 0, is_weak: false };
 
-    /// So many bits were corrected by an ECC that corrects `strength`. A page is weak from three quarters of
-    /// them on, as Linux has it, but never for a single bit: that is what an ECC of one bit is for.
+    /// A read in which so many bits were corrected by an ECC that corrects `strength`. A page is weak from
+    /// three quarters of them on, as Linux has it, but never for a single bit: that is what an ECC of one
+    /// bit is for.
     pub const fn corrected(corrected: u32, strength: u32) -> ReadOutcome {
         let most = strength - strength / 4;
         ReadOutcome { corrected, is_weak: corrected >= if most < 2 { 2 } else { most } }

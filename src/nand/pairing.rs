@@ -10,7 +10,7 @@ use crate::units::{Pbn, Ppn};
 /// Which pages of a block share their cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
-    /// None do.
+    /// No pages do.
     #[default]
     None,
     /// Pages 0 and 2; each odd page with the even one three behind; the last one with the one two before it.

@@ -204,7 +204,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         Ok(0)
     }
 
-    /// What still fits; none where the index cannot tell without looking.
+    /// The room left; none where the index cannot tell without looking.
     fn free(&self) -> Option<Room> {
         None
     }

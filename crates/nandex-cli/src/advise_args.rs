@@ -9,7 +9,7 @@ use nandex_lab::advise;
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
-/// What is to be small, or long.
+/// The figure that is to be small, or long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Want {
     /// Chip time per operation.
@@ -55,7 +55,7 @@ pub(crate) struct Advise {
     /// The promise about a power cut that the index has to make: every-operation, every-sync or none.
     #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
     pub(crate) durability: Durability,
-    /// What is to be small, or long.
+    /// The figure that is to be small, or long.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "time")]
     pub(crate) want: Want,
     /// Operations a second, for the life of the chip [default: 1].

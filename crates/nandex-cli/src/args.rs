@@ -119,7 +119,8 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "BYTES", value_parser = parse::rams)]
     pub(crate) ram: Option<parse::Rams>,
     /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
-    /// separated by commas, or all [default: every-operation; every-sync too with neither workload nor trace].
+    /// separated by commas, or all [default: every-operation; every-sync too with neither workload nor
+    /// trace].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
     pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.

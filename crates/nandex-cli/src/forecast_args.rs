@@ -7,7 +7,7 @@ use nandex::ordered::RecordFormat;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Forecast {
-    /// Of indexes the smallest RAM on this part or chip file, and what plow chooses and expects there; of
+    /// The smallest RAM of indexes on this part or chip file, and what plow chooses and expects there; of
     /// FTLs the room that they leave.
     #[arg(long, value_name = "PART|FILE", value_parser = parse::chip)]
     pub(crate) chip: Option<Part>,

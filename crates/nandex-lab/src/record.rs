@@ -20,7 +20,7 @@ pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
     write_csv_of(std::slice::from_ref(results), out)
 }
 
-/// The same of several results, below one another.
+/// The text of several results, below one another.
 pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(header())?;

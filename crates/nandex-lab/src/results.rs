@@ -110,7 +110,8 @@ pub struct Run {
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
-    /// The costs of finding the index again at the end; absent where that was not tried, or it cannot be found.
+    /// The costs of finding the index again at the end; absent where that was not tried, or it cannot be
+    /// found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<Costs>,
 }

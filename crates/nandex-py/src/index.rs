@@ -259,7 +259,7 @@ impl RawIndex {
         py.detach(|| self.session().place.save())
     }
 
-    /// What the simulated chip did so far, in JSON.
+    /// The counters of the simulated chip so far, in JSON.
     fn costs(&self) -> PyResult<String> {
         let session = self.session();
         let chip = session.place.sim()?.lock();

@@ -1,4 +1,5 @@
-//! What Python loads as `nandex._native`: the lab and the indexes, with text and bytes at the border.
+//! The module that Python loads as `nandex._native`: the lab and the indexes, with text and bytes at the
+//! border.
 //!
 //! Requests and results cross as JSON, keys and values as bytes; the package in `python/nandex` makes of them
 //! what people use. Without the feature `python` there is nothing here.

@@ -1,4 +1,4 @@
-//! What there is by name.
+//! Lists of what there is by name.
 
 use crate::errors::of_lab;
 use nandex::nand::catalogue;

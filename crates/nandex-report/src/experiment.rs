@@ -52,7 +52,7 @@ pub(crate) fn tables(results: &ExperimentResults) -> Vec<Table> {
     tables
 }
 
-/// What stopped, what did not run, and what stood in.
+/// Cells that stopped, what did not run, and what stood in.
 pub(crate) fn remarks(results: &ExperimentResults) -> Vec<String> {
     let of_cell = |cell: &CellResult| {
         let stopped = cell.failures().map(|why| format!("{}, stopped: {why}", cell.name)).collect::<Vec<_>>();

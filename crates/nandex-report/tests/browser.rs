@@ -24,7 +24,7 @@ fn browser() -> Option<&'static str> {
     BROWSERS.iter().find(answers).copied()
 }
 
-/// What the test in the page found.
+/// The findings that the test in the page found.
 fn verdict(browser: &str, page: &str, folder: &Path, width: u32) -> String {
     let tested =
         page.replace("</body>", concat!("<script>", include_str!("selftest.js"), "</script></body>"));

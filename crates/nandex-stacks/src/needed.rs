@@ -14,7 +14,7 @@ pub const SMALL_FTLS: [&str; 4] = ["page-map", "dftl", "lazy", "hftl"];
 /// Budgets beyond are not looked for.
 const MOST: usize = 1 << 28;
 
-/// What an index needs, and on which FTL where it stands on one.
+/// The RAM that an index needs, and on which FTL where it stands on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
     /// The FTL, the first of several that need the same.
@@ -56,7 +56,7 @@ pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Resul
     Ok(high)
 }
 
-/// The same over the FTL among [`SMALL_FTLS`] with which it is least, for a tree on logical pages whose
+/// The need over the FTL among [`SMALL_FTLS`] with which it is least, for a tree on logical pages whose
 /// settings name none.
 pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<Needed, IndexError> {
     if index.hosting == Hosting::Raw || settings.options.text("ftl").is_some() {
@@ -80,7 +80,7 @@ pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result
     }
 }
 
-/// What every index needs on a chip, in the strongest durability class that it gives.
+/// The RAM that every index needs on a chip, in the strongest durability class that it gives.
 pub fn all(part: &Part, settings: &Settings) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
     let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
     let needs = |index: &IndexEntry| {

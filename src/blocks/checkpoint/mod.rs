@@ -11,8 +11,8 @@
 //!
 //! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`])
 //! holds the kind, the place in the record (number) and the record's version; the string starts with its
-//! length as u32. It is never held whole: `payload`. A checkpoint is one record; a reference is a record that lists the blocks that carry
-//! checkpoints.
+//! length as u32. It is never held whole: `payload`. A checkpoint is one record; a reference is a record
+//! that lists the blocks that carry checkpoints.
 //!
 //! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks
 //!   are taken from the table, the record goes to their start, a reference is appended to the current anchor,
@@ -182,9 +182,10 @@ impl CheckpointArea {
         }
     }
 
-    /// What `decode` makes of the newest complete checkpoint, and a newer one that is not complete, if there
-    /// is one. If anything follows from a later time, that was completed, and has gone bad. `decode` may be
-    /// called for several, the newest first, as long as they turn out not to be complete.
+    /// The thing that `decode` makes of the newest complete checkpoint, and a newer one that is not
+    /// complete, if there is one. If anything follows from a later time, that was completed, and has gone
+    /// bad. `decode` may be called for several, the newest first, as long as they turn out not to be
+    /// complete.
     pub fn mount_and_look<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
@@ -221,8 +222,8 @@ impl CheckpointArea {
         self.is_torn
     }
 
-    /// What `decode` makes of every complete checkpoint that follows the last one of which `is_base` is true,
-    /// that one first. Those before it are not looked at.
+    /// The things that `decode` makes of every complete checkpoint that follows the last one of which
+    /// `is_base` is true, that one first. Those before it are not looked at.
     pub fn mount_since<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,

@@ -74,7 +74,7 @@ impl Start {
 /// A whole record: its version and what was made of it.
 pub(super) type Whole<T> = (u64, T);
 
-/// What makes something of a record.
+/// The function that makes something of a record.
 pub(super) type Decode<'a, T> = &'a mut dyn FnMut(&mut dyn Source) -> T;
 
 /// The incomplete record behind the last whole one, by the page at which it ends.
@@ -260,7 +260,7 @@ impl<N: Nand> Source for Reader<'_, N> {
     }
 }
 
-/// What is made of a record; or where that ends before it is complete.
+/// The thing made of a record; or where that ends before it is complete.
 fn read_record<N: Nand, T>(
     nand: &mut N,
     run: &Run,

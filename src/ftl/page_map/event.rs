@@ -1,4 +1,4 @@
-//! What a mount remembers of each page that was programmed since the checkpoint.
+//! The facts that a mount remembers of each page that was programmed since the checkpoint.
 
 use crate::units::Ppn;
 
@@ -28,8 +28,8 @@ pub(super) struct Since {
 }
 
 impl Since {
-    /// Versions since the checkpoint are no more than pages. One far beyond them is nonsense that passed for a
-    /// page, and stays beyond every horizon.
+    /// Versions since the checkpoint are no more than pages. One far beyond them is nonsense that passed for
+    /// a page, and stays beyond every horizon.
     pub(super) fn event(self, lpn: u32, version: u64, readable: bool, ppn: Ppn) -> Event {
         let since = (version + 1).saturating_sub(self.first).min(u64::from(u32::MAX >> 1));
         Event { lpn, ppn, version_and: (since as u32) << 1 | u32::from(readable) }

@@ -4,8 +4,8 @@ use super::state::{LOST, NONE};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Pages of a chip at most whose numbers take two bytes. The first block is an anchor or bad and never holds a
-/// logical page, so its first two numbers are free to stand for none and lost.
+/// Pages of a chip at most whose numbers take two bytes. The first block is an anchor or bad and never holds
+/// a logical page, so its first two numbers are free to stand for none and lost.
 const NARROW_MAX: u32 = 1 << 16;
 
 /// The physical page of each logical one, [`NONE`] or [`LOST`].

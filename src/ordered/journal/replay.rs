@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 /// The records of an epoch, oldest first.
 pub(super) struct Run {
     layout: Layout,
-    /// Those of each page, of which all but the last are full: a row that grows is held twice.
+    /// The changes of each page, of which all but the last are full: a row that grows is held twice.
     pages: Vec<Vec<u8>>,
 }
 

@@ -96,8 +96,8 @@ impl<N: Nand> Plow<N> {
         Ok(pages - self.scrubbed)
     }
 
-    /// What still fits, by records that share nothing: pages of the last level, but for those in which steps
-    /// must begin.
+    /// The room for what still fits, by records that share nothing: pages of the last level, but for those
+    /// in which steps must begin.
     pub(super) fn room(&self) -> Room {
         let blocks = self.blocks.free() + self.blocks.left();
         let kept = self.reserve() + self.dissolved_blocks() + 2 * self.levels.len();

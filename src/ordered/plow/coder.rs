@@ -136,7 +136,7 @@ impl Builder {
         self.append_around(body, 0..0, (key, value))
     }
 
-    /// The same, where some bytes of the body must stay as they are.
+    /// Encodes where some bytes of the body must stay as they are.
     pub(super) fn append_around(
         &mut self,
         body: &mut [u8],

@@ -11,7 +11,7 @@ use crate::check::IndexError;
 use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 
-/// What is to be expected of a plow that holds so many records. Costs are in millionths.
+/// The costs to be expected of a plow that holds so many records. Costs are in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// Records of the memtable.

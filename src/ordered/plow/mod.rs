@@ -148,7 +148,7 @@ pub struct Plow<N> {
     page_records: u64,
     /// Changes since all was swept for want of room.
     changes: u64,
-    /// Those when steps for room were last of no use.
+    /// The counts when steps for room were last of no use.
     relieved_in_vain: Option<u64>,
     interrupted: bool,
     counters: Counters,

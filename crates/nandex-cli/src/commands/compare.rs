@@ -80,7 +80,7 @@ fn over_ram(args: &Compare, rams: &[Option<usize>]) -> Result<Status> {
     Ok(if good { Status::Done } else { Status::Bad })
 }
 
-/// The same indexes over scattered keys, where no trace gathers them.
+/// Compares the same indexes over scattered keys, where no trace gathers them.
 fn scattered(args: &Compare, of_trace: &Comparison<Ordered>) -> Result<Comparison<Ordered>, LabError> {
     let mut other = of_trace.clone();
     other.contest.source = Source::Generator(workload::workload(SCATTERED)?);
@@ -142,8 +142,8 @@ pub(super) fn named(error: LabError) -> anyhow::Error {
     if is_option { error.context("--set") } else { error }
 }
 
-/// RAM of the comparison that needs no arguments: from that of a small microcontroller to enough for the tables
-/// of every index.
+/// RAM of the comparison that needs no arguments: from that of a small microcontroller to enough for the
+/// tables of every index.
 const STANDARD_RAM_KIB: [usize; 6] = [16, 32, 64, 128, 256, 640];
 
 /// Operations there, after a load that is handed over at once: what takes two minutes.

@@ -1,4 +1,4 @@
-//! What a run cost, as an answer tells it: per operation, at the end, and for the life of the chip.
+//! The costs of a run, as an answer tells it: per operation, at the end, and for the life of the chip.
 
 use super::Want;
 use crate::latency::Latencies;
@@ -132,7 +132,7 @@ impl Figures {
         self.life_on(&ChipFacts::of(part), rate)
     }
 
-    /// The same, from the facts of a chip.
+    /// The life, from the facts of a chip.
     pub fn life_on(&self, chip: &ChipFacts, rate: f64) -> Life {
         let programs = self.page_programs / f64::from(chip.pages_per_block.max(1));
         let erases_a_second = self.block_erases.max(programs) * rate;
@@ -141,7 +141,7 @@ impl Figures {
         Life { rate, even_years, worst_years: self.wear_max_over_mean.map(|uneven| even_years / uneven) }
     }
 
-    /// What is to be small.
+    /// The figure that is to be small.
     pub(super) fn cost(&self, want: Want, part: &Part) -> f64 {
         match want {
             Want::Time => self.mean_ns,
@@ -152,7 +152,7 @@ impl Figures {
         }
     }
 
-    /// What decides between candidates that cost the same.
+    /// The figure that decides between candidates that cost the same.
     pub(super) fn second_cost(&self, want: Want) -> f64 {
         match want {
             Want::Time => self.p999_ns,

@@ -1,5 +1,5 @@
-//! Successive halving: all candidates run on a small part, the better ones on a larger one, and so on. What is
-//! clearly worse is given up early, and the time goes to those that the answer is among.
+//! Successive halving: all candidates run on a small part, the better ones on a larger one, and so on. What
+//! is clearly worse is given up early, and the time goes to those that the answer is among.
 //!
 //! Families (an index with its FTLs and options) keep a place each for longer than the count alone would let
 //! them: what a part is too short to show, a cache that fills or a garbage collection, is not held against a

@@ -1,10 +1,11 @@
 //! Which index to take: on this chip, for these operations, in this RAM.
 //!
-//! The field is every index on everything it can stand on. It runs on a beginning of the operations first, the
-//! better ones on a longer one ([`halving`]), those that came far with other options too, and the finalists on
-//! the whole, with every answer checked, on several seeds where a generator makes the operations. Of those that
-//! are as good as the best, the simplest is taken: an entry of the registry says what parts it has. What breaks
-//! a constraint, of RAM or of the promise about a power cut, does not come that far.
+//! The field is every index on everything it can stand on. It runs on a beginning of the operations first,
+//! the better ones on a longer one ([`halving`]), those that came far with other options too, and the
+//! finalists on the whole, with every answer checked, on several seeds where a generator makes the
+//! operations. Of those that are as good as the best, the simplest is taken: an entry of the registry says
+//! what parts it has. What breaks a constraint, of RAM or of the promise about a power cut, does not come
+//! that far.
 
 mod answer;
 mod config;
@@ -33,7 +34,7 @@ pub const ADVICE_SCHEMA: u32 = 1;
 /// RAM where none is told.
 pub const USUAL_RAM: u64 = 64 << 10;
 
-/// What is to be small, or long.
+/// The figure that is to be small, or long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Want {
@@ -51,7 +52,7 @@ pub enum Want {
 }
 
 impl Want {
-    /// What is counted, in words.
+    /// The unit that is counted, in words.
     pub const fn words(self) -> &'static str {
         match self {
             Want::Time => "chip time per operation",
@@ -87,7 +88,7 @@ pub struct Request {
     /// Sync after so many changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_every: Option<u64>,
-    /// What is to be small, or long.
+    /// The figure that is to be small, or long.
     pub want: Want,
     /// Operations a second, for the life of the chip; 1 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +135,7 @@ pub struct Contender {
     pub options: BTreeMap<String, String>,
     /// Parts of the index and of its FTL and options that are set: the fewer, the simpler.
     pub parts: usize,
-    /// What was to be small, over that of the answer.
+    /// The figure that was to be small, over that of the answer.
     pub costs_times: f64,
     /// Whether it is as good as the best: within the noise.
     pub is_equivalent: bool,
@@ -147,7 +148,7 @@ pub struct Contender {
 /// A place where another answer would be better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
-    /// What would have to be other: `load`, `chip` or `ram`.
+    /// The thing that would have to be other: `load`, `chip` or `ram`.
     pub what: String,
     /// The share of reads, the price of a program in reads, or the bytes of RAM from which on.
     pub at: f64,
@@ -157,7 +158,7 @@ pub struct Turn {
     pub now: f64,
     /// The other answer.
     pub name: String,
-    /// The same in words.
+    /// The turn in words.
     pub words: String,
 }
 
@@ -168,9 +169,9 @@ pub struct AtRam {
     pub ram_bytes: u64,
     /// The answer there.
     pub name: String,
-    /// What was to be small, of the answer there.
+    /// The figure that was to be small, of the answer there.
     pub cost: f64,
-    /// The same of the answer here; absent where it cannot run.
+    /// That figure of the answer here; absent where it cannot run.
     pub cost_of_answer: Option<f64>,
 }
 
@@ -195,7 +196,7 @@ pub struct Advice {
     pub seeds: Vec<u64>,
     /// Stacks that were tried.
     pub stacks: usize,
-    /// The one to take; none where nothing runs so.
+    /// The choice to take; none where nothing runs so.
     pub answer: Option<Contender>,
     /// The other finalists, the best first.
     pub others: Vec<Contender>,
@@ -218,7 +219,7 @@ pub fn advise(request: &Request) -> Result<Advice, LabError> {
     advise_with(request, &Control::default(), &|_| {})
 }
 
-/// The same, with a control that can cancel it, and somebody who is told each stage.
+/// The search, with a control that can cancel it, and somebody who is told each stage.
 pub fn advise_with(
     request: &Request,
     control: &Control,

@@ -60,7 +60,7 @@ impl<'w> Ready<'w> {
 
 /// The field after the screening.
 struct Screened {
-    /// What is left, the best first, with its cost on the last beginning.
+    /// The candidates left, the best first, with its cost on the last beginning.
     left: Vec<(Candidate, f64)>,
     /// The best stack of each index; of those that did not run the first.
     leaders: Vec<Candidate>,
@@ -163,7 +163,7 @@ impl Search<'_> {
         Screened { left, leaders, refused, stacks: field.len() }
     }
 
-    /// Those left, with options that are better on a beginning.
+    /// The candidates left, with options that are better on a beginning.
     fn finalists(&self, bench: &Bench<'_>, ready: &Ready<'_>, screened: &Screened) -> Vec<Candidate> {
         let mut finalists: Vec<Candidate> =
             screened.left.iter().take(FINALISTS).map(|(candidate, _)| candidate.clone()).collect();

@@ -50,14 +50,14 @@ impl Candidate {
         self.index.parts.len() + below + set
     }
 
-    /// The same with one more option.
+    /// The candidate with one more option.
     pub(super) fn with(&self, name: &str, value: &str) -> Candidate {
         let mut other = self.clone();
         other.options.set(name, value);
         other
     }
 
-    /// The same with one option of those that are tried set to another value.
+    /// The candidate with one option of those that are tried set to another value.
     pub(super) fn variations(&self) -> Vec<(&'static str, &'static str)> {
         let below = self.ftl().map_or(&[][..], |ftl| ftl.options);
         let of_ftls = |name: &str| STORES.iter().any(|entry| knows(entry.options, name));

@@ -1,3 +1,5 @@
+//! Advice on small questions.
+
 use super::*;
 
 /// A small question: few records and operations, one seed.

@@ -1,4 +1,4 @@
-//! What calls do to a directory tree, as operations of an index of its entries.
+//! The doings of calls to a directory tree, as operations of an index of its entries.
 //!
 //! The key of an entry is the number of its directory and its name, as file systems with one tree have it
 //! (ReiserFS, btrfs): the entries of a directory lie together, and directories in the order in which they

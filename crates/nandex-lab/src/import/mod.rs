@@ -27,7 +27,7 @@ pub enum Format {
     Mysql,
     /// The statement log of PostgreSQL (`log_statement = all`, or durations).
     Postgres,
-    /// What YCSB prints with its `basic` binding.
+    /// The lines that YCSB prints with its `basic` binding.
     Ycsb,
     /// Operations of RocksDB as `trace_analyzer -convert_to_human_readable_trace` writes them.
     Rocksdb,
@@ -92,13 +92,13 @@ pub struct Imported {
     pub tables: Vec<(String, String)>,
     /// Lines or statements that became operations, or have none.
     pub followed: u64,
-    /// Those that were passed over.
+    /// Lines that were passed over.
     pub passed_over: u64,
     /// The first of them: its line and its text.
     pub first_passed: Option<(u64, String)>,
 }
 
-/// What a reader fills.
+/// The trace that a reader fills.
 struct Sink<'a> {
     builder: Builder,
     options: &'a ImportOptions,

@@ -28,7 +28,7 @@ impl Reading {
         Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
     }
 
-    /// What it cost since an earlier reading, as one operation.
+    /// The costs since an earlier reading, as one operation.
     pub(crate) fn since(&self, earlier: &Reading) -> Costs {
         let spent = self.counters.since(&earlier.counters);
         let flash_time_ns = self.time_ns - earlier.time_ns;

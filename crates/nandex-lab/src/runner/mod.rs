@@ -9,8 +9,8 @@
 //! ends the run, as does the first error of the index. What was measured until then is kept, and
 //! [`Run::error`] says where it stopped.
 //!
-//! Processor time is the thread's while it is in the index, less that spent in the simulated chip: what index,
-//! FTL and cache compute. It is the only figure that differs from one run to the next.
+//! Processor time is the thread's while it is in the index, less that spent in the simulated chip: what
+//! index, FTL and cache compute. It is the only figure that differs from one run to the next.
 
 mod chip;
 mod failure;

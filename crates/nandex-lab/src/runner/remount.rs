@@ -1,4 +1,4 @@
-//! What finding an index again costs.
+//! The costs of finding an index again.
 
 use super::Job;
 use super::meter::Reading;

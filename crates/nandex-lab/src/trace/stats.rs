@@ -1,4 +1,4 @@
-//! What a trace is like: kinds of operations, its keys, how unevenly and how closely together they are asked
+//! Statistics of a trace: kinds of operations, its keys, how unevenly and how closely together they are asked
 //! for, and how that changes.
 
 use super::{Record, RecordKind, Trace};
@@ -27,7 +27,7 @@ pub struct TraceStats {
     pub records_before: u64,
     /// Operations that contradict those before them.
     pub contradictions: u64,
-    /// Its indexes by number.
+    /// The trace's indexes by number.
     pub trees: BTreeMap<u8, TreeStats>,
     /// Distinct keys that are asked for.
     pub distinct_keys: u64,
@@ -68,9 +68,9 @@ pub struct TreeStats {
 /// A part of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Slice {
-    /// Its first operation, counted from 0.
+    /// The phase's first operation, counted from 0.
     pub first: u64,
-    /// Its operations.
+    /// The phase's operations.
     pub operations: u64,
     /// Shares of the kinds.
     pub shares: BTreeMap<&'static str, f64>,
@@ -81,9 +81,9 @@ pub struct Slice {
 /// Slices that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Phase {
-    /// Its first operation, counted from 0.
+    /// The stretch's first operation, counted from 0.
     pub first: u64,
-    /// Its operations.
+    /// The stretch's operations.
     pub operations: u64,
     /// Shares of the kinds.
     pub shares: BTreeMap<&'static str, f64>,
@@ -297,7 +297,7 @@ fn phases(slices: &[Slice]) -> Vec<Phase> {
 }
 
 impl Phase {
-    /// What follows belongs to this phase too.
+    /// Whether what follows belongs to this phase too.
     fn take(&mut self, next: &Phase) {
         let whole = (self.operations + next.operations) as f64;
         let (old, new) = (self.operations as f64 / whole, next.operations as f64 / whole);

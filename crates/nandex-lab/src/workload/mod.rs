@@ -152,8 +152,8 @@ impl Workload {
         self.phases.iter().map(|p| p.ops.len() as u64).sum()
     }
 
-    /// The same, but that phases at the beginning which load it are handed over at once: a fraction of the
-    /// time, for an index of the same records.
+    /// The workload, but that phases at the beginning which load it are handed over at once: a fraction of
+    /// the time, for an index of the same records.
     #[must_use]
     pub fn loaded_at_once(mut self) -> Workload {
         if let Some(first) = self.phases.first_mut().filter(|phase| !phase.measured && phase.is_load()) {

@@ -1,8 +1,8 @@
 //! Figures as data: what `plot.js` draws as SVG in the page.
 //!
 //! A figure has axes and series; a series has two columns of numbers, on an axis of names places in them. An
-//! index has one colour, mark and dash in all figures, by its place in the order asked for; no two share colour
-//! and mark. Colours are tokens (`s0`, `c1`, ...) that the page's style has for light and dark.
+//! index has one colour, mark and dash in all figures, by its place in the order asked for; no two share
+//! colour and mark. Colours are tokens (`s0`, `c1`, ...) that the page's style has for light and dark.
 
 use serde::{Serialize, Serializer};
 
@@ -110,7 +110,7 @@ pub(super) enum Kind {
 pub(super) struct Series {
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// What switches it on and off; empty: nothing does.
+    /// The control that switches it on and off; empty: nothing does.
     pub(super) group: String,
     pub(super) colour: String,
     pub(super) mark: usize,

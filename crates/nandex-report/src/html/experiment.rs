@@ -32,7 +32,7 @@ pub(super) struct Section {
     pub(super) notes: String,
     /// Every cell.
     pub(super) tables: Vec<Table>,
-    /// What stopped, did not run, or stood in.
+    /// Cells that stopped, did not run, or stood in.
     pub(super) remarks: Vec<String>,
     pub(super) command: String,
 }

@@ -2,8 +2,8 @@
 //!
 //! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The
 //! plots are data ([`draw`]) that `plot.js` draws as SVG: the report opens without a network, and its content
-//! policy forbids one. `report.js` goes from tab to tab, sorts the tables and switches series on and off; without
-//! it the tables still say everything.
+//! policy forbids one. `report.js` goes from tab to tab, sorts the tables and switches series on and off;
+//! without it the tables still say everything.
 
 mod draw;
 mod experiment;

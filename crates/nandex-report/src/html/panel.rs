@@ -1,4 +1,5 @@
-//! What a report of comparisons shows at a time: a workload in a durability class, over the RAM.
+//! The part of a report of comparisons that is shown at a time: a workload in a durability class, over the
+//! RAM.
 
 use super::plots::Shown;
 use crate::summary::conclusion::{ranked, simplest, ties};
@@ -122,8 +123,8 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Years of the chip under a row at one operation a second, were its blocks worn alike; none where nothing
-    /// is written.
+    /// Years of the chip under a row at one operation a second, were its blocks worn alike; none where
+    /// nothing is written.
     pub(super) fn years(&self, row: &Row<'_>) -> Option<f64> {
         let chip: &ChipFacts = &self.results.chip;
         let each = |measure| row.value(measure).map_or(0.0, |s: stats::Summary| s.mean);

@@ -314,7 +314,7 @@ fn cells(at: &At<'_>, row: &Row<'_>, scales: &[Scale]) -> Vec<CellView> {
     at.summary.measures.iter().zip(scales).zip(starts).map(cell).collect()
 }
 
-/// What did not run, with its reason told once.
+/// Rows that did not run, with its reason told once.
 fn failures(sets: &[Results]) -> Vec<(String, String)> {
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     for results in sets {

@@ -28,7 +28,7 @@ pub struct Win {
     pub ram_bytes: Option<u64>,
     /// The index to take: the simplest of those that are as good as the best, or the best.
     pub index: String,
-    /// Its storage.
+    /// The storage of the row.
     pub storage: String,
     /// Flash time per operation of the best.
     pub time_ns: f64,

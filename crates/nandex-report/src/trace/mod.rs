@@ -1,4 +1,4 @@
-//! What a trace is like: lines for a terminal and a page with plots.
+//! Statistics of a trace: lines for a terminal and a page with plots.
 
 mod page;
 mod svg;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Width and height of a drawing.
 const SIZE: (f64, f64) = (560.0, 300.0);
 
-/// What its axes leave on the left and below.
+/// The room that axes take on the left and below.
 const EDGE: (f64, f64) = (48.0, 40.0);
 
 /// The names of the axes.

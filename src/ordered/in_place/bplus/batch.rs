@@ -1,15 +1,16 @@
 //! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
 //!
-//! For an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf once, merges the
-//! changes into it, and writes each page that changes once, all of them as one atomic group. A leaf that gets
-//! too full is split evenly into as many leaves as the caller allows, two or more; one that gets too empty is
-//! evened out or merged with a neighbour, as a removal would do. More than two leaves come of one only where
-//! the parent has room for them all and the store takes them as one group, so with two no batch writes more
-//! pages than the tree's largest operation. When leaf and changes make more, the first changes that do fit
-//! are applied and the caller comes back with the rest.
+//! For an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf once,
+//! merges the changes into it, and writes each page that changes once, all of them as one atomic group. A
+//! leaf that gets too full is split evenly into as many leaves as the caller allows, two or more; one that
+//! gets too empty is evened out or merged with a neighbour, as a removal would do. More than two leaves come
+//! of one only where the parent has room for them all and the store takes them as one group, so with two no
+//! batch writes more pages than the tree's largest operation. When leaf and changes make more, the first
+//! changes that do fit are applied and the caller comes back with the rest.
 //!
 //! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only
-//! `apply_to_leaf` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
+//! `apply_to_leaf` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are
+//! affected.
 
 use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};

@@ -228,7 +228,7 @@ pub struct BPlusTree<S> {
     leaf_pages: (usize, usize),
     /// Splits, merges and rotations of the operation in hand, where they are written apart.
     apart: Option<Vec<Restructured>>,
-    /// What the batch in hand has changed; none outside of a batch.
+    /// The pages that the batch in hand has changed; none outside of a batch.
     staged: Option<Staged>,
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,

@@ -15,7 +15,7 @@ use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What a batch has changed so far.
+/// The pages that a batch has changed so far.
 pub(super) struct Staged {
     /// Pages in the order in which they were changed first.
     pages: Vec<(Lpn, Box<[u8]>)>,
@@ -116,7 +116,8 @@ impl<S: PageStore> BPlusTree<S> {
         written
     }
 
-    /// What still fits: each page that is free may become a leaf, but for the parents of so many.
+    /// The room for what still fits: each page that is free may become a leaf, but for the parents of so
+    /// many.
     pub(super) fn room(&self) -> Room {
         let pages = u64::from(self.space.free_pages());
         let parents = pages / self.layout.half(2).max(1) as u64 + 2;

@@ -58,7 +58,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.log.config().write_pages > 0 { Ok(()) } else { self.find_again() }
     }
 
-    /// The same after a batch: all that waits in RAM is of it, for what waited before was programmed first.
+    /// Goes back after a batch: all that waits in RAM is of it, for what waited before was programmed first.
     pub(super) fn undo_batch(&mut self) -> Result<(), IndexError> {
         self.log.drop_written();
         self.find_again()

@@ -142,7 +142,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
-    /// What still fits: each page that may live yet may hold a leaf, but for those of its ancestors.
+    /// The room for what still fits: each page that may live yet may hold a leaf, but for those of its
+    /// ancestors.
     pub(super) fn room_left(&self) -> Room {
         // The higher the tree, the more pages it leaves for its own moves.
         let bound = height_bound(&self.scheme, self.live_max_at(self.height + 1));

@@ -243,7 +243,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         BATCH_MAX
     }
 
-    /// What waits goes first, so that the batch is one operation of the tree.
+    /// Changes that wait go first, so that the batch is one operation of the tree.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         self.tree.usable()?;
         check_batch(self.record(), batch, BATCH_MAX)?;

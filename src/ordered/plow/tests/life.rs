@@ -1,4 +1,4 @@
-//! What it costs in the long run: wear of years, nearly full chips, and the model against counts.
+//! The costs of plow in the long run: wear of years, nearly full chips, and the model against counts.
 
 use super::*;
 use crate::nand::sim::Faults;

@@ -435,7 +435,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
 
     crate::forward_index!(tree: maintain, scrub);
 
-    /// What waits is taken for new records.
+    /// A request that waits is taken for new records.
     fn free(&self) -> Option<Room> {
         let room = self.tree.free()?;
         Some(Room { records: room.records.saturating_sub(self.pool.len() as u64), ..room })

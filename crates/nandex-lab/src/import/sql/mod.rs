@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 /// A statement of a log.
 pub(super) struct Logged {
-    /// Its first line.
+    /// The first line of the statement.
     pub(super) line: u64,
     /// The connection.
     pub(super) connection: u64,
@@ -25,7 +25,7 @@ pub(super) struct Logged {
     pub(super) text: String,
     /// Parameters; none where the log has NULL.
     pub(super) parameters: Vec<Option<Key>>,
-    /// It ended with an error, which undoes the transaction.
+    /// The statement ended with an error, which undoes the transaction.
     pub(super) failed: bool,
 }
 

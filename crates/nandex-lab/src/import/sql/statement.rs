@@ -1,4 +1,4 @@
-//! What a statement of SQL does to keys: a small part of the language, and no guesses beyond it.
+//! Statements of SQL, by what they do to keys: a small part of the language, and no guesses beyond it.
 
 use super::tokens::{Token, tokens};
 use crate::trace::build::Key;
@@ -15,9 +15,9 @@ pub(super) enum Statement {
     Create { table: String, columns: Vec<String>, primary: Option<String> },
     /// A transaction begins.
     Begin,
-    /// It is to be durable.
+    /// The transaction is to be durable.
     Commit,
-    /// It is undone.
+    /// The transaction is undone.
     Rollback,
     /// Something that touches no record, such as SET.
     Nothing,

@@ -137,18 +137,10 @@ mod tests {
         pages(&mut chip, &[4, 6, 7]);
         // What is refused and what a checker does count nothing.
         assert!(chip.program(Ppn(7), Cause::Host, &[0; 512], &[]).is_err());
-<<<<<<< HEAD
         let read = |chip: &mut PatternChip, ppn, cause| {
             chip.read(Ppn(ppn), cause, &mut [0; 512], &mut []).unwrap();
         };
         [4, 5, 0, 6, 6].into_iter().for_each(|ppn| read(&mut chip, ppn, Cause::Host));
-=======
-        let read =
-            |chip: &mut PatternChip, ppn, cause| chip.read(Ppn(ppn), cause, &mut [0; 512], &mut []).unwrap();
-        [4, 5, 0, 6, 6].into_iter().for_each(|ppn| {
-            read(&mut chip, ppn, Cause::Host);
-        });
->>>>>>> main
         read(&mut chip, 7, Cause::Check);
         let expected = PatternCounts {
             page_programs: 11,

@@ -171,7 +171,7 @@ pub struct AtRam {
     pub name: String,
     /// The figure that was to be small, of the answer there.
     pub cost: f64,
-    /// That figure of the answer here; absent where it cannot run.
+    /// The figure of the answer here; absent where it cannot run.
     pub cost_of_answer: Option<f64>,
 }
 

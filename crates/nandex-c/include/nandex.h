@@ -735,7 +735,9 @@ int32_t nandex_apply(struct nandex_index *index,
  *
  * `index` is null or a handle, `left` null or writable.
  */
-int32_t nandex_maintain(struct nandex_index *index, uint32_t budget, uint32_t *left);
+int32_t nandex_maintain(struct nandex_index *index,
+                        uint32_t budget,
+                        uint32_t *left);
 
 /**
  * Looks for pages that become hard to read, before their records are asked for, and moves them: reads up to
@@ -744,7 +746,9 @@ int32_t nandex_maintain(struct nandex_index *index, uint32_t budget, uint32_t *l
  *
  * As for `nandex_maintain`.
  */
-int32_t nandex_scrub(struct nandex_index *index, uint32_t budget, uint32_t *left);
+int32_t nandex_scrub(struct nandex_index *index,
+                     uint32_t budget,
+                     uint32_t *left);
 
 /**
  * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power

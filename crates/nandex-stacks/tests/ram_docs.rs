@@ -12,7 +12,7 @@ const HEAD: &str = "# The smallest RAM of each index
 
 Written from the registry by the test `ram_docs`; edit `crates/nandex-stacks/src/needed.rs`, not this page.
 
-For example, `nandex list indexes --chip w25n01gv` prints the same for any chip, and `nandex compare --ram` with less is refused with this number. It is
+For example, `nandex list indexes --chip w25n01gv` prints the same for any chip, and `nandex compare --ram` with less is refused. It is
 what an index declares for records of 8 + 8 bytes, in its strongest durability class and without a cache; over an FTL, the FTL that takes least is named.
 What it holds at each moment is measured with a counting allocator: `cargo run --release -p nandex-testkit --example smallest`.
 

@@ -5,9 +5,10 @@ use crate::Status;
 use crate::args::{List, Listed};
 use crate::commands::on_chip;
 use crate::output;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
+use nandex_lab::LabError;
 use nandex_lab::chip;
 use nandex_lab::compare::BUNDLES;
 use nandex_lab::experiment::{self, Experiment};
@@ -57,7 +58,7 @@ fn on_this_chip(args: &List, part: &Part) -> Result<String> {
         }
         (Listed::Ftls, false) => on_chip::ftls(part, record),
         (Listed::Ftls, true) => pretty(&on_chip::ftls_json(part, record)),
-        _ => bail!("--chip is for the lists of indexes and of ftls"),
+        _ => return Err(LabError::bad_option("--chip", &part.name, "goes with indexes and ftls").into()),
     })
 }
 

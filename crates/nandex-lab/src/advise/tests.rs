@@ -17,7 +17,8 @@ fn known_best_cases_get_the_known_answer() {
     let few = [("records", "600"), ("operations", "500")];
     let tiny = Request { ram: Some(12 << 10), ..small("uniform", &few) };
     let cases = [
-        ("read only", small("ycsb-c", &few), &["bplus"][..]),
+        // So few records wait in the RAM of plow.
+        ("read only", small("ycsb-c", &few), &["plow"][..]),
         ("ascending", small("ascending", &few), &["sbits"]),
         ("every operation durable", small("uniform", &few), &["mu", "plow"]),
         ("tiny RAM", tiny, &["plow", "mu", "sbits"]),

@@ -303,7 +303,7 @@ mod tests {
             html.select(&selector).map(|e| e.text().collect()).collect()
         };
         assert!(texts("tbody th").contains(&"W3".to_string()));
-        assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 3);
+        assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 4);
         let figures: serde_json::Value = serde_json::from_str(&texts("#figures")[0]).unwrap();
         let traces = figures[0]["series"].as_array().unwrap();
         // A line for each rs, and beside it the mark of what the paper says.

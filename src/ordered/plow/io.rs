@@ -9,6 +9,7 @@ use super::{Plow, State};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
+use core::ops::Range;
 
 /// Whose block a page goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl<N: Nand> Plow<N> {
             })
         };
         let reading = read_again(&mut self.nand, (ppn, self.cause), &mut self.input, &mut [], is_whole)?;
-        if reading == Reading::Weak {
-            self.weak = Some(ppn);
+        if reading == Reading::Weak && self.weak.is_none() {
+            self.weak = Some(self.disturbed_with(ppn));
         }
         match Header::decode(&self.input, ppn) {
             Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header }),
@@ -166,6 +167,16 @@ impl<N: Nand> Plow<N> {
         }
         self.book_in_vain(in_vain.saturating_sub(1));
         Ok(false)
+    }
+
+    /// The pages that come due with a weak one: those of its block, whose reads disturb them all alike. Pages
+    /// that are programmed later are fresh.
+    fn disturbed_with(&self, ppn: Ppn) -> Range<Ppn> {
+        let block = self.geometry.block_of(ppn);
+        let open = self.levels.iter().filter_map(|level| level.open).find(|open| open.0 == block);
+        let pages = open.map_or(self.geometry.pages_per_block, |(_, next)| next);
+        let first = self.geometry.page_at(block, 0);
+        first..Ppn(first.0 + pages)
     }
 
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {

@@ -85,7 +85,7 @@ use blocks::{Blocks, State};
 use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
-use core::ops::Bound;
+use core::ops::{Bound, Range};
 use cost::{Mix, Plan};
 use drain::Drain;
 use filter::Filters;
@@ -131,8 +131,8 @@ pub struct Plow<N> {
     planned_for: usize,
     /// The highest key of any level; none if it is not known.
     top: Option<Vec<u8>>,
-    /// A page that was hard to read: it is written anew.
-    weak: Option<Ppn>,
+    /// Pages of a block of which one was hard to read: they are written anew.
+    weak: Option<Range<Ppn>>,
     /// Pages of the chip that the round of scrubbing has passed.
     scrubbed: u32,
     /// A page of the first level with keys above all others, to which more are added.

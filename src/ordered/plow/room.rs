@@ -8,7 +8,6 @@ use super::level::Level;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
-use crate::units::Ppn;
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
@@ -274,11 +273,11 @@ impl<N: Nand> Plow<N> {
         core::mem::replace(&mut self.cause, merging)
     }
 
-    /// A step of the level that holds a weak page, until its sweep has written that page's records anew;
+    /// A step of the level that holds pages which come due, until its sweep has written their records anew;
     /// whether there was one.
     pub(super) fn scrub(&mut self) -> Result<bool, IndexError> {
-        let Some(ppn) = self.weak.filter(|_| self.is_roomy()) else { return Ok(false) };
-        let level = (0..self.levels.len()).find(|&level| self.levels[level].uses(ppn, Ppn(ppn.0 + 1)));
+        let Some(due) = self.weak.clone().filter(|_| self.is_roomy()) else { return Ok(false) };
+        let level = self.levels.iter().position(|level| level.uses(due.start, due.end));
         let Some(level) = level else {
             self.weak = None;
             return Ok(false);

@@ -229,6 +229,26 @@ pub enum NandError {
     Device(i32),
 }
 
+impl NandError {
+    /// The error with the numbers that page and block have for whoever asked.
+    pub(crate) fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
+        match self {
+            NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
+            NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),
+            NandError::BufferTooLong(p) => NandError::BufferTooLong(page(p)),
+            NandError::NotErased(p) => NandError::NotErased(page(p)),
+            NandError::SetsBits { page: p, byte } => NandError::SetsBits { page: page(p), byte },
+            NandError::OutOfOrder(p) => NandError::OutOfOrder(page(p)),
+            NandError::BadBlock(b) => NandError::BadBlock(block(b)),
+            NandError::ProgramFailed(p) => NandError::ProgramFailed(page(p)),
+            NandError::EraseFailed(b) => NandError::EraseFailed(block(b)),
+            NandError::Uncorrectable(p) => NandError::Uncorrectable(page(p)),
+            NandError::PowerLost => NandError::PowerLost,
+            NandError::Device(code) => NandError::Device(code),
+        }
+    }
+}
+
 impl fmt::Display for NandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

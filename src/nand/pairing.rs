@@ -91,16 +91,7 @@ impl<N: Nand> LowerPages<N> {
 
 /// The error with the number that the page has for the user.
 fn renamed(error: NandError, page: Ppn) -> NandError {
-    match error {
-        NandError::PageOutOfRange(_) => NandError::PageOutOfRange(page),
-        NandError::BufferTooLong(_) => NandError::BufferTooLong(page),
-        NandError::NotErased(_) => NandError::NotErased(page),
-        NandError::SetsBits { byte, .. } => NandError::SetsBits { page, byte },
-        NandError::OutOfOrder(_) => NandError::OutOfOrder(page),
-        NandError::ProgramFailed(_) => NandError::ProgramFailed(page),
-        NandError::Uncorrectable(_) => NandError::Uncorrectable(page),
-        other => other,
-    }
+    error.renumbered(|_| page, |block| block)
 }
 
 impl<N: Nand> Nand for LowerPages<N> {

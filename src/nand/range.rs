@@ -91,20 +91,7 @@ impl<N: Nand> BlockRange<N> {
             assert!(pbn.0 >= self.first_block, "{pbn} is not in the range");
             Pbn(pbn.0 - self.first_block)
         };
-        match error {
-            NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
-            NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),
-            NandError::BufferTooLong(p) => NandError::BufferTooLong(page(p)),
-            NandError::NotErased(p) => NandError::NotErased(page(p)),
-            NandError::SetsBits { page: p, byte } => NandError::SetsBits { page: page(p), byte },
-            NandError::OutOfOrder(p) => NandError::OutOfOrder(page(p)),
-            NandError::BadBlock(b) => NandError::BadBlock(block(b)),
-            NandError::ProgramFailed(p) => NandError::ProgramFailed(page(p)),
-            NandError::EraseFailed(b) => NandError::EraseFailed(block(b)),
-            NandError::Uncorrectable(p) => NandError::Uncorrectable(page(p)),
-            NandError::PowerLost => NandError::PowerLost,
-            NandError::Device(code) => NandError::Device(code),
-        }
+        error.renumbered(page, block)
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod batches;
 pub mod disk;
 pub mod finishing;
+pub(crate) mod patrol;
 pub mod ram;
 pub mod slice;
 pub(crate) mod space;

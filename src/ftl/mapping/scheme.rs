@@ -5,7 +5,8 @@ use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::CheckReport;
 use crate::check::message;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
@@ -269,29 +270,6 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.begin(|| self.scheme.encode())
     }
 
-    /// Reads logical pages and moves those that are weak.
-    fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
-        let mut page = vec![0; self.page_bytes()];
-        for _ in 0..budget {
-            if self.scrubbed >= self.flash.page_count() {
-                self.scrubbed = 0;
-                return Ok(0);
-            }
-            let lpn = Lpn(self.scrubbed);
-            self.scrubbed += 1;
-            match self.read(lpn, Cause::Scrubbing, &mut page) {
-                // What is lost already is told to whoever asks for it.
-                Ok(())
-                | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
-                Err(error) => return Err(error),
-            }
-            if self.flash.has_weak() {
-                self.begin()?;
-            }
-        }
-        Ok(self.flash.page_count() - self.scrubbed)
-    }
-
     /// The error as it is told once blocks have failed: what is refused for want of blocks is then refused
     /// for ever.
     fn worn_out(&self, error: StoreError) -> StoreError {
@@ -325,6 +303,16 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         }
         // Moving it may have made a base due.
         self.flash.begin(|| self.scheme.encode())
+    }
+}
+
+impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
+    fn at(&mut self) -> &mut u32 {
+        &mut self.scrubbed
+    }
+
+    fn move_weak(&mut self) -> Result<(), StoreError> {
+        if self.flash.has_weak() { self.begin() } else { Ok(()) }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Work ahead of time: collection before blocks are short, and pages looked at before anybody asks.
+//! Work ahead of time: collection before blocks are short, and moving the pages that a patrol found weak.
 
 use super::PageMapFtl;
 use super::state::NONE;
-use crate::nand::{Cause, Nand, NandError};
-use crate::store::{PageStore, StoreError};
-use crate::units::Lpn;
+use crate::nand::Nand;
+use crate::store::StoreError;
+use crate::store::patrol::Patrol;
 
 /// Blocks beyond those at which a write would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
@@ -29,27 +29,14 @@ impl<N: Nand> PageMapFtl<N> {
         }
         Ok(0)
     }
+}
 
-    /// Reads logical pages and moves those that are weak.
-    pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
-        let mut page = alloc::vec![0; self.page_bytes()];
-        for _ in 0..budget {
-            if self.scrubbed >= self.page_count() {
-                self.scrubbed = 0;
-                return Ok(0);
-            }
-            let lpn = Lpn(self.scrubbed);
-            self.scrubbed += 1;
-            match self.read(lpn, Cause::Scrubbing, &mut page) {
-                // What is lost already is told to whoever asks for it.
-                Ok(())
-                | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
-                Err(error) => return Err(error),
-            }
-            if self.weak != NONE {
-                self.prepare(&[])?;
-            }
-        }
-        Ok(self.page_count() - self.scrubbed)
+impl<N: Nand> Patrol for PageMapFtl<N> {
+    fn at(&mut self) -> &mut u32 {
+        &mut self.scrubbed
+    }
+
+    fn move_weak(&mut self) -> Result<(), StoreError> {
+        if self.weak == NONE { Ok(()) } else { self.prepare(&[]) }
     }
 }

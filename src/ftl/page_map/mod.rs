@@ -76,6 +76,7 @@ use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
+use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;

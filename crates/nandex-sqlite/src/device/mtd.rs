@@ -4,11 +4,11 @@ use super::counted::{Counted, OnProgress};
 use super::{Device, finish};
 use crate::settings::VolumeSettings;
 use crate::volume::Volume;
+use nandex::StoreError;
 use nandex::ftl::SPARE_BYTES;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::LentSpare;
-use nandex::{Cause, Nand, NandError, Ppn, StoreError};
-use nandex_mtd::{Mtd, MtdOptions};
+use nandex_mtd::{Mtd, MtdOptions, is_used};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn open(
     let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told).holding(file);
     let counts = chip.counts();
     let opened = (|| {
-        let is_new = device.create && is_erased(&mut chip)?;
+        let is_new = device.create && !is_used(&mut chip)?;
         let store = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
         Volume::open(store, settings)
     })();
@@ -44,21 +44,4 @@ pub(super) fn open(
             None => error,
         }),
     }
-}
-
-/// Whether nothing is in the first page of any good block.
-fn is_erased(chip: &mut impl Nand) -> Result<bool, StoreError> {
-    let geometry = chip.geometry();
-    let mut data = vec![0; geometry.page_bytes as usize];
-    let mut spare = vec![0; geometry.spare_bytes as usize];
-    for block in 0..geometry.blocks {
-        let page = Ppn(block * geometry.pages_per_block);
-        match chip.read(page, Cause::Check, &mut data, &mut spare) {
-            Ok(_) if data.iter().chain(&spare).all(|byte| *byte == 0xff) => {}
-            Ok(_) | Err(NandError::Uncorrectable(_)) => return Ok(false),
-            Err(NandError::BadBlock(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(true)
 }

@@ -283,7 +283,7 @@ fn a_weak_page_is_written_anew() {
         let model = everything(&mut plow);
         let last = plow.levels.len() - 1;
         let weak = plow.levels[last].page(plow.levels[last].last().unwrap()).unwrap();
-        plow.weak = Some(weak);
+        plow.weak = Some(weak..Ppn(weak.0 + 1));
         // Changes of one key alone would hardly make a step of the last level.
         let (first, value) = model.iter().next().unwrap();
         let mut operations = 0;

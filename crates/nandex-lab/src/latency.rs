@@ -12,7 +12,7 @@ const STEP_BITS: u32 = 5;
 /// A histogram of times in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(from = "Columns", into = "Columns")]
-pub struct Latencies {
+pub struct LatencyHistogram {
     /// By the shortest time of the step: the longest seen in it, and how many.
     steps: BTreeMap<u64, (u64, u64)>,
 }
@@ -24,16 +24,16 @@ struct Columns {
     operations: Vec<u64>,
 }
 
-impl From<Latencies> for Columns {
-    fn from(latencies: Latencies) -> Columns {
+impl From<LatencyHistogram> for Columns {
+    fn from(latencies: LatencyHistogram) -> Columns {
         let (longest_ns, operations) = latencies.steps.into_values().unzip();
         Columns { longest_ns, operations }
     }
 }
 
-impl From<Columns> for Latencies {
-    fn from(columns: Columns) -> Latencies {
-        let mut latencies = Latencies::default();
+impl From<Columns> for LatencyHistogram {
+    fn from(columns: Columns) -> LatencyHistogram {
+        let mut latencies = LatencyHistogram::default();
         columns.longest_ns.iter().zip(&columns.operations).for_each(|(ns, count)| latencies.add(*ns, *count));
         latencies
     }
@@ -47,7 +47,7 @@ const fn step(ns: u64) -> u64 {
     ns >> shift << shift
 }
 
-impl Latencies {
+impl LatencyHistogram {
     /// Counts so many operations that took this long.
     pub fn add(&mut self, ns: u64, operations: u64) {
         let (longest, count) = self.steps.entry(step(ns)).or_default();
@@ -56,7 +56,7 @@ impl Latencies {
     }
 
     /// Adds those of another.
-    pub fn extend(&mut self, other: &Latencies) {
+    pub fn extend(&mut self, other: &LatencyHistogram) {
         other.steps.values().for_each(|(ns, count)| self.add(*ns, *count));
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_sorted_times_within_a_step() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         let times: Vec<u64> = (1..=5000u64).map(|i| i * i % 99_991 * 37).collect();
         times.iter().for_each(|ns| latencies.add(*ns, 1));
         let mut sorted = times;
@@ -111,16 +111,16 @@ mod tests {
             assert!(told >= exact && told as f64 <= exact as f64 * 1.032, "{permille}: {told}, not {exact}");
         }
         assert_eq!(latencies.distribution().last().unwrap(), &(*sorted.last().unwrap(), 1.0));
-        assert_eq!(Latencies::default().permille(500), None);
+        assert_eq!(LatencyHistogram::default().permille(500), None);
     }
 
     #[test]
     fn files_have_two_columns_and_give_the_same_back() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         [(0, 3), (905_800, 2), (165_600, 7)].iter().for_each(|(ns, count)| latencies.add(*ns, *count));
         let text = serde_json::to_string(&latencies).unwrap();
         assert_eq!(text, r#"{"longest_ns":[0,165600,905800],"operations":[3,7,2]}"#);
-        assert_eq!(serde_json::from_str::<Latencies>(&text).unwrap(), latencies);
+        assert_eq!(serde_json::from_str::<LatencyHistogram>(&text).unwrap(), latencies);
         let mut twice = latencies.clone();
         twice.extend(&latencies);
         assert_eq!((twice.operations(), twice.permille(500)), (24, Some(165_600)));

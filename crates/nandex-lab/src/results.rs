@@ -1,6 +1,6 @@
 //! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
-use crate::latency::Latencies;
+use crate::latency::LatencyHistogram;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
 use nandex_stacks::options::Settings;
@@ -154,8 +154,8 @@ pub struct Phase {
     /// Flash time accumulated over the operations, at most a few hundred samples.
     pub timeline: Vec<Sample>,
     /// Chip time of single operations, syncs among them.
-    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
-    pub latencies: Latencies,
+    #[serde(default, skip_serializing_if = "LatencyHistogram::is_empty")]
+    pub latencies: LatencyHistogram,
 }
 
 /// The costs of some operations.

@@ -1,7 +1,7 @@
 //! Hand-made results for tests of the summary and of reports: made-up figures with every feature that a
 //! report has to show.
 
-use crate::latency::Latencies;
+use crate::latency::LatencyHistogram;
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Results, Run, Sample, WorkloadFacts};
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
         timeline: (1..=50)
             .map(|i| Sample { operations: operations * i / 50, flash_time_ns: total.flash_time_ns * i / 50 })
             .collect(),
-        latencies: Latencies::default(),
+        latencies: LatencyHistogram::default(),
     }
 }
 

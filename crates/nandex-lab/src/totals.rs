@@ -1,6 +1,6 @@
 //! The sums of a run.
 
-use crate::latency::Latencies;
+use crate::latency::LatencyHistogram;
 use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Totals {
     /// Flash time accumulated over all measured phases.
     pub timeline: Vec<Sample>,
     /// Chip time of single operations.
-    pub latencies: Latencies,
+    pub latencies: LatencyHistogram,
 }
 
 impl Totals {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::print_stdout)]
 
-use nandex_lab::latency::Latencies;
+use nandex_lab::latency::LatencyHistogram;
 use nandex_lab::registry::INDEXES;
 use nandex_lab::results::{Results, Run};
 use nandex_lab::sample;
@@ -62,7 +62,7 @@ fn results(ram_kib: u64, workload: &str) -> Results {
                 let time = phase.total.flash_time_ns * (number + 640 / ram_kib) / 9;
                 phase.total.flash_time_ns = time;
                 phase.kinds.values_mut().for_each(|costs| costs.flash_time_ns = time);
-                let mut latencies = Latencies::default();
+                let mut latencies = LatencyHistogram::default();
                 [(900, 800_000 * number), (90, 2_000_000), (9, 40_000_000 / number)]
                     .iter()
                     .for_each(|(count, ns)| latencies.add(*ns, *count));

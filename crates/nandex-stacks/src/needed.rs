@@ -1,15 +1,13 @@
 //! The smallest RAM that an index runs with on a chip.
 
 use crate::entry::{Hosting, IndexEntry, StoreEntry};
+use crate::fit::SMALLER_FTLS;
 use crate::options::Settings;
 use crate::registry::INDEXES;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Durability;
 use nandex::{IndexError, PageStore, StoreError};
-
-/// FTLs that a tree on logical pages can stand on with little RAM.
-pub const SMALL_FTLS: [&str; 4] = ["page-map", "dftl", "lazy", "hftl"];
 
 /// Budgets beyond are not looked for.
 const MOST: usize = 1 << 28;
@@ -56,15 +54,15 @@ pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Resul
     Ok(high)
 }
 
-/// The need over the FTL among [`SMALL_FTLS`] with which it is least, for a tree on logical pages whose
-/// settings name none.
+/// The need over the FTL among page mapping and [`SMALLER_FTLS`] with which it is least, for a tree on
+/// logical pages whose settings name none.
 pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<Needed, IndexError> {
     if index.hosting == Hosting::Raw || settings.options.text("ftl").is_some() {
         return Ok(Needed { ftl: None, bytes: ram_needed(index, part, settings)? });
     }
     let mut least: Option<Needed> = None;
     let mut why = None;
-    for ftl in SMALL_FTLS {
+    for ftl in std::iter::once("page-map").chain(SMALLER_FTLS) {
         match ram_needed(index, part, &settings.clone().with("ftl", ftl)) {
             Ok(bytes) if least.is_none_or(|other| bytes < other.bytes) => {
                 least = Some(Needed { ftl: Some(ftl), bytes });

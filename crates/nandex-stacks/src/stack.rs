@@ -321,9 +321,12 @@ pub(crate) fn cached_store(
         }
     };
     let tables = ftl.ram_bytes() + (demand.table_bytes)(settings, &*ftl)? * weights.len();
+    // With nothing to share a buffer still takes its least: named whatever was given.
+    let least = tables + (demand.buffer_bytes)(settings, &*ftl, 0)? * weights.len();
     let left = match settings.ram_bytes {
         None => 0,
-        Some(ram) => ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?,
+        Some(ram) if ram < least => return Err(too_little(ram, least)),
+        Some(ram) => ram - tables,
     };
     let all: u64 = weights.iter().sum();
     let share = |weight: &u64| (left as u128 * u128::from(*weight) / u128::from(all.max(1))) as usize;

@@ -1,7 +1,7 @@
 //! The costs of a run, as an answer tells it: per operation, at the end, and for the life of the chip.
 
 use super::Want;
-use crate::latency::Latencies;
+use crate::latency::LatencyHistogram;
 use crate::results::{ChipFacts, Costs, Run};
 use nandex::nand::Part;
 use serde::Serialize;
@@ -56,7 +56,7 @@ impl Figures {
     /// The figures of a run on a part, over its measured phases.
     pub(super) fn of(run: &Run, part: &Part) -> Figures {
         let (mut all, mut reads, mut changes) = (Costs::default(), Costs::default(), Costs::default());
-        let (mut latencies, mut energy_nj) = (Latencies::default(), 0);
+        let (mut latencies, mut energy_nj) = (LatencyHistogram::default(), 0);
         for phase in run.phases.iter().filter(|phase| phase.measured) {
             all = all.plus(&phase.total);
             energy_nj += phase.energy_nj;

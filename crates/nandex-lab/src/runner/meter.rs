@@ -1,7 +1,7 @@
 //! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a
 //! timeline, amplification.
 
-use crate::latency::Latencies;
+use crate::latency::LatencyHistogram;
 use crate::results::{CauseCounts, Costs, Phase, Sample};
 use nandex::nand::Cause;
 use nandex::nand::sim::{Counters, SimChip};
@@ -80,7 +80,7 @@ pub(crate) struct Meter {
     operations: u64,
     sample_every: u64,
     timeline: Vec<Sample>,
-    latencies: Latencies,
+    latencies: LatencyHistogram,
 }
 
 impl Meter {
@@ -98,7 +98,7 @@ impl Meter {
             operations: 0,
             sample_every: 1,
             timeline: Vec::new(),
-            latencies: Latencies::default(),
+            latencies: LatencyHistogram::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Meter {
         self.start_stats = stats;
         self.kinds.clear();
         self.timeline.clear();
-        self.latencies = Latencies::default();
+        self.latencies = LatencyHistogram::default();
         (self.cpu_ns, self.records_written, self.operations) = (0, 0, 0);
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }

@@ -140,7 +140,7 @@ fn kinds(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Figure {
 /// The share of the operations that take longer, where the slow ones can be told apart.
 fn tail(id: String, rows: &[Shown<'_, '_>]) -> Option<Figure> {
     let line = |(series, row): &Shown<'_, '_>| {
-        let mut all = nandex_lab::latency::Latencies::default();
+        let mut all = nandex_lab::latency::LatencyHistogram::default();
         row.finished.iter().for_each(|(_, totals)| all.extend(&totals.latencies));
         let mut line = Series::of_index(Kind::Step, *series, &row.label);
         let mut longer = 1.0;

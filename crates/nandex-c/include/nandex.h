@@ -153,12 +153,13 @@
 #define NANDEX_INDEX_VMTREE 3
 
 /**
- * B+-tree on a page-mapping FTL: 4 bytes of RAM for each page of the chip; takes batches.
+ * B+-tree on a page-mapping FTL: 2 bytes of RAM for each page of a chip of at most 65,536 pages, else 4; takes
+ * batches.
  */
 #define NANDEX_INDEX_BPLUS 4
 
 /**
- * B+-tree on DFTL: the map is on the chip. Promises nothing after a power cut (`NANDEX_DURABLE_NONE`).
+ * B+-tree on DFTL: the map is on the chip. Takes batches of as many pages as a block has.
  */
 #define NANDEX_INDEX_BPLUS_DFTL 5
 
@@ -752,8 +753,8 @@ int32_t nandex_scrub(struct nandex_index *index,
 
 /**
  * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
- * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only NANDEX_INDEX_BPLUS has these
- * batches, as large as `config.atomic_pages`; `nandex_apply` takes the changes at once, of others too.
+ * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only the B+-trees have these
+ * batches, as large as `config.atomic_pages` (on DFTL: a block); `nandex_apply` takes the changes of others too.
  *
  * `index` is null or a handle.
  */

@@ -30,17 +30,14 @@ pub(crate) fn page_map(nand: impl Nand + 'static, config: &Config, open: Open) -
         Open::Format => PageMapFtl::format(nand, settings)?,
         Open::Mount => PageMapFtl::mount(nand, settings)?,
     };
-    let (pages, tree) = cached(ftl, config)?;
-    let index = tree_on(pages.clone(), tree, open)?;
-    Ok(Opened { index: Some(index), batches: Some(Box::new(Grouped { pages, tree })) })
+    opened(ftl, config, open)
 }
 
-/// The B+-tree on DFTL, which writes one page at a time.
+/// The B+-tree on DFTL, whose map is on the chip.
 #[cfg(feature = "bplus-dftl")]
 pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
     use nandex::ftl::dftl::{DftlFtl, DftlSettings};
     use nandex::ftl::mapping::FlashSettings;
-    use nandex::store::finishing::Finishing;
     let default = FlashSettings::default();
     let common = FlashSettings {
         over_provisioning_ppm: config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm),
@@ -52,8 +49,13 @@ pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Re
         Open::Format => DftlFtl::format(nand, settings)?,
         Open::Mount => DftlFtl::mount(nand, settings)?,
     };
-    let (pages, tree) = cached(Finishing::new(ftl), config)?;
-    Ok(Opened { index: Some(tree_on(pages, tree, open)?), batches: None })
+    opened(ftl, config, open)
+}
+
+fn opened<S: PageStore + 'static>(ftl: S, config: &Config, open: Open) -> Result<Opened, Failure> {
+    let (pages, tree) = cached(ftl, config)?;
+    let index = tree_on(pages.clone(), tree, open)?;
+    Ok(Opened { index: Some(index), batches: Some(Box::new(Grouped { pages, tree })) })
 }
 
 /// The FTL behind a cache of as many pages as the RAM leaves, and how the tree is to be.
@@ -89,13 +91,11 @@ fn tree_on<S: PageStore + 'static>(
 }
 
 /// Batches of a tree: its pages and how it is opened on them.
-#[cfg(feature = "bplus")]
 struct Grouped<S> {
     pages: Cached<S>,
     tree: BPlusConfig,
 }
 
-#[cfg(feature = "bplus")]
 impl<S: PageStore + 'static> Batches for Grouped<S> {
     fn begin(&mut self) {
         self.pages.lock().begin();

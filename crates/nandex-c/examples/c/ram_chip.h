@@ -99,8 +99,7 @@ static inline nandex_config config_of(uint32_t index) {
     memset(&config, 0, sizeof config);
     config.struct_bytes = sizeof config;
     config.index = index;
-    config.durability =
-        index == NANDEX_INDEX_BPLUS_DFTL ? NANDEX_DURABLE_NONE : NANDEX_DURABLE_EVERY_OPERATION;
+    config.durability = NANDEX_DURABLE_EVERY_OPERATION;
     config.key_bytes = 8;
     config.value_bytes = 8;
     return config;

@@ -33,8 +33,6 @@ int main(int count, char **words) {
         key_of(i, value);
         TRY(nandex_put(index, key, 8, value, 8));
     }
-    /* An index that promises nothing after a cut is closed. */
-    if (config.durability == NANDEX_DURABLE_NONE) TRY(nandex_close(index));
     TRY(nandex_free(index));
 
     TRY(nandex_new(&functions, &config, &index, NULL));

@@ -153,8 +153,8 @@
 #define NANDEX_INDEX_VMTREE 3
 
 /**
- * B+-tree on a page-mapping FTL: 2 bytes of RAM for each page of a chip of at most 65,536 pages, else 4; takes
- * batches.
+ * B+-tree on a page-mapping FTL: 2 bytes of RAM for each page of a chip of at most 65,536 pages, else 4;
+ * takes batches.
  */
 #define NANDEX_INDEX_BPLUS 4
 
@@ -754,7 +754,7 @@ int32_t nandex_scrub(struct nandex_index *index,
 /**
  * Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
  * cut leaves all or nothing. Gets and cursors see them. Syncs first. Only the B+-trees have these
- * batches, as large as `config.atomic_pages` (on DFTL: a block); `nandex_apply` takes the changes of others too.
+ * batches, as large as `config.atomic_pages` (on DFTL: a block); `nandex_apply` takes changes of others too.
  *
  * `index` is null or a handle.
  */

@@ -423,7 +423,7 @@ unsafe fn ahead(
 
 /// Opens a batch: puts, inserts and removes up to `nandex_batch_commit` are one operation, of which a power
 /// cut leaves all or nothing. Gets and cursors see them. Syncs first. Only the B+-trees have these
-/// batches, as large as `config.atomic_pages` (on DFTL: a block); `nandex_apply` takes the changes of others too.
+/// batches, as large as `config.atomic_pages` (on DFTL: a block); `nandex_apply` takes changes of others too.
 ///
 /// # Safety
 ///

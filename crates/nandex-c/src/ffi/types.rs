@@ -17,8 +17,8 @@ pub const NANDEX_INDEX_MU: u32 = 1;
 pub const NANDEX_INDEX_WANDERING: u32 = 2;
 /// VMTree: a table in RAM says where nodes moved; parents are told late.
 pub const NANDEX_INDEX_VMTREE: u32 = 3;
-/// B+-tree on a page-mapping FTL: 2 bytes of RAM for each page of a chip of at most 65,536 pages, else 4; takes
-/// batches.
+/// B+-tree on a page-mapping FTL: 2 bytes of RAM for each page of a chip of at most 65,536 pages, else 4;
+/// takes batches.
 pub const NANDEX_INDEX_BPLUS: u32 = 4;
 /// B+-tree on DFTL: the map is on the chip. Takes batches of as many pages as a block has.
 pub const NANDEX_INDEX_BPLUS_DFTL: u32 = 5;

@@ -192,7 +192,7 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     drop(tree);
                     let mut tree = IplTree::mount(shelf.chip(), &settings).unwrap();
                     assert_holds(&mut tree, &found, &what);
-                    power += if class == Durability::EveryOperation { 3 } else { 1 };
+                    power += if class == Durability::EveryOperation { 5 } else { 2 };
                 }
                 assert!(power > 100, "{settings:?}: {power} writes only");
             }

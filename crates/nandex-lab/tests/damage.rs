@@ -131,7 +131,7 @@ fn a_page_overwritten_by_another_is_noticed() {
 fn damage_everywhere_panics_nowhere() {
     for stack in stacks() {
         let (chip, _) = used_chip(stack, 5);
-        for trial in 0..trials(stack, 40) {
+        for trial in 0..trials(stack, 20) {
             let mut rng = Rng::new(trial as u64);
             let share = 1 + rng.below(30);
             let harmed = damaged(&chip, |_, _, bytes| {

@@ -109,11 +109,11 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let is_sampled = ftl.is_some_and(|ftl| ftl != STORES[0].name);
             let is_promised = settings.durability != Durability::None;
             let cuts = match (is_sampled, is_promised) {
-                (true, _) => Cuts::Sample(150),
-                (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(400),
+                (true, _) => Cuts::Sample(90),
+                (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(200),
                 _ => Cuts::All,
             };
-            let plan = CrashPlan { operations: 180, slots: 900, cuts, ..CrashPlan::new(target, settings) };
+            let plan = CrashPlan { operations: 130, slots: 650, cuts, ..CrashPlan::new(target, settings) };
             let report = run(plan);
             assert_clean(&report);
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;

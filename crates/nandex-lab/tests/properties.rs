@@ -31,7 +31,7 @@ proptest! {
 
 #[test]
 fn long_scripts_hold_too() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut bytes = vec![0; 12_000];
         Rng::new(seed).fill(&mut bytes);
         bytes[0] = seed as u8;
@@ -208,7 +208,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
     for stack in stacks() {
         let entry = stack.index;
         let mut accepted = 0;
-        for ram in (4_000..200_000).step_by(7_777) {
+        for ram in (4_000..200_000).step_by(15_551) {
             for durability in [Durability::EveryOperation, Durability::EverySync, Durability::None] {
                 let settings = stack.settings(Settings { ram_bytes: Some(ram), durability, ..record() });
                 let Ok(mut index) = open(entry, &part(2048, 64, 64), &settings).1 else { continue };
@@ -228,7 +228,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
                 assert!(index.durability() >= settings.durability, "{}", stack.name());
             }
         }
-        assert!(accepted > 10, "{}: accepted {accepted} budgets only", stack.name());
+        assert!(accepted > 4, "{}: accepted {accepted} budgets only", stack.name());
     }
 }
 

@@ -40,6 +40,7 @@ test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p nandex-py --features python --locked -- -D warnings
 
 doc: ## rustdoc, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

@@ -174,6 +174,7 @@ impl RawIndex {
 
     /// At most so many records between two keys, each a key and whether it belongs to the range.
     #[pyo3(signature = (low, high, descending, limit))]
+    #[allow(clippy::too_many_arguments, reason = "called from Python, which names them")]
     fn range<'py>(
         &self,
         py: Python<'py>,

@@ -1,12 +1,13 @@
 //! Cells, grids, kept results and experiments: JSON in, JSON out.
 
 use crate::errors::{RequestError, of_lab};
+use nandex_lab::advise::{Request as Question, advise_with};
 use nandex_lab::compare::Watch;
 use nandex_lab::experiment::{self, Bench, RunPlan};
 use nandex_lab::results::Run;
 use nandex_lab::runner::Control;
 use nandex_lab::sweep::{self, Grid, Outcome, Request, Store};
-use nandex_lab::{LabError, advise, parallel};
+use nandex_lab::{LabError, parallel};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -128,8 +129,8 @@ pub(crate) fn details(py: Python<'_>, json: &str) -> PyResult<String> {
 /// Searches for the index to take and gives the advice in JSON.
 #[pyfunction]
 pub(crate) fn advise(py: Python<'_>, json: &str) -> PyResult<String> {
-    let request: advise::Request = from_json("request", json)?;
-    let found = interruptible(py, |control| advise::advise_with(&request, control, &|_| {}))?;
+    let question: Question = from_json("request", json)?;
+    let found = interruptible(py, |control| advise_with(&question, control, &|_| {}))?;
     json_of(&found.map_err(of_lab)?)
 }
 

@@ -131,7 +131,7 @@ const Plot = (() => {
     const bars = series.filter((s) => s.kind === "bar");
     if (bars.length) drawBars(svg, figure, bars, { x, y, px, py, box, spots });
     series.filter((s) => s.kind !== "bar").forEach((s) => drawLine(svg, s, { figure, px, py, spots }));
-    if (figure.legend) place.append(legend(series));
+    if (figure.legend) place.append(legend(series.filter((s) => !s.behind)));
     place.append(svg);
     tips(place, svg, spots, width);
   }

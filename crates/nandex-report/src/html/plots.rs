@@ -85,6 +85,7 @@ pub(super) fn against_ram(number: usize, panel: &Panel<'_>) -> Figure {
         x: Axis { bytes: true, ..Axis::log(what) },
         y: axis(&format!("time per operation [{}]", scale.unit), spans(times)),
         series,
+        legend: true,
         ..Figure::default()
     }
 }

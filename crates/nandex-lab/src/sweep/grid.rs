@@ -98,14 +98,15 @@ enum OneOrMany<T> {
 }
 
 fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
-    let read = OneOrMany::<T>::deserialize(from);
-    match read.map_err(|_| D::Error::custom("is neither a value of this kind nor a list of such"))? {
-        OneOrMany::Many(many) if many.is_empty() => {
-            Err(D::Error::custom("is an empty list: no cell is left"))
+    // Not the enum: where neither fits it forgets why.
+    let values = match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Array(many) if many.is_empty() => {
+            return Err(D::Error::custom("is an empty list: no cell is left"));
         }
-        OneOrMany::Many(many) => Ok(many),
-        OneOrMany::One(one) => Ok(vec![one]),
-    }
+        serde_json::Value::Array(many) => many,
+        one => vec![one],
+    };
+    values.into_iter().map(|value| T::deserialize(value).map_err(D::Error::custom)).collect()
 }
 
 fn lists<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {

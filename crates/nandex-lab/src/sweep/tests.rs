@@ -94,6 +94,9 @@ fn what_is_not_there_is_refused() {
     assert!(refused("index = 'mu'\nskip = [{ sed = 1 }]").contains("did you mean 'seed'?"));
     let parse = |text: &str| toml::from_str::<Grid>(text).unwrap_err().message().to_string();
     assert!(parse("index = []").contains("empty list"));
+    // Why a value is refused is told, not that it is.
+    assert!(parse("index = 'mu'\nram = '64KB'").contains("'KB' may mean two sizes"));
+    assert!(parse("index = 'mu'\nram = ['16KiB', '64KB']").contains("'KB' may mean two sizes"));
     assert!(parse("indx = 'mu'").contains("unknown field `indx`"));
     assert!(parse("index = 'mu'\nseed = { from = 3, to = 1 }").contains("no range of seeds"));
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 """What the compiled part offers: JSON and bytes. The package makes of it what people use."""
 
 from os import PathLike
-from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, final, Mapping, Optional, Sequence, Tuple, Union
 
 _Path = Union[str, "PathLike[str]"]
 
@@ -37,16 +37,17 @@ def run_experiment(
 
 _Bound = Optional[Tuple[bytes, bool]]
 
+@final
 class RawIndex:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         place: Mapping[str, Any],
         record: Tuple[int, int],
         ram: Optional[str],
         durability: str,
         options: Mapping[str, str],
-    ) -> None: ...
+    ) -> RawIndex: ...
     def get(self, key: bytes) -> Optional[bytes]: ...
     def insert(self, key: bytes, value: bytes) -> bool: ...
     def remove(self, key: bytes) -> bool: ...

@@ -201,6 +201,8 @@ pub(crate) enum Format {
     Csv,
     /// Everything.
     Json,
+    /// The rows of csv as Parquet, where the program was built with it.
+    Parquet,
 }
 
 /// How experiments are carried out.

@@ -12,6 +12,7 @@ mod device_args;
 mod forecast_args;
 mod look_args;
 mod output;
+mod parquet;
 mod parse;
 mod progress;
 mod trace_args;

@@ -128,7 +128,8 @@ pub(crate) struct Sweep {
     /// Say how many cells there are, and how many of them are kept, and run none.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write all cells that are known as one table in CSV; - for stdout.
+    /// Write all cells that are known as one table in CSV, or as Parquet (NAME.parquet) where the program was
+    /// built with it; - for CSV on stdout.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) out: Option<Target>,
     /// Cells at a time [default: as many as there are cores]; it changes no result.

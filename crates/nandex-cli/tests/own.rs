@@ -73,11 +73,34 @@ fn a_mistake_in_an_experiment_is_a_request_that_makes_no_sense() {
         (&["run", "mine.toml", "--set", "chip"][..], "give NAME=VALUE"),
         (&["run", "mu-table5", "--set", "chip=mlc-65m"], "did you mean 'mlc-64m'?"),
         (&["run", "no/such.toml"], "no/such.toml: there is no such file"),
-        (&["run", "mu-table5", "--format", "parquet"], "possible values: table, csv, json"),
+        (&["run", "mu-table5", "--format", "xml"], "possible values: table, csv, json, parquet"),
     ] {
         let output = nandex(folder.path(), args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// Refused before anything is measured where the program cannot write it, with the way to one that can.
+#[test]
+fn parquet_is_written_or_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mine.toml"), EXPERIMENT).unwrap();
+    fs::write(folder.path().join("grid.toml"), GRID).unwrap();
+    let run = nandex(folder.path(), &["run", "mine.toml", "--format", "parquet"]);
+    let sweep = ["sweep", "grid.toml", "--store", "kept", "--out", "table.parquet"];
+    let sweep = nandex(folder.path(), &sweep);
+    if cfg!(feature = "parquet") {
+        let table = fs::read(folder.path().join("table.parquet")).unwrap();
+        for bytes in [run.stdout, table] {
+            assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+        }
+    } else {
+        for output in [run, sweep] {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(stderr(&output).contains("--features parquet"), "{}", stderr(&output));
+        }
+        assert!(!folder.path().join("kept").exists());
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Status;
 use crate::args::{Format, Plan, Run};
 use crate::output::{self, Target};
+use crate::parquet;
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result};
 use nandex_lab::experiment::{self, Bench, ExperimentResults, RunPlan};
@@ -14,6 +15,9 @@ use std::sync::Arc;
 
 pub(crate) fn run(args: &Run) -> Result<Status> {
     args.files.prepare()?;
+    if args.format == Format::Parquet {
+        parquet::prepare("--format")?;
+    }
     let experiment = experiment::load(&args.experiment, &args.set)?;
     args.report.as_deref().map_or(Ok(()), output::prepare)?;
     let control = Arc::new(Control::default());
@@ -36,7 +40,11 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
         }
         format => {
             args.files.write(json, csv, |_| String::new())?;
-            Target::Stdout.write(|out| if format == Format::Csv { csv(out) } else { json(out) })?;
+            Target::Stdout.write(|out| match format {
+                Format::Json => json(out),
+                Format::Parquet => parquet::write(csv, out),
+                Format::Csv | Format::Table => csv(out),
+            })?;
         }
     }
     Ok(status(&results))

@@ -2,12 +2,14 @@
 
 use crate::Status;
 use crate::output::{self, Target};
+use crate::parquet;
 use crate::progress::{Progress, stop_on_interrupt};
 use crate::trace_args::Sweep as Args;
 use anyhow::Result;
 use nandex_lab::parallel;
 use nandex_lab::runner::Control;
 use nandex_lab::sweep::{self, Grid, Look, Outcome, Status as Ended, Store, Sweep, SweepPlan, Tally};
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +21,7 @@ const FAILURES_TOLD: usize = 10;
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Result<Status> {
-    args.out.as_ref().map_or(Ok(()), Target::prepare)?;
+    args.out.as_ref().map_or(Ok(()), prepare)?;
     let sweep = Grid::load(&args.grid)?.cells()?;
     let store = Store::open(&args.store)?;
     let plan = SweepPlan {
@@ -38,11 +40,20 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
     let tally = sweep::run(&sweep, &store, &plan, &control, &cells)?;
     cells.progress.finish();
     if let Some(out) = &args.out {
-        out.write(|out| sweep::write_csv(&tally.outcomes, out))?;
+        let csv = |out: &mut dyn Write| sweep::write_csv(&tally.outcomes, out);
+        out.write(|file| if parquet::is_wanted(out) { parquet::write(csv, file) } else { csv(file) })?;
     }
     tell(&tally);
     let is_whole = tally.left == 0 && tally.failures().next().is_none();
     Ok(if is_whole { Status::Done } else { Status::Bad })
+}
+
+/// Refuses a file that cannot be written before anything is measured.
+fn prepare(out: &Target) -> Result<()> {
+    if parquet::is_wanted(out) {
+        parquet::prepare("--out")?;
+    }
+    out.prepare()
 }
 
 fn dry_run(sweep: &Sweep, store: &Store, plan: &SweepPlan) -> Result<Status> {

@@ -14,6 +14,9 @@ from ._table import Table
 
 Progress = Union[bool, Callable[["State"], None]]
 
+#: Seconds between two lines about the progress where no terminal shows one that changes.
+_TELL_EVERY_S = 10.0
+
 
 class State:
     """How far a sweep is: ``done`` of ``total`` cells that had to run, ``failed`` of them."""
@@ -22,7 +25,7 @@ class State:
         self.total = total
         self.done = 0
         self.failed = 0
-        self._started = time.monotonic()
+        self._started = self._told = time.monotonic()
 
     @property
     def left_s(self) -> float:
@@ -114,8 +117,12 @@ def _tell(progress: Progress, state: State) -> None:
     if callable(progress):
         progress(state)
     elif progress:
-        end = "\n" if state.done == state.total else "\r"
-        sys.stderr.write(f"{state}   {end}")
+        is_last, now = state.done == state.total, time.monotonic()
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{state}   " + ("\n" if is_last else "\r"))
+        elif is_last or now - state._told >= _TELL_EVERY_S:
+            sys.stderr.write(f"{state}\n")
+            state._told = now
         sys.stderr.flush()
 
 

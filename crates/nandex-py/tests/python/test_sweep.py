@@ -1,6 +1,8 @@
 """Sweeps whose workers are killed in the middle. NANDEX_PY_FULL=1 takes 200 cells, and Dask besides."""
 
+import contextlib
 import importlib.util
+import io
 import os
 import signal
 import tempfile
@@ -59,6 +61,12 @@ class Sweeps(unittest.TestCase):
         self.assertIn(f"{self.cells} of {self.cells} cells, 0 failed", seen[-1])
         self.whole(result)
         self.resumes()
+
+    def test_a_log_gets_few_lines_about_the_progress(self):
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            nandex.sweep(grid(16), self.store).run(progress=True)
+        self.assertTrue(told.getvalue().endswith("16 of 16 cells, 0 failed, about 0 s left\n"), told.getvalue())
+        self.assertNotIn("\r", told.getvalue())
 
     def test_a_sweep_that_was_stopped_goes_on(self):
         class Stop(Exception):

@@ -98,8 +98,13 @@ pub struct Dftl {
 impl Scheme for Dftl {
     type Settings = DftlSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"DFTL", one_data_block: false, old_may_stay_valid: false, listed: &[PageKind::Map] };
+    const RULES: Rules = Rules {
+        magic: *b"DFTL",
+        one_data_block: false,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Map],
+        pages_by_table: true,
+    };
 
     fn common(settings: &DftlSettings) -> FlashSettings {
         settings.common

@@ -102,6 +102,10 @@ pub struct Rules {
     pub old_may_stay_valid: bool,
     /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
     pub listed: &'static [PageKind],
+    /// Whether the scheme finds its logical pages by a mapping table on flash, and fills each block page by
+    /// page. Of the logical pages that were neither written nor moved since the last record a mount then tells
+    /// it nothing, and records come often.
+    pub pages_by_table: bool,
 }
 
 /// No owner.
@@ -121,7 +125,8 @@ pub struct Live {
 /// The state that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
-    /// Valid pages, by place: all of them after an unclean end, else those of the kinds listed in [`Rules`].
+    /// Valid pages, by place: all of them after an unclean end, but see [`Rules::pages_by_table`], else those
+    /// of the kinds listed in [`Rules`].
     pub live: Vec<Live>,
     /// Logical pages trimmed since the base.
     pub trimmed: Vec<u32>,
@@ -190,6 +195,8 @@ pub struct Flash<N> {
     /// Blocks in which a program failed, to be retired once they are empty.
     doomed: BTreeSet<Pbn>,
     erases_since_base: Vec<u8>,
+    /// Pages programmed since the last record.
+    since_record: u32,
     opened_blocks: u32,
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
@@ -263,6 +270,7 @@ impl<N: Nand> Flash<N> {
             lost: base.lost,
             doomed: BTreeSet::new(),
             erases_since_base: vec![0; geometry.blocks as usize],
+            since_record: 0,
             opened_blocks: 0,
             is_levelling: false,
             worn: None,
@@ -358,6 +366,12 @@ impl<N: Nand> Flash<N> {
             + self.slots.ram_bytes()
             + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
     }
+}
+
+/// Pages that are programmed between two records at most, but for those of one write, where a mount has RAM
+/// for these alone ([`Rules::pages_by_table`]).
+pub(super) fn record_interval(geometry: Geometry) -> u32 {
+    (geometry.pages() / 256).max(256)
 }
 
 /// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by

@@ -383,7 +383,8 @@ impl MapTable {
         Ok(())
     }
 
-    /// Notes where a live page is if the table does not say it.
+    /// Notes where a live page is if the table does not say it, and that one is not there which the table has
+    /// there.
     fn compare<N: Nand>(
         &self,
         flash: &mut Flash<N>,
@@ -391,19 +392,20 @@ impl MapTable {
         claim: u32,
         differences: &mut BTreeMap<u32, u32>,
     ) -> Result<(), StoreError> {
-        let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
-        if is_of_table || !flash.is_valid(ppn) {
+        if !flash.is_valid(ppn) {
             return Ok(());
         }
+        let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
         let number = match live.binary_search_by_key(&ppn, |page| page.ppn) {
+            _ if is_of_table => NONE,
             Ok(at) => live[at].number,
             Err(_) => flash.number_on_chip(ppn)?,
         };
-        if claim != number {
+        if claim != number && claim < self.page_count {
+            differences.entry(claim).or_insert(NONE);
+        }
+        if claim != number && number != NONE {
             differences.insert(number, ppn.0);
-            if claim < self.page_count {
-                differences.entry(claim).or_insert(NONE);
-            }
         }
         Ok(())
     }

@@ -21,7 +21,8 @@
 //! One is written at format, at a clean end, before the first program after a mount, and before any block was
 //! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
 //! were trimmed, and what became of the blocks that changed since the record before. One is written before a
-//! block is erased that has changed since.
+//! block is erased that has changed since, and, for a scheme that finds its pages by a table on flash, after
+//! so many programs ([`record_interval`]).
 //!
 //! # Mounting
 //!
@@ -29,7 +30,9 @@
 //! base and notes make one newer base, and `scan` reads: of a block that it knows, one page, to see that it
 //! was not erased since, and all pages that were not spent; of any other block every page. A page that the
 //! base knows is alive if it was valid; a page programmed since, by its version. `elect` then chooses one
-//! copy of each number, such that a merge or a collection that was cut short is undone or completed. No block
+//! copy of each number, such that a merge or a collection that was cut short is undone or completed. Of a
+//! scheme with its table on flash the scan holds only what was programmed since the record, and what that may
+//! replace. No block
 //! that was open is continued, because its next page may be half programmed and look erased.
 //!
 //! # What is lost is noticed
@@ -197,7 +200,7 @@ pub struct Flash<N> {
     erases_since_base: Vec<u8>,
     /// Pages programmed since the last record.
     since_record: u32,
-    opened_blocks: u32,
+    opened_blocks: bool,
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
@@ -271,7 +274,7 @@ impl<N: Nand> Flash<N> {
             doomed: BTreeSet::new(),
             erases_since_base: vec![0; geometry.blocks as usize],
             since_record: 0,
-            opened_blocks: 0,
+            opened_blocks: false,
             is_levelling: false,
             worn: None,
             mark: Mark::Base,
@@ -370,7 +373,7 @@ impl<N: Nand> Flash<N> {
 
 /// Pages that are programmed between two records at most, but for those of one write, where a mount has RAM
 /// for these alone ([`Rules::pages_by_table`]).
-pub(super) fn record_interval(geometry: Geometry) -> u32 {
+pub(crate) fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }
 

@@ -109,11 +109,6 @@ impl<N: Nand> Flash<N> {
         self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
     }
 
-    /// The blocks that changed since the last record, ascending.
-    pub(super) fn changed_blocks(&self) -> impl Iterator<Item = Pbn> + '_ {
-        (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.has_changed(pbn))
-    }
-
     /// Makes the trims so far survive a power cut.
     pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         match (self.trimmed.is_empty(), self.mark) {

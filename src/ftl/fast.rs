@@ -110,6 +110,7 @@ impl Scheme for Fast {
         one_data_block: true,
         old_may_stay_valid: false,
         listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log],
+        pages_by_table: false,
     };
 
     fn common(settings: &FastSettings) -> FlashSettings {

@@ -85,6 +85,7 @@ impl Scheme for Hftl {
         one_data_block: true,
         old_may_stay_valid: false,
         listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log, PageKind::Host],
+        pages_by_table: false,
     };
 
     fn common(settings: &HftlSettings) -> FlashSettings {

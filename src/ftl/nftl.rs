@@ -119,6 +119,7 @@ impl Scheme for Nftl {
         one_data_block: false,
         old_may_stay_valid: false,
         listed: &[PageKind::Data],
+        pages_by_table: false,
     };
 
     fn common(settings: &NftlSettings) -> FlashSettings {

@@ -143,6 +143,7 @@ impl Scheme for Sast {
         one_data_block: true,
         old_may_stay_valid: false,
         listed: &[PageKind::Data, PageKind::Log],
+        pages_by_table: false,
     };
 
     fn common(settings: &SastSettings) -> FlashSettings {

@@ -146,8 +146,13 @@ enum Copies {
 impl Scheme for Superblock {
     type Settings = SuperblockSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"SUPR", one_data_block: false, old_may_stay_valid: false, listed: &[PageKind::Log] };
+    const RULES: Rules = Rules {
+        magic: *b"SUPR",
+        one_data_block: false,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Log],
+        pages_by_table: false,
+    };
 
     fn common(settings: &SuperblockSettings) -> FlashSettings {
         settings.common

@@ -25,6 +25,13 @@ use core::ops::Range;
 /// No physical page.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Several logical pages claim one place.
+const SEVERAL: u32 = u32::MAX - 1;
+
+/// Places that are compared with the table at a time, at least and at most.
+const CLAIMS_MIN: u32 = 4096;
+const CLAIMS_MAX: u32 = 8192;
+
 /// A physical page or none, as in the table.
 pub(super) fn from_raw(raw: u32) -> Option<Ppn> {
     (raw != NONE).then_some(Ppn(raw))
@@ -323,30 +330,84 @@ impl MapTable {
         flash.free(victim, Cause::Mapping, extra)
     }
 
-    /// After an unclean end: what the table says wrongly, given all live pages. Reads the whole table.
+    /// After an unclean end: what the table says wrongly. Pages that are not among the `live` ones, by place,
+    /// are asked whose they are. One part of the chip after the other, for each of which the whole table is
+    /// read: so it takes no more RAM than that part.
     pub(super) fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         live: &[Live],
     ) -> Result<BTreeMap<u32, u32>, StoreError> {
-        // One page of the table after the other, so that it takes no more than that.
-        let mut found = vec![NONE; self.per_page as usize];
         let mut differences = BTreeMap::new();
-        for page in 0..self.pages() {
-            let range = self.range(page);
-            found.fill(NONE);
-            for page in live.iter().filter(|p| p.kind != PageKind::Map && range.contains(&p.number)) {
-                found[(page.number - range.start) as usize] = page.ppn.0;
-            }
-            self.load(flash, page, Cause::Recovery)?;
-            for lpn in range.clone() {
-                let ppn = found[(lpn - range.start) as usize];
-                if to_raw(self.get(lpn)) != ppn {
-                    differences.insert(lpn, ppn);
-                }
+        let part = (self.physical_pages / 32).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
+        let mut claims = vec![NONE; part as usize];
+        for start in (0..self.physical_pages).step_by(part as usize) {
+            let places = start..self.physical_pages.min(start + part);
+            claims.fill(NONE);
+            self.claim(flash, places.clone(), &mut claims, &mut differences)?;
+            for ppn in places {
+                let claim = claims[(ppn - start) as usize];
+                self.compare(flash, (Ppn(ppn), live), claim, &mut differences)?;
             }
         }
         Ok(differences)
+    }
+
+    /// Notes for each of these places which logical page the table has there. Those that it has nowhere live,
+    /// or where it has another, are nowhere until they are found.
+    fn claim<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        places: Range<u32>,
+        claims: &mut [u32],
+        differences: &mut BTreeMap<u32, u32>,
+    ) -> Result<(), StoreError> {
+        for page in 0..self.pages() {
+            if !self.exists(page) {
+                continue;
+            }
+            self.load(flash, page, Cause::Recovery)?;
+            for lpn in self.range(page) {
+                let Some(ppn) = self.get(lpn).filter(|ppn| places.contains(&ppn.0)) else { continue };
+                let claim = &mut claims[(ppn.0 - places.start) as usize];
+                let other = core::mem::replace(claim, lpn);
+                if other != NONE {
+                    *claim = SEVERAL;
+                }
+                let is_clear = flash.is_valid(ppn) && other == NONE;
+                for lpn in [lpn, other].into_iter().filter(|&lpn| !is_clear && lpn < self.page_count) {
+                    differences.entry(lpn).or_insert(NONE);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes where a live page is if the table does not say it, and that one is not there which the table has
+    /// there.
+    fn compare<N: Nand>(
+        &self,
+        flash: &mut Flash<N>,
+        (ppn, live): (Ppn, &[Live]),
+        claim: u32,
+        differences: &mut BTreeMap<u32, u32>,
+    ) -> Result<(), StoreError> {
+        if !flash.is_valid(ppn) {
+            return Ok(());
+        }
+        let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
+        let number = match live.binary_search_by_key(&ppn, |page| page.ppn) {
+            _ if is_of_table => NONE,
+            Ok(at) => live[at].number,
+            Err(_) => flash.number_on_chip(ppn)?,
+        };
+        if claim != number && claim < self.page_count {
+            differences.entry(claim).or_insert(NONE);
+        }
+        if claim != number && number != NONE {
+            differences.insert(number, ppn.0);
+        }
+        Ok(())
     }
 
     /// Checks M1. The pages that the table has.

@@ -10,14 +10,54 @@ use crate::log::{Frontier, Log};
 use crate::nand::Nand;
 use crate::sort;
 use crate::units::{Pbn, Ppn};
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// The account that the pages of a block give of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Account {
+    /// The block that the pages' addresses name.
+    home: Pbn,
+    /// The number of the block in the order of opening.
+    number: u32,
+}
+
+impl From<Place> for Account {
+    fn from(place: Place) -> Account {
+        Account { home: Pbn(place.home), number: place.block_sequence }
+    }
+}
+
+/// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
+struct Good {
+    /// Those with news, and those with the pages of another block, ascending.
+    telling: Vec<(Pbn, Account)>,
+    /// Those of which no page says anything, or that are passed over: one bit each.
+    silent: Vec<u64>,
+}
+
+impl Good {
+    fn silence(&mut self, block: Pbn) {
+        self.silent[block.index() / 64] |= 1 << (block.0 % 64);
+    }
+
+    /// The account of a block; nothing where there is no news of it.
+    fn of(&self, block: Pbn) -> Option<Option<Account>> {
+        if self.silent[block.index() / 64] >> (block.0 % 64) & 1 == 1 {
+            return Some(None);
+        }
+        let at = self.telling.binary_search_by_key(&block, |entry| entry.0).ok()?;
+        Some(Some(self.telling[at].1))
+    }
+}
 
 impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+        let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
-        let mut good = Vec::new();
-        for block in (0..self.geometry.blocks).map(Pbn) {
+        let mut good = Good { telling: Vec::new(), silent: vec![0; (blocks as usize).div_ceil(64)] };
+        for block in (0..blocks).map(Pbn) {
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
             if unused && self.home_of_stand_in(block).is_none() {
                 continue;
@@ -26,20 +66,28 @@ impl<N: Nand> Log<N> {
                 bad.push(block);
                 continue;
             }
-            let place = self.place_of_block(block)?;
+            let account = self.place_of_block(block)?.map(Account::from);
             // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
             if let Some(home) = self.home_of_stand_in(block)
-                && place.is_none_or(|place| place.home != home.0)
+                && account.is_none_or(|account| account.home != home)
             {
                 self.forget(block, Some(home));
             }
-            good.push((block, place));
+            match account {
+                None => good.silence(block),
+                Some(account) if account.number >= self.frontier.block_sequence || account.home != block => {
+                    good.telling.push((block, account));
+                }
+                Some(_) => {}
+            }
         }
         self.pass_over_cut_copies(&mut good)?;
         let since = self.frontier;
         let mut opened = Vec::new();
-        for (block, place) in good {
-            opened.extend(self.look_at_block(block, place, since)?);
+        for block in (0..blocks).map(Pbn) {
+            if let Some(account) = good.of(block) {
+                opened.extend(self.look_at_block(block, account, since)?);
+            }
         }
         if let Some(open) = self.frontier.block.take()
             && self.blocks.state(open) == BlockState::Open
@@ -55,16 +103,17 @@ impl<N: Nand> Log<N> {
     /// Passes over a cut copy: of two blocks with the pages of a third one, which is marked bad, one failed
     /// in turn while it stood in, and the other is the copy of it. Before the failed one is marked bad, the
     /// copy that was cut holds less. One that was whole has the last page besides.
-    fn pass_over_cut_copies(&mut self, good: &mut [(Pbn, Option<Place>)]) -> Result<(), IndexError> {
-        for at in 1..good.len() {
+    fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexError> {
+        let is_copy = |entry: &&(Pbn, Account)| entry.1.home != entry.0;
+        let copies: Vec<(Pbn, Account)> = good.telling.iter().filter(is_copy).copied().collect();
+        for at in 1..copies.len() {
             for before in 0..at {
-                let ((one, Some(place)), (other, Some(same))) = (good[before], good[at]) else { continue };
-                let is_copied = place.home != one.0 && same.home != other.0;
-                if !is_copied || (place.home, place.block_sequence) != (same.home, same.block_sequence) {
+                let ((one, account), (other, same)) = (copies[before], copies[at]);
+                if account != same || good.of(one) == Some(None) || good.of(other) == Some(None) {
                     continue;
                 }
-                let is_more = self.written_of(one, &place)? < self.written_of(other, &place)?;
-                good[if is_more { before } else { at }].1 = None;
+                let is_more = self.written_of(one, account)? < self.written_of(other, account)?;
+                good.silence(if is_more { one } else { other });
             }
         }
         Ok(())
@@ -72,12 +121,12 @@ impl<N: Nand> Log<N> {
 
     /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the
     /// last whole page, and how many there are.
-    fn written_of(&mut self, block: Pbn, place: &Place) -> Result<(bool, u32, u32), IndexError> {
-        let is_known = self.home_of_stand_in(block) == Some(Pbn(place.home));
+    fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexError> {
+        let is_known = self.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
         for page in 0..self.geometry.pages_per_block {
             if let Found::Page(_, found) = self.read_raw(self.geometry.page_at(block, page))?
-                && (found.home, found.block_sequence) == (place.home, place.block_sequence)
+                && Account::from(found) == account
             {
                 (last, count) = (page, count + 1);
             }
@@ -151,7 +200,7 @@ impl<N: Nand> Log<N> {
                 Found::Erased | Found::Foreign => None,
             };
             if place.is_some() {
-                hidden.extend(self.look_at_block(block, place, since)?);
+                hidden.extend(self.look_at_block(block, place.map(Account::from), since)?);
             }
         }
         for &(number, home, _) in &hidden {
@@ -182,21 +231,21 @@ impl<N: Nand> Log<N> {
     fn look_at_block(
         &mut self,
         block: Pbn,
-        place: Option<Place>,
+        account: Option<Account>,
         since: Frontier,
     ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
-        let Some(place) = place else {
+        let Some(account) = account else {
             self.forget(block, None);
             return Ok(None);
         };
         let is_stand_in = self.home_of_stand_in(block).is_some();
-        let is_frontier = since.block == Some(Pbn(place.home));
-        let number = place.block_sequence;
-        if is_frontier && number == since.block_sequence && (place.home == block.0 || is_stand_in) {
-            return Ok(Some((number, Pbn(place.home), since.next_page)));
+        let Account { home, number } = account;
+        let is_frontier = since.block == Some(home);
+        if is_frontier && number == since.block_sequence && (home == block || is_stand_in) {
+            return Ok(Some((number, home, since.next_page)));
         }
         if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
-            return Ok(self.adopt(block, &place)?.map(|home| (number, home, 0)));
+            return Ok(self.adopt(block, account)?.map(|home| (number, home, 0)));
         }
         Ok(None)
     }
@@ -236,8 +285,8 @@ impl<N: Nand> Log<N> {
     }
 
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
-    fn adopt(&mut self, block: Pbn, place: &Place) -> Result<Option<Pbn>, IndexError> {
-        let home = Pbn(place.home);
+    fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexError> {
+        let home = account.home;
         let at = self.geometry.page_at(block, 0).0;
         if home.0 >= self.geometry.blocks {
             return Err(corrupted("a page's home lies beyond the chip", at));
@@ -250,9 +299,8 @@ impl<N: Nand> Log<N> {
         if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
             // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
             // since, where it could not be marked bad.
-            let is_of_block = |original: Place| {
-                original.home == place.home && original.block_sequence >= place.block_sequence
-            };
+            let is_of_block =
+                |original: Place| original.home == home.0 && original.block_sequence >= account.number;
             if let Found::Page(_, original) = self.read_raw(self.geometry.page_at(source, 0))?
                 && !is_of_block(original)
             {

@@ -298,13 +298,9 @@ impl<N: Nand> Log<N> {
     /// would have been next are asked. One that was marked bad since may have failed in that session: another
     /// block has its pages then.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
-        let mut next = Vec::new();
-        for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
-            next.push((self.blocks.erase_count(block), block));
-        }
-        sort::total(&mut next);
+        let next: Vec<Pbn> = self.blocks.free_by_least_wear().take(ASKED_FOR_SIGNS).collect();
         let mut asked = 0;
-        for (_, block) in next {
+        for block in next {
             if self.nand.is_bad(block)? {
                 return Ok(false);
             }
@@ -478,7 +474,7 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
 }
 
 /// Blocks that are asked in turn whether anything was written since a closing checkpoint.
-const ASKED_FOR_SIGNS: u32 = 3;
+const ASKED_FOR_SIGNS: usize = 3;
 
 /// The sign that a block gives of a session since a checkpoint at which it was free.
 enum Sign {

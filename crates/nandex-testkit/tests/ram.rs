@@ -163,6 +163,31 @@ fn no_index_holds_more_than_it_did() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Trees whose smallest RAM is a bound at mounts, too, and the FTL below where there is one.
+const BOUNDED: [(&str, Option<&str>); 3] = [("mu", None), ("wandering", None), ("bplus", Some("dftl"))];
+
+#[test]
+fn a_mount_after_a_cut_keeps_to_the_smallest_ram() {
+    let part = catalogue::find("w25n01gv").unwrap();
+    let mut faults = Vec::new();
+    for (name, ftl) in BOUNDED {
+        let entry = INDEXES.iter().find(|entry| entry.name == name).unwrap();
+        let mut settings =
+            Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
+        ftl.iter().for_each(|ftl| settings.options.set("ftl", ftl));
+        let needed = ram_needed(entry, part, &settings).unwrap();
+        settings.ram_bytes = Some(needed);
+        let work = |index: &mut dyn OrderedIndex| insert(index, entry);
+        let subject =
+            Subject { format: entry.format, mount: entry.mount, part, settings: &settings, work: &work };
+        let peaks = subject.peaks().unwrap();
+        if peaks.mount_after_cut.max(peaks.mount) > needed {
+            faults.push(format!("{name} over {ftl:?} needs {needed} bytes: {peaks:?}"));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 #[test]
 fn what_is_held_and_kept_is_counted() {
     let (kept, held) = heap::measure(|| {

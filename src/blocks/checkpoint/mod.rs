@@ -107,8 +107,8 @@ pub struct Found<T> {
 /// The newest records of a chip.
 #[derive(Clone, Debug)]
 pub struct Newest<T> {
-    /// Consecutive checkpoints, the last one of those that are whole by themselves first.
-    pub records: Vec<T>,
+    /// The thing made of consecutive checkpoints, from the last one of those on that are whole by themselves.
+    pub made: T,
     /// Something was programmed after them that cannot be read: cut short, or gone bad.
     pub is_ragged: bool,
 }
@@ -222,21 +222,18 @@ impl CheckpointArea {
         self.is_torn
     }
 
-    /// The things that `decode` makes of every complete checkpoint that follows the last one of which
-    /// `is_base` is true, that one first. Those before it are not looked at.
+    /// The thing that `decode` makes of every complete checkpoint in turn, from the last one on whose first
+    /// byte `is_base` takes: it is given what it made of those before. Earlier ones are not looked at.
     pub fn mount_since<N: Nand, T>(
         nand: &mut N,
-        decode: &mut dyn FnMut(&mut dyn Source) -> T,
-        is_base: impl Fn(&T) -> bool,
+        decode: &mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreError>,
+        is_base: impl Fn(Option<u8>) -> bool,
     ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let (since, is_ragged) = records_since(nand, (area.geometry, &area.run), decode, is_base)?;
-        area.version = since.first().ok_or_else(|| area.incomplete())?.0;
-        if let Some(gap) = since.windows(2).find(|pair| pair[1].0 + 1 != pair[0].0) {
-            return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[1].0 });
-        }
-        let records = since.into_iter().rev().map(|(_, made)| made).collect();
-        Ok(Some((area, Newest { records, is_ragged })))
+        let since = records_since(nand, (area.geometry, &area.run), decode, is_base)?;
+        let (version, made, is_ragged) = since.ok_or_else(|| area.incomplete())?;
+        area.version = version;
+        Ok(Some((area, Newest { made, is_ragged })))
     }
 
     fn incomplete(&self) -> StoreError {

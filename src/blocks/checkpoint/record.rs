@@ -85,6 +85,9 @@ pub(super) struct Cut {
     pub(super) is_unreadable: bool,
 }
 
+/// The function that makes something of a record and of what was made of those before it.
+pub(super) type Fold<'a, T> = &'a mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreError>;
+
 /// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints
 /// it is: a cut only takes the end of a record. An anchor may have been half erased.
 fn is_strict(kind: PageKind) -> bool {
@@ -312,26 +315,49 @@ pub(super) fn records<N: Nand>(
     Ok((complete, cut))
 }
 
-/// The complete records of a run from the newest one that is a base on, newest first, and whether something
-/// follows them.
+/// The complete records of a run from the newest one that is a base on, which its first byte tells: what
+/// `decode` makes of them in turn, the oldest first, and of what it made of those before. With it the version
+/// of the newest, and whether something follows it. Each is read twice, and none of them is held.
 pub(super) fn records_since<N: Nand, T>(
     nand: &mut N,
     (geometry, run): (Geometry, &Run),
-    decode: Decode<'_, T>,
-    is_base: impl Fn(&T) -> bool,
-) -> Result<(Vec<Whole<T>>, bool), StoreError> {
-    let (starts, _) = starts(nand, geometry, run, PageKind::Checkpoint)?;
-    let (mut since, mut end) = (Vec::new(), 0);
+    decode: Fold<'_, T>,
+    is_base: impl Fn(Option<u8>) -> bool,
+) -> Result<Option<(u64, T, bool)>, StoreError> {
+    let kind = PageKind::Checkpoint;
+    let (starts, _) = starts(nand, geometry, run, kind)?;
+    let mut since: Vec<&Start> = Vec::new();
+    let mut is_complete = false;
     for start in starts.iter().rev() {
-        let Ok(made) = read_record(nand, run, start, (PageKind::Checkpoint, decode))? else { continue };
-        end = end.max(start.at + start.pages(geometry));
-        let is_last = is_base(&made);
-        since.push((start.version, made));
-        if is_last {
-            return Ok((since, !is_end(nand, geometry, run, end)?));
+        let mut first_byte = |source: &mut dyn Source| {
+            let mut byte = [0; 1];
+            source.take(&mut byte).is_ok().then_some(byte[0])
+        };
+        let Ok(first) = read_record(nand, run, start, (kind, &mut first_byte))? else { continue };
+        if let Some(after) = since.last().filter(|after| start.version + 1 != after.version) {
+            let what = "a note between checkpoints is lost";
+            return Err(StoreError::Corrupted { what, at: after.version });
+        }
+        since.push(start);
+        is_complete = is_base(first);
+        if is_complete {
+            break;
         }
     }
-    Ok((Vec::new(), false))
+    let Some(&newest) = since.first().filter(|_| is_complete) else { return Ok(None) };
+    let mut made = None;
+    for start in since.iter().rev() {
+        let mut next = |source: &mut dyn Source| decode(made.take(), source);
+        match read_record(nand, run, start, (kind, &mut next))? {
+            Ok(next) => made = Some(next?),
+            Err(end) => {
+                let what = "a page of a complete checkpoint is lost";
+                return Err(StoreError::Corrupted { what, at: u64::from(end.ppn.0) });
+            }
+        }
+    }
+    let is_ragged = !is_end(nand, geometry, run, newest.at + newest.pages(geometry))?;
+    Ok(made.map(|made| (newest.version, made, is_ragged)))
 }
 
 /// The newest checkpoints of a run.

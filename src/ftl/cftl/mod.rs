@@ -133,8 +133,13 @@ pub struct Cftl {
 impl Scheme for Cftl {
     type Settings = CftlSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"CFTL", one_data_block: false, old_may_stay_valid: false, listed: &[PageKind::Map] };
+    const RULES: Rules = Rules {
+        magic: *b"CFTL",
+        one_data_block: false,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Map],
+        pages_by_table: false,
+    };
 
     fn common(settings: &CftlSettings) -> FlashSettings {
         settings.common

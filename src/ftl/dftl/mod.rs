@@ -51,8 +51,8 @@
 //!
 //! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut
 //! the versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table
-//! is read and compared, page by page, and what differs is untold. The pages found alive take RAM beyond the
-//! budget while mounting, and what differs until the first write. The eviction order is not kept. A read that
+//! is read and compared with the pages, a part of the chip at a time, and what differs is untold: no more
+//! than was dirty. The eviction order is not kept. A read that
 //! misses may evict a dirty entry, and so program; where there is no room for that, it goes on without
 //! caching.
 
@@ -98,8 +98,13 @@ pub struct Dftl {
 impl Scheme for Dftl {
     type Settings = DftlSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"DFTL", one_data_block: false, old_may_stay_valid: false, listed: &[PageKind::Map] };
+    const RULES: Rules = Rules {
+        magic: *b"DFTL",
+        one_data_block: false,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Map],
+        pages_by_table: true,
+    };
 
     fn common(settings: &DftlSettings) -> FlashSettings {
         settings.common

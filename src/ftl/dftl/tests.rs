@@ -1,9 +1,9 @@
 //! Counts by hand, the budget, and what every scheme must pass.
 
 use super::*;
-use crate::ftl::mapping::tests as suite;
+use crate::ftl::mapping::{record_interval, tests as suite};
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
-use crate::nand::sim::SimChip;
+use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
 use crate::store::PageStore;
@@ -180,6 +180,50 @@ fn a_clean_end_right_after_a_cut_loses_no_entry() {
         }
         assert!(ftl.check().unwrap().is_sound());
         ftl.write(Lpn(0), Cause::Host, &[0; 128]).unwrap();
+    }
+}
+
+/// Cuts of a chip on which records are due before anything is erased. A mount looks at what was programmed
+/// since, not at the chip.
+#[test]
+fn a_mount_after_a_cut_reads_what_lives_and_what_is_new() {
+    let geometry = Geometry::new(128, 16, 8, 256);
+    let mut ftl = DftlFtl::format(chip(geometry), with_entries(30)).unwrap();
+    let (mut rng, pages) = (Rng::new(5), u64::from(ftl.page_count()));
+    let mut model: Vec<u8> = vec![0; pages as usize];
+    let mut tag = 0;
+    for round in 0..40 {
+        let at_operation = ftl.nand().operations() + 1 + rng.below(700);
+        let (when, torn) = (CutWhen::Inside, TornModel::ALL[round % TornModel::ALL.len()]);
+        ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: round as u64 });
+        let in_flight = loop {
+            // A few pages are written again and again, the others now and then.
+            let few = if rng.below(3) == 0 { pages } else { 40 };
+            let lpn = rng.below(few) as u32;
+            tag = tag % 250 + 1;
+            match ftl.write(Lpn(lpn), Cause::Host, &[tag; 128]) {
+                Ok(()) => model[lpn as usize] = tag,
+                Err(_) => break lpn,
+            }
+        };
+        let mut nand = ftl.into_nand();
+        nand.power_on();
+        let before = nand.counters().page_reads[Cause::Recovery as usize];
+        ftl = DftlFtl::mount(nand, with_entries(30)).unwrap();
+        let reads = ftl.nand().counters().page_reads[Cause::Recovery as usize] - before;
+        let live = u64::from(ftl.flash().blocks().live_pages());
+        let (blocks, since) = (u64::from(geometry.blocks), u64::from(record_interval(geometry)) + 2 * 8);
+        let bound = 2 * live + 4 * blocks + since + 2 * u64::from(geometry.pages_per_block) * 8;
+        assert!(reads <= bound, "round {round}: {reads} reads, {live} live pages");
+        assert!(ftl.scheme().untold_entries() <= 30 + 2 * 8, "{}", ftl.scheme().untold_entries());
+        assert!(ftl.check().unwrap().is_sound(), "round {round}");
+        for lpn in 0..pages as u32 {
+            let mut data = [0; 128];
+            ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
+            let is_new = lpn == in_flight && data[0] == tag;
+            assert!(is_new || data == [model[lpn as usize]; 128], "round {round}, page {lpn}");
+            model[lpn as usize] = data[0];
+        }
     }
 }
 

@@ -141,8 +141,13 @@ pub struct Lazy {
 impl Scheme for Lazy {
     type Settings = LazySettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"LAZY", one_data_block: false, old_may_stay_valid: true, listed: &[PageKind::Map] };
+    const RULES: Rules = Rules {
+        magic: *b"LAZY",
+        one_data_block: false,
+        old_may_stay_valid: true,
+        listed: &[PageKind::Map],
+        pages_by_table: false,
+    };
 
     fn common(settings: &LazySettings) -> FlashSettings {
         settings.common

@@ -29,14 +29,15 @@
 use super::slots::Slots;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
-use crate::blocks::checkpoint::{Contents, Source, Window, take_all, take_bytes, take_rows};
+use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable};
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
 use alloc::vec::Vec;
 
 const FIXED_BYTES: usize = 54;
@@ -85,47 +86,73 @@ impl<N: Nand> Flash<N> {
         put_u32(&mut fixed, 50, extra_bytes as u32);
         fixed
     }
+}
 
-    /// The note: pages that were trimmed and which blocks have changed since the last record.
-    pub(super) fn encode_note(&self) -> Vec<u8> {
-        let changed: Vec<Pbn> = self.changed_blocks().collect();
-        let row = ROW_BYTES + 2 * bitmap_bytes(self.geometry);
-        let mut bytes = Vec::with_capacity(NOTE_BYTES + 4 * self.trimmed.len() + row * changed.len());
-        bytes.push(NOTE);
-        bytes.extend(self.next_version.to_le_bytes());
-        bytes.extend((self.trimmed.len() as u32).to_le_bytes());
-        bytes.extend((changed.len() as u32).to_le_bytes());
-        self.trimmed.keys().for_each(|n| bytes.extend(n.to_le_bytes()));
-        changed.into_iter().for_each(|pbn| self.encode_row(pbn, &mut bytes));
-        bytes
+/// A note as the contents of a checkpoint: pages that were trimmed, and the blocks that have changed since
+/// the last record.
+pub(super) struct NoteContents<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) next_version: u64,
+    pub(super) trimmed: &'a BTreeMap<u32, Option<Ppn>>,
+    /// A bit for each block.
+    pub(super) changed: &'a [u64],
+    pub(super) slots: &'a Slots,
+    pub(super) tags: &'a BlockTags,
+    /// The note is filled up to so many bytes.
+    pub(super) bytes_min: usize,
+}
+
+impl Contents for NoteContents<'_> {
+    fn byte_count(&self) -> usize {
+        let changed: u32 = self.changed.iter().map(|word| word.count_ones()).sum();
+        let bytes = NOTE_BYTES + 4 * self.trimmed.len() + row_bytes(self.geometry) * changed as usize;
+        bytes.max(self.bytes_min)
     }
 
-    fn encode_row(&self, pbn: Pbn, bytes: &mut Vec<u8>) {
-        let (g, tag) = (self.geometry, self.tag(pbn));
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        let is_changed = |pbn: &Pbn| self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1;
+        let changed = (0..self.geometry.blocks).map(Pbn).filter(is_changed);
+        page.bytes(&[NOTE]);
+        page.bytes(&self.next_version.to_le_bytes());
+        page.bytes(&(self.trimmed.len() as u32).to_le_bytes());
+        page.bytes(&(changed.clone().count() as u32).to_le_bytes());
+        self.trimmed.keys().for_each(|n| page.bytes(&n.to_le_bytes()));
+        changed.for_each(|pbn| self.put_row(pbn, blocks, page));
+    }
+}
+
+impl NoteContents<'_> {
+    fn put_row(&self, pbn: Pbn, blocks: &BlockTable, page: &mut Window<'_>) {
+        let (g, tag) = (self.geometry, self.tags.get(pbn.index()));
         debug_assert!(self.slots.next(pbn) <= g.pages_per_block, "more spent pages in {pbn} than it has");
-        bytes.extend(pbn.0.to_le_bytes());
-        bytes.extend([self.blocks.state(pbn) as u8, tag.role_byte()]);
-        bytes.extend(tag.owner.to_le_bytes());
-        bytes.extend(self.blocks.erase_count(pbn).to_le_bytes());
-        bytes.extend((self.slots.next(pbn) as u16).to_le_bytes());
-        bytes.extend(self.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
-        push_bits(g, bytes, |page| self.blocks.is_valid(g.page_at(pbn, page)));
+        page.bytes(&pbn.0.to_le_bytes());
+        page.bytes(&[blocks.state(pbn) as u8, tag.role_byte()]);
+        page.bytes(&tag.owner.to_le_bytes());
+        page.bytes(&blocks.erase_count(pbn).to_le_bytes());
+        page.bytes(&(self.slots.next(pbn) as u16).to_le_bytes());
+        page.bytes(&self.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
+        put_bits(g, page, |place| blocks.is_valid(g.page_at(pbn, place)));
         if g.random_order {
-            push_bits(g, bytes, |page| !self.slots.is_open(pbn, page));
+            put_bits(g, page, |place| !self.slots.is_open(pbn, place));
         }
     }
+}
+
+/// The bytes of a block in a note.
+fn row_bytes(g: Geometry) -> usize {
+    ROW_BYTES + bitmap_bytes(g) * if g.random_order { 2 } else { 1 }
 }
 
 fn bitmap_bytes(g: Geometry) -> usize {
     g.pages_per_block.div_ceil(8) as usize
 }
 
-fn push_bits(g: Geometry, bytes: &mut Vec<u8>, is_set: impl Fn(u32) -> bool) {
-    let bits = |byte: u32| {
-        let pages = byte * 8..(byte * 8 + 8).min(g.pages_per_block);
-        pages.filter(|&page| is_set(page)).fold(0, |bits: u8, page| bits | 1 << (page % 8))
-    };
-    bytes.extend((0..bitmap_bytes(g) as u32).map(bits));
+fn put_bits(g: Geometry, page: &mut Window<'_>, is_set: impl Fn(u32) -> bool) {
+    for byte in 0..bitmap_bytes(g) as u32 {
+        let places = byte * 8..(byte * 8 + 8).min(g.pages_per_block);
+        let set = places.filter(|&place| is_set(place)).fold(0, |bits: u8, place| bits | 1 << (place % 8));
+        page.bytes(&[set]);
+    }
 }
 
 fn bits(g: Geometry, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
@@ -157,24 +184,26 @@ impl Contents for BaseContents<'_> {
     }
 }
 
-/// A record: a base, or the bytes of a note.
-pub(super) enum Read {
-    Base(Box<Base>),
-    Note(Vec<u8>),
+/// Whether a record that begins so is not a note.
+pub(super) fn is_base(first: Option<u8>) -> bool {
+    first != Some(NOTE)
 }
 
-impl Read {
-    pub(super) fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Read, StoreError> {
+/// Reads a record: a base where there was none before, else a note that makes it a newer one.
+pub(super) fn decode(
+    g: Geometry,
+    rules: &Rules,
+    (base, source): (Option<Box<Base>>, &mut dyn Source),
+) -> Result<Box<Base>, StoreError> {
+    let Some(mut base) = base else {
         let mut kind = [0; 1];
-        let is_base = source.take(&mut kind).is_ok() && kind[0] == BASE;
-        if is_base {
-            return Ok(Read::Base(Box::new(Base::decode(g, rules, source)?)));
+        if source.take(&mut kind).is_err() || kind[0] != BASE {
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         }
-        let mut note = Vec::with_capacity(1 + source.left());
-        note.push(kind[0]);
-        note.extend(take_all(source)?);
-        Ok(Read::Note(note))
-    }
+        return Ok(Box::new(Base::decode(g, rules, source)?));
+    };
+    base.update(g, source)?;
+    Ok(base)
 }
 
 /// The next version when the base was written that begins so.
@@ -232,23 +261,25 @@ impl Base {
 /// Notes.
 impl Base {
     /// Takes over what a note says.
-    pub(super) fn update(&mut self, g: Geometry, note: &[u8]) -> Result<(), StoreError> {
-        if note.len() < NOTE_BYTES || note[0] != NOTE {
-            return Err(corrupted(0));
-        }
-        let stamp = get_u64(note, 1);
-        let (trims, rows) = (get_u32(note, 9) as usize, get_u32(note, 13) as usize);
-        let row = ROW_BYTES + bitmap_bytes(g) * if g.random_order { 2 } else { 1 };
-        let total = NOTE_BYTES as u64 + 4 * trims as u64 + (row as u64) * rows as u64;
-        if !(self.next_version..VERSION_MAX).contains(&stamp) || total > note.len() as u64 {
+    fn update(&mut self, g: Geometry, note: &mut dyn Source) -> Result<(), StoreError> {
+        let len = note.left();
+        let mut fixed = [0; NOTE_BYTES];
+        note.take(&mut fixed).map_err(|_| corrupted(0))?;
+        let stamp = get_u64(&fixed, 1);
+        let (trims, rows) = (get_u32(&fixed, 9) as usize, get_u32(&fixed, 13) as usize);
+        let total = NOTE_BYTES as u64 + 4 * trims as u64 + (row_bytes(g) as u64) * rows as u64;
+        if !(self.next_version..VERSION_MAX).contains(&stamp) || total > len as u64 {
             return Err(corrupted(1));
         }
-        let (trimmed, rest) = note[NOTE_BYTES..].split_at(4 * trims);
-        for lpn in trimmed.chunks_exact(4).map(|b| get_u32(b, 0)) {
-            self.lost.remove(&lpn);
+        for _ in 0..trims {
+            let mut lpn = [0; 4];
+            note.take(&mut lpn)?;
+            self.lost.remove(&u32::from_le_bytes(lpn));
         }
-        for bytes in rest.chunks_exact(row).take(rows) {
-            self.update_block(g, bytes).ok_or_else(|| corrupted(17))?;
+        let mut row = vec![0; row_bytes(g)];
+        for _ in 0..rows {
+            note.take(&mut row)?;
+            self.update_block(g, &row).ok_or_else(|| corrupted(17))?;
         }
         self.next_version = stamp;
         self.is_clean = false;

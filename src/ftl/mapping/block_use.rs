@@ -18,7 +18,7 @@ impl<N: Nand> Flash<N> {
                 Some(pbn) => (pbn, self.blocks.claim(pbn)),
                 None => self.blocks.take_free(wear).ok_or(StoreError::Full)?,
             };
-            self.opened_blocks += 1;
+            self.opened_blocks = true;
             if needs_erase && !self.erase(pbn, Cause::Checkpoint)? {
                 continue;
             }
@@ -60,7 +60,7 @@ impl<N: Nand> Flash<N> {
 
     /// Whether blocks were taken since this was asked last.
     pub(super) fn opened_blocks(&mut self) -> bool {
-        core::mem::take(&mut self.opened_blocks) > 0
+        core::mem::take(&mut self.opened_blocks)
     }
 
     /// Begins to level wear, which [`Flash::end_levelling`] ends; `worn` is the block to take for cold data.

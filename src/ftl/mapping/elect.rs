@@ -14,8 +14,7 @@
 //!    named the mount is refused: no older version is passed off for it.
 
 use super::scan::Scan;
-use super::tags::BlockTags;
-use super::{BlockTag, Flash, Live, NOBODY};
+use super::{BlockTag, Flash, Live, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
@@ -25,15 +24,37 @@ use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// A page that may be alive.
+/// Whose a page is: a logical page, or behind all of these a page of the mapping table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(u32);
+
+impl Key {
+    const MAP: u32 = 1 << 31;
+
+    pub(super) fn of(kind: PageKind, number: u32) -> Key {
+        assert!(number < Key::MAP, "a chip of 2^31 pages");
+        Key(number | if kind == PageKind::Map { Key::MAP } else { 0 })
+    }
+
+    pub(super) fn is_map(self) -> bool {
+        self.0 & Key::MAP != 0
+    }
+
+    pub(super) fn number(self) -> u32 {
+        self.0 & !Key::MAP
+    }
+}
+
+/// A page that may be alive. There are many at a time: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    pub(super) is_map: bool,
-    pub(super) number: u32,
+    pub(super) key: Key,
+    pub(super) ppn: Ppn,
     /// 0 for a page that the base calls valid.
     pub(super) version: u64,
-    pub(super) ppn: Ppn,
 }
+
+const NOT_FOUND: &str = "a page written since the last record cannot be found";
 
 /// A page that cannot be read and may have been alive.
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +68,9 @@ pub(super) struct Rotten {
     pub(super) version: u64,
 }
 
-type Key = (bool, u32);
-
-/// All pages of the highest version of a number.
-struct Winner {
-    key: Key,
-    version: u64,
-    copies: Vec<Ppn>,
-}
-
 impl<N: Nand> Flash<N> {
-    /// Chooses, and makes table, tags and spent pages say so. The valid pages, by place.
+    /// Chooses, and makes table, tags and spent pages say so. The valid pages among those that the scan
+    /// holds, by place; others are valid as the record says.
     pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
         let past = self.next_version;
         let all_differ = self.rules.old_may_stay_valid;
@@ -67,43 +80,68 @@ impl<N: Nand> Flash<N> {
         for page in &mut scan.pages {
             page.version = version_of(page.version);
         }
+        self.take_out(scan);
         self.drop_half_erased(scan)?;
         if self.rules.one_data_block {
             self.keep_one_data_block(scan)?;
         }
-        let mut winners = winners(&mut scan.pages);
+        keep_newest(&mut scan.pages);
         let mut lost = BTreeSet::new();
         for rotten in &scan.rotten {
             let Some(h) = rotten.claim.filter(|h| h.number < self.page_count) else { continue };
-            let key = (h.kind == PageKind::Map, h.number);
             if !rotten.is_old && !missing.remove(&h.version) {
                 continue;
             }
-            self.lose_found(&mut winners, &mut lost, (key, version_of(rotten.version), rotten.ppn))?;
+            let loss = (Key::of(h.kind, h.number), version_of(rotten.version), rotten.ppn);
+            lose_found(&mut scan.pages, &mut lost, loss)?;
         }
-        self.lose_missing(scan, &missing, &mut winners, &mut lost)?;
-        self.shun_half_erased(scan, &mut winners);
-        let chosen = self.with_fewest_blocks(winners);
+        self.lose_missing(scan, &missing, &mut lost)?;
+        self.shun_half_erased(scan);
+        self.keep_fewest_blocks(&mut scan.pages);
         self.refuse_unnamed(scan)?;
-        for ((is_map, number), _) in &chosen {
-            if !is_map {
-                self.lost.remove(number);
-            }
+        for page in scan.pages.iter().filter(|page| !page.key.is_map()) {
+            self.lost.remove(&page.key.number());
         }
         self.lost.extend(lost);
         self.next_version = scan.highest + 1;
-        Ok(self.adopt(chosen, scan))
+        Ok(self.adopt(scan))
+    }
+
+    /// No page that may lose is valid until it is chosen.
+    fn take_out(&mut self, scan: &Scan) {
+        for ppn in scan.pages.iter().map(|page| page.ppn).chain(scan.rotten.iter().map(|r| r.ppn)) {
+            if self.blocks.is_valid(ppn) {
+                self.blocks.invalidate(ppn);
+            }
+        }
     }
 
     /// Versions since the record of which no page was found, but for those of a group that was cut: they were
     /// acknowledged, and nothing programmed since the record was erased (F5).
-    fn missing(&self, scan: &Scan) -> Result<BTreeSet<u64>, StoreError> {
+    fn missing(&self, scan: &mut Scan) -> Result<BTreeSet<u64>, StoreError> {
         let since = self.next_version..scan.committed + 1;
         if since.end.saturating_sub(since.start) > u64::from(self.geometry.pages()) {
             let what = "there are more versions since the last record than the chip has pages";
             return Err(StoreError::Corrupted { what, at: scan.committed });
         }
-        Ok(since.filter(|version| !scan.versions.contains(version)).collect())
+        sort::unstable_by_key(&mut scan.pages, |c| (c.version, c.ppn));
+        let mut missing = BTreeSet::new();
+        let mut found =
+            scan.pages.iter().map(|c| c.version).skip_while(|&v| v < self.next_version).peekable();
+        for version in since {
+            let mut is_found = false;
+            while found.next_if_eq(&version).is_some() {
+                is_found = true;
+            }
+            if !is_found {
+                missing.insert(version);
+            }
+            // Each of them has its page among those that cannot be read, or the mount is refused.
+            if missing.len() > scan.rotten.len() {
+                return Err(StoreError::Corrupted { what: NOT_FOUND, at: version });
+            }
+        }
+        Ok(missing)
     }
 
     /// The number of a page in a data block, by the place and the other pages there.
@@ -111,39 +149,16 @@ impl<N: Nand> Flash<N> {
         let (g, pbn) = (self.geometry, self.geometry.block_of(ppn));
         scan.kinds[pbn.index()].filter(|&kind| kind == PageKind::Data)?;
         let other = scan.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
-        let first = other?.number / g.pages_per_block * g.pages_per_block;
+        let first = other?.key.number() / g.pages_per_block * g.pages_per_block;
         Some(first + g.page_in_block(ppn)).filter(|&number| number < self.page_count)
-    }
-
-    /// A page that cannot be read is the newest of its number, unless another copy is as new.
-    fn lose_found(
-        &self,
-        winners: &mut Vec<Winner>,
-        lost: &mut BTreeSet<u32>,
-        (key, version, ppn): (Key, u64, Ppn),
-    ) -> Result<(), StoreError> {
-        let found = winners.binary_search_by_key(&key, |w| w.key);
-        if found.is_ok_and(|i| winners[i].version >= version) {
-            return Ok(());
-        }
-        if key.0 {
-            let what = "a page of the mapping table cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
-        }
-        if let Ok(i) = found {
-            winners.remove(i);
-        }
-        lost.insert(key.1);
-        Ok(())
     }
 
     /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
     /// whose they are.
     fn lose_missing(
         &self,
-        scan: &Scan,
+        scan: &mut Scan,
         missing: &BTreeSet<u64>,
-        winners: &mut Vec<Winner>,
         lost: &mut BTreeSet<u32>,
     ) -> Result<(), StoreError> {
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
@@ -155,13 +170,12 @@ impl<N: Nand> Flash<N> {
             since.map(|r| (r.ppn, self.named_by_place(scan, r.ppn))).collect();
         let all_named = named.iter().all(|(_, number)| number.is_some());
         if may_be_torn || named.len() != missing.len() || !all_named {
-            let what = "a page written since the last record cannot be found";
             let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
-            return Err(StoreError::Corrupted { what, at });
+            return Err(StoreError::Corrupted { what: NOT_FOUND, at });
         }
         for (ppn, number) in named {
             let Some(number) = number else { continue };
-            self.lose_found(winners, lost, ((false, number), last, ppn))?;
+            lose_found(&mut scan.pages, lost, (Key::of(PageKind::Data, number), last, ppn))?;
         }
         Ok(())
     }
@@ -169,13 +183,12 @@ impl<N: Nand> Flash<N> {
     /// The base's word for a page is not enough where the page was copied since: its block may be half
     /// erased.
     fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
-        let key = |c: &Candidate| (c.is_map, c.number);
-        sort::unstable_by_key(&mut scan.pages, |c| (key(c), c.version, c.ppn));
+        sort::unstable_by_key(&mut scan.pages, |c| (c.key, c.version, c.ppn));
         let mut doubtful: Vec<(Ppn, u32)> = Vec::new();
-        for copies in scan.pages.chunk_by(|a, b| key(a) == key(b)) {
+        for copies in scan.pages.chunk_by(|a, b| a.key == b.key) {
             let same = copies.iter().take_while(|c| c.version == 0);
             if same.clone().count() > 1 {
-                doubtful.extend(same.map(|c| (c.ppn, c.number)));
+                doubtful.extend(same.map(|c| (c.ppn, c.key.number())));
             }
         }
         let mut gone: BTreeSet<Ppn> = BTreeSet::new();
@@ -195,13 +208,13 @@ impl<N: Nand> Flash<N> {
         let is_data = |ppn: Ppn| scan.kinds[g.block_of(ppn).index()] == Some(PageKind::Data);
         let mut blocks: BTreeMap<u32, BTreeSet<Pbn>> = BTreeMap::new();
         for page in scan.pages.iter().filter(|p| is_data(p.ppn)) {
-            blocks.entry(page.number / g.pages_per_block).or_default().insert(g.block_of(page.ppn));
+            blocks.entry(page.key.number() / g.pages_per_block).or_default().insert(g.block_of(page.ppn));
         }
         let mut dropped: BTreeSet<Ppn> = BTreeSet::new();
         for (lbn, rivals) in blocks.into_iter().filter(|(_, rivals)| rivals.len() > 1) {
             let mut pages: Vec<Candidate> =
-                scan.pages.iter().filter(|p| p.number / g.pages_per_block == lbn).copied().collect();
-            let holder = match self.best_holder(&mut pages, &rivals, &is_data) {
+                scan.pages.iter().filter(|p| p.key.number() / g.pages_per_block == lbn).copied().collect();
+            let holder = match self.best_holder(&pages, &rivals, &is_data) {
                 Some(pbn) => pbn,
                 None => {
                     let unacknowledged = scan.highest;
@@ -209,7 +222,7 @@ impl<N: Nand> Flash<N> {
                         pages.iter().copied().partition(|p| p.version == unacknowledged && is_data(p.ppn));
                     dropped.extend(cut.iter().map(|p| p.ppn));
                     pages = rest;
-                    self.best_holder(&mut pages, &rivals, &is_data).ok_or(StoreError::Corrupted {
+                    self.best_holder(&pages, &rivals, &is_data).ok_or(StoreError::Corrupted {
                         what: "no data block of a logical block is complete",
                         at: u64::from(lbn),
                     })?
@@ -225,58 +238,65 @@ impl<N: Nand> Flash<N> {
     /// The data block to keep: it holds all winners, or all that no log block holds.
     fn best_holder(
         &self,
-        pages: &mut [Candidate],
+        pages: &[Candidate],
         rivals: &BTreeSet<Pbn>,
         is_data: &impl Fn(Ppn) -> bool,
     ) -> Option<Pbn> {
-        let winners = winners(pages);
-        let in_block = |w: &Winner, pbn: Pbn| w.copies.iter().any(|&p| self.geometry.block_of(p) == pbn);
-        let in_log = |w: &Winner| w.copies.iter().any(|&p| !is_data(p));
-        let alone = rivals.iter().find(|&&pbn| winners.iter().all(|w| in_block(w, pbn)));
-        let held = |pbn: Pbn| winners.iter().filter(|w| in_block(w, pbn)).count();
-        let with_logs = rivals.iter().filter(|&&pbn| winners.iter().all(|w| in_block(w, pbn) || in_log(w)));
+        let mut newest = pages.to_vec();
+        keep_newest(&mut newest);
+        let winners = || newest.chunk_by(|a, b| a.key == b.key);
+        let in_block = |w: &[Candidate], pbn: Pbn| w.iter().any(|c| self.geometry.block_of(c.ppn) == pbn);
+        let in_log = |w: &[Candidate]| w.iter().any(|c| !is_data(c.ppn));
+        let alone = rivals.iter().find(|&&pbn| winners().all(|w| in_block(w, pbn)));
+        let held = |pbn: Pbn| winners().filter(|w| in_block(w, pbn)).count();
+        let with_logs = rivals.iter().filter(|&&pbn| winners().all(|w| in_block(w, pbn) || in_log(w)));
         alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
     }
 
     /// A block in which a page that the base knows cannot be read may be half erased: other copies are
     /// better.
-    fn shun_half_erased(&self, scan: &Scan, winners: &mut [Winner]) {
-        let block = |ppn: Ppn| self.geometry.block_of(ppn);
+    fn shun_half_erased(&self, scan: &mut Scan) {
+        let g = self.geometry;
+        let block = |ppn: Ppn| g.block_of(ppn);
         let suspects: BTreeSet<Pbn> = scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
-        for winner in winners.iter_mut().filter(|w| w.copies.len() > 1) {
-            if winner.copies.iter().any(|&ppn| !suspects.contains(&block(ppn))) {
-                winner.copies.retain(|&ppn| !suspects.contains(&block(ppn)));
-            }
+        if suspects.is_empty() {
+            return;
         }
+        thin(&mut scan.pages, |copies| {
+            let mut kept = 0;
+            for at in 0..copies.len() {
+                if !suspects.contains(&block(copies[at].ppn)) {
+                    copies.swap(kept, at);
+                    kept += 1;
+                }
+            }
+            if kept == 0 { copies.len() } else { kept }
+        });
     }
 
-    /// Step 4.
-    fn with_fewest_blocks(&self, winners: Vec<Winner>) -> Vec<(Key, Ppn)> {
+    /// Step 4: one copy of each stays.
+    fn keep_fewest_blocks(&self, pages: &mut Vec<Candidate>) {
         let g = self.geometry;
-        let mut kept: BTreeSet<Pbn> = BTreeSet::new();
-        let mut chosen = Vec::with_capacity(winners.len());
-        let mut open: Vec<Winner> = Vec::new();
-        for winner in winners {
-            if let [only] = winner.copies[..] {
-                kept.insert(g.block_of(only));
-                chosen.push((winner.key, only));
-            } else {
-                open.push(winner);
-            }
+        let mut kept: Vec<bool> = (0..g.blocks).map(|pbn| self.blocks.valid_count(Pbn(pbn)) > 0).collect();
+        for only in pages.chunk_by(|a, b| a.key == b.key).filter(|copies| copies.len() == 1) {
+            kept[g.block_of(only[0].ppn).index()] = true;
         }
-        while !open.is_empty() {
-            open.retain(|winner| {
-                let place = winner.copies.iter().find(|&&ppn| kept.contains(&g.block_of(ppn)));
-                chosen.extend(place.map(|&ppn| (winner.key, ppn)));
-                place.is_none()
+        loop {
+            thin(pages, |copies| match copies.iter().position(|c| kept[g.block_of(c.ppn).index()]) {
+                Some(place) => {
+                    copies.swap(0, place);
+                    1
+                }
+                None => copies.len(),
             });
             let mut votes: BTreeMap<Pbn, u32> = BTreeMap::new();
-            for ppn in open.iter().flat_map(|w| &w.copies) {
-                *votes.entry(g.block_of(*ppn)).or_default() += 1;
+            let open = pages.chunk_by(|a, b| a.key == b.key).filter(|copies| copies.len() > 1);
+            for copy in open.flatten() {
+                *votes.entry(g.block_of(copy.ppn)).or_default() += 1;
             }
-            kept.extend(votes.into_iter().max_by_key(|&(_, count)| count).map(|(pbn, _)| pbn));
+            let Some((most, _)) = votes.into_iter().max_by_key(|&(_, count)| count) else { return };
+            kept[most.index()] = true;
         }
-        chosen
     }
 
     /// Step 5.
@@ -290,28 +310,25 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    fn adopt(&mut self, mut chosen: Vec<(Key, Ppn)>, scan: &Scan) -> Vec<Live> {
+    fn adopt(&mut self, scan: &mut Scan) -> Vec<Live> {
         let g = self.geometry;
-        for pbn in (0..g.blocks).map(Pbn) {
-            while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
-                self.blocks.invalidate(ppn);
-            }
+        for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) == 0) {
+            self.tags.set(pbn.index(), UNUSED);
         }
-        sort::unstable_by_key(&mut chosen, |&(_, ppn)| ppn);
+        let mut chosen = core::mem::take(&mut scan.pages);
+        sort::unstable_by_key(&mut chosen, |page| page.ppn);
         let mut live = Vec::with_capacity(chosen.len());
-        let mut tags = BlockTags::unused(g.blocks);
-        for &((_, number), ppn) in &chosen {
-            let pbn = g.block_of(ppn);
+        for Candidate { key, ppn, .. } in chosen {
+            let (number, pbn) = (key.number(), g.block_of(ppn));
             let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            tags.set(pbn.index(), BlockTag { role: Some(kind), owner });
+            self.tags.set(pbn.index(), BlockTag { role: Some(kind), owner });
             if self.blocks.state(pbn).is_free() {
                 self.blocks.claim(pbn);
             }
             self.blocks.mark_valid(ppn);
             live.push(Live { kind, number, ppn });
         }
-        self.tags = tags;
         for pbn in self.blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
             self.blocks.close(pbn);
         }
@@ -342,19 +359,49 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-/// Step 2. Ascending by key.
-fn winners(pages: &mut [Candidate]) -> Vec<Winner> {
-    let key = |c: &Candidate| (c.is_map, c.number);
-    sort::unstable_by_key(pages, |c| (key(c), c.version, c.ppn));
-    let mut winners = Vec::new();
-    for history in pages.chunk_by(|a, b| key(a) == key(b)) {
-        let newest = &history[history.len() - 1];
-        debug_assert!(
-            history.iter().all(|c| c.version <= newest.version),
-            "a version is newer than the newest"
-        );
-        let copies = history.iter().filter(|c| c.version == newest.version).map(|c| c.ppn).collect();
-        winners.push(Winner { key: key(newest), version: newest.version, copies });
+/// A page that cannot be read is the newest of its number, unless another copy is as new.
+fn lose_found(
+    winners: &mut Vec<Candidate>,
+    lost: &mut BTreeSet<u32>,
+    (key, version, ppn): (Key, u64, Ppn),
+) -> Result<(), StoreError> {
+    let found = winners.binary_search_by_key(&key, |w| w.key);
+    if found.is_ok_and(|i| winners[i].version >= version) {
+        return Ok(());
     }
-    winners
+    if key.is_map() {
+        let what = "a page of the mapping table cannot be read";
+        return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+    }
+    if found.is_ok() {
+        winners.retain(|w| w.key != key);
+    }
+    lost.insert(key.number());
+    Ok(())
+}
+
+/// Step 2: the pages of the highest version of each number stay. Ascending by key.
+fn keep_newest(pages: &mut Vec<Candidate>) {
+    sort::unstable_by_key(pages, |c| (c.key, c.version, c.ppn));
+    thin(pages, |history| {
+        let newest = history.last().map_or(0, |c| c.version);
+        let older = history.partition_point(|c| c.version < newest);
+        history.rotate_left(older);
+        history.len() - older
+    });
+}
+
+/// Has `choose` bring those of the pages of each key to the front that stay, and say how many. The order of
+/// keys stays.
+fn thin(pages: &mut Vec<Candidate>, mut choose: impl FnMut(&mut [Candidate]) -> usize) {
+    let (mut start, mut kept) = (0, 0);
+    while start < pages.len() {
+        let key = pages[start].key;
+        let end = start + pages[start..].iter().take_while(|page| page.key == key).count();
+        let stays = choose(&mut pages[start..end]);
+        debug_assert!((1..=end - start).contains(&stays), "{stays} copies of {key:?} stay");
+        pages.copy_within(start..start + stays, kept);
+        (start, kept) = (end, kept + stays);
+    }
+    pages.truncate(kept);
 }

@@ -21,7 +21,8 @@
 //! One is written at format, at a clean end, before the first program after a mount, and before any block was
 //! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
 //! were trimmed, and what became of the blocks that changed since the record before. One is written before a
-//! block is erased that has changed since.
+//! block is erased that has changed since, and, for a scheme that finds its pages by a table on flash, after
+//! so many programs ([`record_interval`]).
 //!
 //! # Mounting
 //!
@@ -29,7 +30,9 @@
 //! base and notes make one newer base, and `scan` reads: of a block that it knows, one page, to see that it
 //! was not erased since, and all pages that were not spent; of any other block every page. A page that the
 //! base knows is alive if it was valid; a page programmed since, by its version. `elect` then chooses one
-//! copy of each number, such that a merge or a collection that was cut short is undone or completed. No block
+//! copy of each number, such that a merge or a collection that was cut short is undone or completed. Of a
+//! scheme with its table on flash the scan holds only what was programmed since the record, and what that may
+//! replace. No block
 //! that was open is continued, because its next page may be half programmed and look erased.
 //!
 //! # What is lost is noticed
@@ -102,6 +105,10 @@ pub struct Rules {
     pub old_may_stay_valid: bool,
     /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
     pub listed: &'static [PageKind],
+    /// Whether the scheme finds its logical pages by a mapping table on flash, and fills each block page by
+    /// page. Of the logical pages that were neither written nor moved since the last record a mount then tells
+    /// it nothing, and records come often.
+    pub pages_by_table: bool,
 }
 
 /// No owner.
@@ -121,7 +128,8 @@ pub struct Live {
 /// The state that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
-    /// Valid pages, by place: all of them after an unclean end, else those of the kinds listed in [`Rules`].
+    /// Valid pages, by place: all of them after an unclean end, but see [`Rules::pages_by_table`], else those
+    /// of the kinds listed in [`Rules`].
     pub live: Vec<Live>,
     /// Logical pages trimmed since the base.
     pub trimmed: Vec<u32>,
@@ -190,7 +198,9 @@ pub struct Flash<N> {
     /// Blocks in which a program failed, to be retired once they are empty.
     doomed: BTreeSet<Pbn>,
     erases_since_base: Vec<u8>,
-    opened_blocks: u32,
+    /// Pages programmed since the last record.
+    since_record: u32,
+    opened_blocks: bool,
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
@@ -263,7 +273,8 @@ impl<N: Nand> Flash<N> {
             lost: base.lost,
             doomed: BTreeSet::new(),
             erases_since_base: vec![0; geometry.blocks as usize],
-            opened_blocks: 0,
+            since_record: 0,
+            opened_blocks: false,
             is_levelling: false,
             worn: None,
             mark: Mark::Base,
@@ -358,6 +369,12 @@ impl<N: Nand> Flash<N> {
             + self.slots.ram_bytes()
             + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
     }
+}
+
+/// Pages that are programmed between two records at most, but for those of one write, where a mount has RAM
+/// for these alone ([`Rules::pages_by_table`]).
+pub(crate) fn record_interval(geometry: Geometry) -> u32 {
+    (geometry.pages() / 256).max(256)
 }
 
 /// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by

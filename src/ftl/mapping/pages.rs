@@ -227,6 +227,7 @@ impl<N: Nand> Flash<N> {
         debug_assert!(header.version <= self.next_version, "F4: {ppn} gets a version not given yet");
         self.is_next_begun |= header.version == self.next_version;
         self.touch(pbn);
+        self.since_record += 1;
         let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
         debug_assert!(
             !self.slots.is_open(pbn, self.geometry.page_in_block(ppn)),

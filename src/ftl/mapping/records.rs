@@ -1,7 +1,7 @@
 //! Records: bases and notes, and what may be done before the next one.
 
-use super::base::BaseContents;
-use super::{Flash, Mark};
+use super::base::{BaseContents, NoteContents};
+use super::{Flash, Mark, record_interval};
 use crate::nand::Nand;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -13,10 +13,15 @@ impl<N: Nand> Flash<N> {
     /// base be written.
     pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         match self.mark {
+            Mark::Nothing if self.rules.pages_by_table && self.is_record_due() => self.write_note(extra),
             Mark::Nothing => Ok(()),
             Mark::Base => self.write_base(false, &extra()),
             Mark::Note => self.write_note(extra),
         }
+    }
+
+    fn is_record_due(&self) -> bool {
+        self.since_record >= record_interval(self.geometry)
     }
 
     /// A write that failed half-way may have left a whole page of the next version: it must be in the past of
@@ -48,6 +53,7 @@ impl<N: Nand> Flash<N> {
         self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
         self.trimmed.clear();
         self.changed.fill(0);
+        self.since_record = 0;
         self.erases_since_base.fill(0);
         self.counters.bases += 1;
         Ok(())
@@ -56,19 +62,26 @@ impl<N: Nand> Flash<N> {
     /// Says what has changed since the last record, and so that something is programmed after the base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         self.leave_begun_version();
-        let mut note = self.encode_note();
-        if self.mark == Mark::Note {
+        let page_bytes = self.geometry.page_bytes as usize;
+        let note = NoteContents {
+            geometry: self.geometry,
+            next_version: self.next_version,
+            trimmed: &self.trimmed,
+            changed: &self.changed,
+            slots: &self.slots,
+            tags: &self.tags,
             // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
-            note.resize(note.len().max(self.geometry.page_bytes as usize), 0);
-        }
-        let mut page = vec![0; self.geometry.page_bytes as usize];
+            bytes_min: if self.mark == Mark::Note { page_bytes } else { 0 },
+        };
+        let mut page = vec![0; page_bytes];
         if !self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page)? {
-            drop((note, page));
+            drop(page);
             return self.write_base(false, &extra());
         }
         self.mark = Mark::Nothing;
         self.trimmed.clear();
         self.changed.fill(0);
+        self.since_record = 0;
         Ok(())
     }
 
@@ -94,11 +107,6 @@ impl<N: Nand> Flash<N> {
 
     pub(super) fn has_changed(&self, pbn: Pbn) -> bool {
         self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
-    }
-
-    /// The blocks that changed since the last record, ascending.
-    pub(super) fn changed_blocks(&self) -> impl Iterator<Item = Pbn> + '_ {
-        (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.has_changed(pbn))
     }
 
     /// Makes the trims so far survive a power cut.

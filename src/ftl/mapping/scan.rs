@@ -8,17 +8,22 @@
 //!    their numbers are not known. Of another every page is read. One with the erase count of the record in a
 //!    place the record calls spent is the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
+//!
+//! Then, of all blocks, the pages that the record calls valid. Where the scheme finds its pages by a table on
+//! flash ([`Rules::pages_by_table`]) those are held only that something programmed since may replace: so it
+//! takes RAM for what was programmed since the record, and of that there is a bound ([`record_interval`]).
 
-use super::base::{self, Read};
-use super::elect::{Candidate, Rotten};
-use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
+use super::base::{self, Base};
+use super::elect::{Candidate, Key, Rotten};
+use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED, record_interval};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeSet;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -26,12 +31,17 @@ use alloc::vec::Vec;
 /// the base could not know of, as it was for the base itself.
 const ERASES_MAX: u8 = 2;
 
+/// Pages in a row that read as erased, behind which nothing was programmed where a block is filled page by
+/// page: one of them may be damaged.
+const ERASED_IN_A_ROW: u32 = 2;
+
 /// The pages that a scan found.
 pub(super) struct Scan {
+    /// Those programmed since the record first, and those by key once all of them are found.
     pub(super) pages: Vec<Candidate>,
+    /// How many were programmed since.
+    since: usize,
     pub(super) rotten: Vec<Rotten>,
-    /// Versions of the pages found that were programmed since the record.
-    pub(super) versions: BTreeSet<u64>,
     /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
     /// since that can be read.
     pub(super) spare: Vec<bool>,
@@ -52,20 +62,12 @@ impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
         let geometry = nand.geometry();
-        let mut decode = |source: &mut dyn Source| Read::decode(geometry, &rules, source);
-        let is_base = |read: &Result<Read, StoreError>| !matches!(read, Ok(Read::Note(_)));
-        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, is_base)? else {
+        let mut decode =
+            |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
-        let mut records = newest.records.into_iter();
-        let Some(Read::Base(mut base)) = records.next().transpose()? else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
-        };
-        for record in records {
-            if let Read::Note(note) = record? {
-                base.update(geometry, &note)?;
-            }
-        }
+        let mut base = newest.made;
         base.blocks.reserve_exactly(&area.occupied())?;
         // What cannot be read may be the note that there is more.
         let is_clean = base.is_clean && !newest.is_ragged;
@@ -128,7 +130,8 @@ impl<N: Nand> Flash<N> {
         Ok(live)
     }
 
-    fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
+    /// Whose a valid page is, by itself.
+    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
@@ -153,14 +156,18 @@ impl<N: Nand> Flash<N> {
         let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
             pages: Vec::new(),
+            since: 0,
             rotten: Vec::new(),
-            versions: BTreeSet::new(),
             spare: vec![false; blocks],
             committed: past,
             highest: past,
             kinds: vec![None; blocks],
             unreferred: None,
         };
+        if self.rules.pages_by_table {
+            let since = record_interval(self.geometry) + 2 * self.geometry.pages_per_block;
+            reserve(&mut scan.pages, since as usize)?;
+        }
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => continue,
@@ -168,6 +175,7 @@ impl<N: Nand> Flash<N> {
                 _ => self.scan_block(pbn, &mut scan)?,
             }
         }
+        self.scan_valid(&mut scan)?;
         if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
             debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
             return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
@@ -200,20 +208,25 @@ impl<N: Nand> Flash<N> {
             any: is_known,
         };
         let rotten_before = scan.rotten.len();
-        let found_before = scan.versions.len() + scan.pages.len();
+        let found_before = scan.pages.len();
+        let has_holes = self.geometry.random_order || !self.rules.pages_by_table;
+        let mut erased = 0;
         for page in 0..self.geometry.pages_per_block {
-            let ppn = self.geometry.page_at(pbn, page);
             let is_old = is_known && !self.slots.is_open(pbn, page);
-            if is_old && !self.blocks.is_valid(ppn) {
+            if is_old {
+                // What the record knows: valid pages have their turn later.
                 continue;
             }
-            if let Some(number) = self.number_in_place(ppn).filter(|_| is_old) {
-                scan.pages.push(Candidate { is_map: false, number, version: 0, ppn });
-                continue;
+            let is_erased =
+                self.scan_page(self.geometry.page_at(pbn, page), (stamp, is_known), &mut seen, scan)?;
+            erased = if is_erased { erased + 1 } else { 0 };
+            if erased == ERASED_IN_A_ROW && !has_holes {
+                // Nothing is programmed in what was not read before the next erase.
+                seen.any = true;
+                break;
             }
-            self.scan_page(ppn, (stamp, is_known), &mut seen, scan)?;
         }
-        scan.spare[pbn.index()] = !is_held && scan.versions.len() + scan.pages.len() == found_before;
+        scan.spare[pbn.index()] = !is_held && scan.pages.len() == found_before;
         let last = seen.last.filter(|_| !self.geometry.random_order);
         for rotten in &mut scan.rotten[rotten_before..] {
             rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
@@ -225,6 +238,51 @@ impl<N: Nand> Flash<N> {
             self.slots.seal(pbn);
         }
         self.slots.set_first(pbn, seen.first);
+        Ok(())
+    }
+
+    /// The pages that the record calls valid, once those programmed since are known.
+    fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+        sort::unstable_by_key(&mut scan.pages, |page| (page.key, page.version, page.ppn));
+        scan.since = scan.pages.len();
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let stamp = self.blocks.erase_count(pbn) as u8;
+            let mut at = 0;
+            while let Some(ppn) = self.blocks.next_valid(pbn, at) {
+                at = self.geometry.page_in_block(ppn) + 1;
+                match self.number_in_place(ppn) {
+                    Some(number) => {
+                        let key = Key::of(PageKind::Data, number);
+                        self.hold_page(Candidate { key, ppn, version: 0 }, scan)?;
+                    }
+                    None => {
+                        self.scan_page(ppn, (stamp, true), &mut Seen::default(), scan)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
+    fn is_contested(&self, scan: &Scan, key: Key) -> bool {
+        let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| Key::of(h.kind, h.number) == key);
+        !self.rules.pages_by_table
+            || key.is_map()
+            || scan.pages[..scan.since].binary_search_by_key(&key, |page| page.key).is_ok()
+            || scan.rotten.iter().any(claims)
+    }
+
+    /// Takes a page into account that may be alive.
+    fn hold_page(&self, page: Candidate, scan: &mut Scan) -> Result<(), StoreError> {
+        let is_since = !self.blocks.is_valid(page.ppn);
+        if is_since || self.is_contested(scan, page.key) {
+            if scan.pages.len() == scan.pages.capacity() {
+                let more = scan.pages.len() / 2;
+                reserve(&mut scan.pages, more.max(self.geometry.pages_per_block as usize))?;
+            }
+            scan.pages.push(page);
+        }
         Ok(())
     }
 
@@ -254,13 +312,14 @@ impl<N: Nand> Flash<N> {
         })
     }
 
+    /// Looks at a page; true if it reads as erased, and should.
     fn scan_page(
         &mut self,
         ppn: Ppn,
         (stamp, is_known): (u8, bool),
         seen: &mut Seen,
         scan: &mut Scan,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let was_spent = !self.slots.is_open(pbn, place);
         let was_valid = self.blocks.is_valid(ppn);
@@ -268,7 +327,7 @@ impl<N: Nand> Flash<N> {
         seen.any |= found != Found::Erased;
         let (header, readable) = match found {
             Found::Erased if was_valid => (None, false),
-            Found::Erased => return Ok(()),
+            Found::Erased => return Ok(true),
             Found::Page(header, _) => (Some(header), true),
             Found::Unreadable(claim) => (claim, false),
         };
@@ -285,24 +344,22 @@ impl<N: Nand> Flash<N> {
             if readable && let Some(h) = header {
                 seen.note(place, h);
             }
-            return Ok(());
+            return Ok(false);
         }
         let Some(header) = header else {
             if !readable {
                 scan.rotten.push(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 });
             }
-            return Ok(());
+            return Ok(false);
         };
         let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
             scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version });
-            return Ok(());
+            return Ok(false);
         }
         seen.note(place, header);
-        if !is_old && header.version >= self.next_version {
-            scan.versions.insert(header.version);
-        }
-        self.note_page(ppn, header, version, scan)
+        self.note_page(ppn, header, version, scan)?;
+        Ok(false)
     }
 
     /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
@@ -331,12 +388,17 @@ impl<N: Nand> Flash<N> {
         }
         let kind = &mut scan.kinds[self.geometry.block_of(ppn).index()];
         *kind = kind.or(Some(h.kind));
-        scan.pages.push(Candidate { is_map: h.kind == PageKind::Map, number: h.number, version, ppn });
-        Ok(())
+        self.hold_page(Candidate { key: Key::of(h.kind, h.number), ppn, version }, scan)
     }
 }
 
+fn reserve(pages: &mut Vec<Candidate>, more: usize) -> Result<(), StoreError> {
+    let what = "there is too little RAM for the pages written since the last record";
+    pages.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))
+}
+
 /// The account that the pages of a block give of it.
+#[derive(Default)]
 struct Seen {
     first: Option<u32>,
     last: Option<u32>,

@@ -19,7 +19,7 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
-	$(CARGO) build -p nandex --locked --no-default-features
+	$(CARGO) check -p nandex --locked --no-default-features
 	@$(MAKE) --no-print-directory firmware-if-there test-mtd
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
@@ -39,8 +39,7 @@ test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p nandex-py --features python --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features nandex-py/python -- -D warnings
 
 doc: ## rustdoc, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

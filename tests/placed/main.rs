@@ -215,10 +215,10 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             let shelf = Shelf::new(576, 24);
             let mut tree = open(shelf.chip(), &settings(), true).unwrap();
             shelf.log.lock().power = power;
-            let (mut model, mut rng) = (BTreeMap::new(), Rng::new(3));
+            let (mut model, mut rng) = (BTreeMap::<[u8; 4], [u8; 4]>::new(), Rng::new(3));
             for op in 0..1500u32 {
                 let key = (rng.below(900) as u32).to_be_bytes();
-                let before = model.clone();
+                let old = model.get(&key).copied();
                 let outcome = if rng.below(10) < if op < 1000 { 8 } else { 2 } {
                     model.insert(key, op.to_be_bytes());
                     tree.insert(&key, &op.to_be_bytes())
@@ -228,6 +228,9 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
                 };
                 if let Err(error) = outcome {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(nandex::NandError::PowerLost)));
+                    let mut before = model.clone();
+                    before.remove(&key);
+                    before.extend(old.map(|value| (key, value)));
                     return (shelf, [before, model]);
                 }
             }

@@ -128,7 +128,7 @@ fn used(kind: Kind, closes: bool, seed: u64) -> Used {
 fn read_harmed(kind: &Kind, used: &Used, harms: BTreeMap<Ppn, Harm>) -> Result<Map, IndexError> {
     let chip = Shared::new(used.chip.clone());
     let harmed = Harmed { chip, old: used.old.clone(), harms };
-    let mut index = kind.open_on(harmed, false)?;
+    let mut index = kind.open_on(Box::new(harmed), false)?;
     let _checked = index.check()?;
     let all = contents(&mut *index, Direction::Ascending)?;
     for (key, value) in &all {

@@ -179,7 +179,7 @@ impl Kind {
     fn open(&self, chip: &Chip, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let chip = chip.clone();
         match self.below {
-            Below::Chip => self.open_on(chip, fresh),
+            Below::Chip => self.open_on(Box::new(chip), fresh),
             Below::PageMap => {
                 let settings = FtlSettings::default();
                 let store = if fresh {
@@ -198,9 +198,10 @@ impl Kind {
         }
     }
 
-    pub(crate) fn open_on<N: Nand + 'static>(
+    /// On any chip, so that each tree is compiled for one.
+    pub(crate) fn open_on(
         &self,
-        nand: N,
+        nand: Box<dyn Nand>,
         fresh: bool,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         Ok(match (self.tree, fresh) {
@@ -217,8 +218,8 @@ impl Kind {
         })
     }
 
-    fn as_chip<S: PageStore>(&self, store: S) -> Result<StoreNand<S>, IndexError> {
+    fn as_chip<S: PageStore + 'static>(&self, store: S) -> Result<Box<dyn Nand>, IndexError> {
         let chip = StoreNand::new(store, 16, 63)?;
-        Ok(if self.told.placement == Placement::InPlace { chip.replacing() } else { chip })
+        Ok(Box::new(if self.told.placement == Placement::InPlace { chip.replacing() } else { chip }))
     }
 }

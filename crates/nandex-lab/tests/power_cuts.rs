@@ -109,7 +109,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let is_sampled = ftl.is_some_and(|ftl| ftl != STORES[0].name);
             let is_promised = settings.durability != Durability::None;
             let cuts = match (is_sampled, is_promised) {
-                (true, _) => Cuts::Sample(90),
+                (true, _) => Cuts::Sample(60),
                 (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(200),
                 _ => Cuts::All,
             };

@@ -18,20 +18,3 @@ impl IndexEntry {
         std::iter::once(settings.clone()).chain(others.map(|ftl| settings.clone().with("ftl", ftl)))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::registry::{index, store};
-    use nandex::ordered::RecordFormat;
-
-    #[test]
-    fn an_ftl_is_chosen_only_where_there_is_a_choice() {
-        let settings = Settings::new(RecordFormat::new(4, 4));
-        let given = Settings { ram_bytes: Some(1 << 15), ..settings.clone() };
-        let tried = |name: &str, settings: &Settings| index(name).unwrap().fitting(settings).count();
-        assert_eq!((tried("bplus", &given), tried("mu", &given)), (4, 1));
-        assert_eq!((tried("bplus", &settings), tried("bplus", &given.with("ftl", "fast"))), (1, 1));
-        assert!(SMALLER_FTLS.iter().all(|name| store(name).is_ok()));
-    }
-}

@@ -18,6 +18,20 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
+/// Makes a list of what can be opened. To the unit tests it is a constant, compiled only where it is used:
+/// they use none, so that all trees are not compiled a second time for them. Tests that open something are in
+/// `tests/`.
+macro_rules! list {
+    ($(#[$doc:meta])* $name:ident: $entry:ty = $entries:ident) => {
+        $(#[$doc])*
+        #[cfg(not(test))]
+        pub static $name: &[$entry] = $entries;
+        #[cfg(test)]
+        pub const $name: &[$entry] = $entries;
+    };
+}
+
+// Below the macro that they use.
 mod entry;
 pub mod fit;
 pub mod forest;
@@ -31,16 +45,3 @@ pub mod spatial;
 pub mod stack;
 mod stores;
 pub mod tbm;
-
-#[cfg(test)]
-mod testing {
-    use nandex::Geometry;
-    use nandex::nand::{Part, catalogue};
-
-    /// A chip with pages and blocks of these sizes.
-    pub(crate) fn part(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
-        let mut part = catalogue::mlc_64m();
-        part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
-        part
-    }
-}

@@ -90,8 +90,12 @@ const fn store_tree<T: StoreTree>(
     }
 }
 
-/// Every index.
-pub static INDEXES: &[IndexEntry] = &[
+list! {
+    /// Every index.
+    INDEXES: IndexEntry = ENTRIES
+}
+
+const ENTRIES: &[IndexEntry] = &[
     raw_tree!(MuTree, options::raw::mu, spare::of_log, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
@@ -431,25 +435,5 @@ impl IndexEntry {
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
         sharing::resolve(self.known(options), options).map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nandex::nand::sim::SimChip;
-    use nandex::ordered::RecordFormat;
-
-    #[test]
-    fn stores_are_what_their_entries_say() {
-        let part = crate::testing::part(2048, 64, 64);
-        for entry in STORES {
-            let chip = Box::new(SimChip::new(&part).unwrap());
-            let store = (entry.format)(chip, &Settings::new(RecordFormat::new(4, 4))).unwrap();
-            assert_eq!(store.atomic_pages_max() > 1, entry.is_atomic, "{}", entry.name);
-            assert!(store.durable_writes() && store.prefix_consistent(), "{}", entry.name);
-            let mapping = store.stats().mapping_bytes as usize;
-            assert!(mapping > 0 && mapping <= store.ram_bytes(), "{}: {mapping}", entry.name);
-        }
     }
 }

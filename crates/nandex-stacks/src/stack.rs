@@ -444,12 +444,10 @@ fn too_little(given: usize, needed: usize) -> IndexError {
 mod tests {
     use super::*;
     use nandex::cache::policy::catalogue;
-    use nandex::nand::sim::SimChip;
-    use nandex::ordered::RecordFormat;
 
     #[test]
     fn a_tree_on_a_store_takes_the_options_of_every_store_and_its_own() {
-        let ftls = STORES.iter().flat_map(|entry| entry.options).map(|option| option.name);
+        let ftls = FTL_LISTS.iter().copied().flatten().map(|option| option.name);
         let own =
             [&options::bplus::OPTIONS[..], &options::pool::LAZY_UPDATE, &options::journal::OPTIONS].concat();
         let shared = own.iter().map(|option| option.name);
@@ -461,23 +459,6 @@ mod tests {
     }
 
     #[test]
-    fn trees_of_a_forest_share_the_ram_by_their_records() {
-        let chip = || Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap());
-        let settings = Settings { ram_bytes: Some(150_000), ..Settings::new(RecordFormat::new(8, 8)) };
-        let shares = [(3, 1000), (4, 3000), (9, 1)].map(|(tree, records)| TreeShare { tree, records });
-        let trees = forest::<LazyUpdate>(chip(), &settings, &shares).unwrap();
-        let pools: Vec<u64> = trees
-            .iter()
-            .map(|(_, tree)| {
-                tree.stats().metrics.iter().find(|m| m.name == "pool_requests_max").unwrap().value
-            })
-            .collect();
-        assert!(pools[1] > 2 * pools[0] && pools[0] > 20 && pools[2] == 1, "{pools:?}");
-        let ram: usize = trees.iter().map(|(_, tree)| tree.ram_bytes()).sum();
-        assert!(ram <= 150_000 && ram > 100_000, "{ram}");
-    }
-
-    #[test]
     fn a_frame_costs_what_the_policy_holds() {
         let bytes = |name: &str| policy_frame_bytes(catalogue::policy(name).unwrap(), PolicySettings::new(0));
         assert_eq!(bytes("lru"), 8);
@@ -486,14 +467,5 @@ mod tests {
         set.set("cache", "cfl");
         let error = options::cache::policy(&set).unwrap_err().to_string();
         assert!(error.contains("'cfl' is none of lru, fifo"), "{error}");
-    }
-
-    #[test]
-    fn options_of_another_ftl_are_refused() {
-        let mut options = Options::default();
-        options.set("log_blocks", "4");
-        assert!(require_known_by(store("fast").unwrap(), &options).is_ok());
-        let error = require_known_by(store("page-map").unwrap(), &options).unwrap_err().to_string();
-        assert!(error.contains("not for page-map"), "{error}");
     }
 }

@@ -28,8 +28,12 @@ macro_rules! on_shared_ground {
     };
 }
 
-/// Every store.
-pub static STORES: &[StoreEntry] = &[
+list! {
+    /// Every store.
+    STORES: StoreEntry = ENTRIES
+}
+
+const ENTRIES: &[StoreEntry] = &[
     StoreEntry {
         name: "page-map",
         summary: "page mapping: any logical page in any physical page, atomic groups",

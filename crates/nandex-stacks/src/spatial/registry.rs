@@ -35,8 +35,12 @@ pub struct SpatialEntry {
     cube_f64: OpenSpatial<f64, 3>,
 }
 
-/// Every spatial index.
-pub static SPATIAL: &[SpatialEntry] = &[
+list! {
+    /// Every spatial index.
+    SPATIAL: SpatialEntry = ENTRIES
+}
+
+const ENTRIES: &[SpatialEntry] = &[
     entry::<RTree>(
         "r-tree",
         "R-tree (Guttman 1984): the child whose box grows least; linear or quadratic split",

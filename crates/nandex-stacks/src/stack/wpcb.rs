@@ -72,28 +72,3 @@ impl Wpcb {
         Ok((ftl(Box::new(low), settings, open)?, high, config))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nandex::nand::sim::SimChip;
-    use nandex::ordered::RecordFormat;
-
-    #[test]
-    fn what_ftl_and_buffer_leave_of_the_ram_is_a_cache() {
-        let chip = || Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap());
-        let settings = Settings::new(RecordFormat::new(8, 8));
-        let tables = Wpcb::table_bytes(chip(), &settings).unwrap();
-        let ram = |bytes| Settings { ram_bytes: Some(bytes), ..settings.clone() };
-        assert!(Wpcb::open(chip(), &ram(tables - 1), Open::Format).is_err());
-        let mut bare = Wpcb::open(chip(), &ram(tables), Open::Format).unwrap();
-        let mut cached = Wpcb::open(chip(), &ram(tables + 20 * 2200), Open::Format).unwrap();
-        for tree in [&mut bare, &mut cached] {
-            for key in 0..3000u64 {
-                tree.insert(&(key * 7919 % 3001).to_be_bytes(), &[0; 8]).unwrap();
-            }
-        }
-        assert_eq!(bare.stats().cache_hits, 0);
-        assert!(cached.stats().cache_hits > 3000 && cached.ram_bytes() > bare.ram_bytes() + 20 * 2048);
-    }
-}

@@ -16,6 +16,7 @@ use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -43,15 +44,15 @@ fn page(tag: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// The contents of each page; what a trimmed one held before, since a trim that was not synced may be
-/// undone.
+/// undone. It is copied before every operation, so that its lists are shared by the copies.
 #[derive(Clone, Debug)]
 struct Model {
     pages: Vec<u64>,
-    trimmed: BTreeMap<u32, Vec<u64>>,
+    trimmed: BTreeMap<u32, Rc<Vec<u64>>>,
     /// Since the last sync.
-    former: Vec<Vec<u64>>,
+    former: Vec<Rc<Vec<u64>>>,
     /// Since the beginning.
-    ever: Vec<Vec<u64>>,
+    ever: Vec<Rc<Vec<u64>>>,
     next_tag: u64,
 }
 
@@ -60,16 +61,16 @@ impl Model {
         Model {
             pages: vec![0; pages as usize],
             trimmed: BTreeMap::new(),
-            former: vec![Vec::new(); pages as usize],
-            ever: vec![Vec::new(); pages as usize],
+            former: vec![Rc::default(); pages as usize],
+            ever: vec![Rc::default(); pages as usize],
             next_tag: 1,
         }
     }
 
     fn write(&mut self, lpn: u32, tag: u64) {
         self.pages[lpn as usize] = tag;
-        self.former[lpn as usize].push(tag);
-        self.ever[lpn as usize].push(tag);
+        Rc::make_mut(&mut self.former[lpn as usize]).push(tag);
+        Rc::make_mut(&mut self.ever[lpn as usize]).push(tag);
         self.trimmed.remove(&lpn);
         self.next_tag = self.next_tag.max(tag + 1);
     }
@@ -84,8 +85,7 @@ impl Model {
     fn settle(&mut self) {
         self.trimmed.clear();
         for (former, &now) in self.former.iter_mut().zip(&self.pages) {
-            former.clear();
-            former.extend(Some(now).filter(|&tag| tag != 0));
+            *former = Rc::new(Vec::from_iter(Some(now).filter(|&tag| tag != 0)));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -125,18 +126,19 @@ fn page(tag: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// The contents of each page; what a trimmed one held since the last sync, for that may come back.
+/// The contents of each page; what a trimmed one held since the last sync, for that may come back. It is
+/// copied before every operation, so that its lists are shared by the copies.
 #[derive(Clone, Debug)]
 struct Model {
     pages: Vec<u64>,
-    trimmed: BTreeMap<usize, Vec<u64>>,
-    former: Vec<Vec<u64>>,
+    trimmed: BTreeMap<usize, Rc<Vec<u64>>>,
+    former: Vec<Rc<Vec<u64>>>,
     next_tag: u64,
 }
 
 impl Model {
     fn new(pages: u32) -> Model {
-        let former = vec![vec![0]; pages as usize];
+        let former = (0..pages).map(|_| Rc::new(vec![0])).collect();
         Model { pages: vec![0; pages as usize], trimmed: BTreeMap::new(), former, next_tag: 1 }
     }
 
@@ -144,7 +146,7 @@ impl Model {
         let (tag, lpn) = (self.next_tag, lpn as usize);
         self.next_tag += 1;
         self.pages[lpn] = tag;
-        self.former[lpn].push(tag);
+        Rc::make_mut(&mut self.former[lpn]).push(tag);
         self.trimmed.remove(&lpn);
         tag
     }
@@ -160,7 +162,7 @@ impl Model {
     fn settle(&mut self) {
         self.trimmed.clear();
         for (former, &now) in self.former.iter_mut().zip(&self.pages) {
-            *former = vec![now];
+            *former = Rc::new(vec![now]);
         }
     }
 

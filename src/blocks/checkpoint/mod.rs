@@ -226,7 +226,7 @@ impl CheckpointArea {
     /// byte `is_base` takes: it is given what it made of those before. Earlier ones are not looked at.
     pub fn mount_since<N: Nand, T>(
         nand: &mut N,
-        decode: &mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreError>,
+        decode: record::Fold<'_, T>,
         is_base: impl Fn(Option<u8>) -> bool,
     ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };

@@ -30,9 +30,9 @@ impl From<Place> for Account {
 
 /// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
 struct Good {
-    /// Those with news, and those with the pages of another block, ascending.
+    /// Blocks with news, and those with the pages of another block, ascending.
     telling: Vec<(Pbn, Account)>,
-    /// Those of which no page says anything, or that are passed over: one bit each.
+    /// Blocks of which no page says anything, or that are passed over: one bit each.
     silent: Vec<u64>,
 }
 

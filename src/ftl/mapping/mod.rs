@@ -106,8 +106,8 @@ pub struct Rules {
     /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
     pub listed: &'static [PageKind],
     /// Whether the scheme finds its logical pages by a mapping table on flash, and fills each block page by
-    /// page. Of the logical pages that were neither written nor moved since the last record a mount then tells
-    /// it nothing, and records come often.
+    /// page. A mount then tells it nothing of the logical pages that were neither written nor moved since the
+    /// last record, and records come often.
     pub pages_by_table: bool,
 }
 

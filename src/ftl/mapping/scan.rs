@@ -37,7 +37,7 @@ const ERASED_IN_A_ROW: u32 = 2;
 
 /// The pages that a scan found.
 pub(super) struct Scan {
-    /// Those programmed since the record first, and those by key once all of them are found.
+    /// Pages programmed since the record first; all of them by key once the scan is done.
     pub(super) pages: Vec<Candidate>,
     /// How many were programmed since.
     since: usize,

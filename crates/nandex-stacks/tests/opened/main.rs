@@ -1,4 +1,4 @@
-//! What the lists open: with the options, the RAM and the stores that are asked for.
+//! Entries of the lists, opened: with the options, the RAM and the stores that are asked for.
 
 #![allow(clippy::unwrap_used)]
 

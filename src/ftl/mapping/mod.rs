@@ -22,7 +22,7 @@
 //! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
 //! were trimmed, and what became of the blocks that changed since the record before. One is written before a
 //! block is erased that has changed since, and, for a scheme that finds its pages by a table on flash, after
-//! so many programs ([`record_interval`]).
+//! so many programs (`record_interval`).
 //!
 //! # Mounting
 //!

@@ -7,13 +7,12 @@ use crate::output::Target;
 use anyhow::Result;
 use nandex_lab::LabError;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// Whether the file is to be Parquet, by its name.
 pub(crate) fn is_wanted(target: &Target) -> bool {
     match target {
         Target::Stdout => false,
-        Target::File(path) => Path::new(path).extension().is_some_and(|end| end == "parquet"),
+        Target::File(path) => path.extension().is_some_and(|end| end == "parquet"),
     }
 }
 

@@ -43,6 +43,11 @@ impl Key {
     pub(super) fn number(self) -> u32 {
         self.0 & !Key::MAP
     }
+
+    /// Whether a page that may be damaged says that it is of this. Its number may be any.
+    pub(super) fn is_of(self, header: &Header) -> bool {
+        (header.kind == PageKind::Map, header.number) == (self.is_map(), self.number())
+    }
 }
 
 /// A page that may be alive. There are many at a time: 16 bytes.
@@ -404,4 +409,21 @@ fn thin(pages: &mut Vec<Candidate>, mut choose: impl FnMut(&mut [Candidate]) -> 
         (start, kept) = (end, kept + stays);
     }
     pages.truncate(kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_page_may_claim_any_number() {
+        let claims = |kind, number| {
+            let header = Header { kind, number, version: 1, extra: 0 };
+            [Key::of(PageKind::Data, 5), Key::of(PageKind::Map, 5)].map(|key| key.is_of(&header))
+        };
+        assert_eq!(claims(PageKind::Data, 5), [true, false]);
+        assert_eq!(claims(PageKind::Map, 5), [false, true]);
+        assert_eq!(claims(PageKind::Data, Key::MAP | 5), [false, false]);
+        assert_eq!(claims(PageKind::Map, u32::MAX), [false, false]);
+    }
 }

@@ -266,7 +266,7 @@ impl<N: Nand> Flash<N> {
 
     /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
     fn is_contested(&self, scan: &Scan, key: Key) -> bool {
-        let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| Key::of(h.kind, h.number) == key);
+        let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
         !self.rules.pages_by_table
             || key.is_map()
             || scan.pages[..scan.since].binary_search_by_key(&key, |page| page.key).is_ok()

@@ -33,6 +33,8 @@ pub(super) struct Above {
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
     /// The next record, out of the page that it is to go into.
     pub(super) record: Vec<u8>,
+    /// Whether that record is no longer in the page: the last copy gives way too.
+    pub(super) is_kept: bool,
 }
 
 impl Above {
@@ -60,6 +62,18 @@ impl Above {
         }
         self.copied = Some((place, end - gone, false));
         self.next = Some((place, end - gone));
+        true
+    }
+
+    /// Takes the only copy out of the page; false if it is out, or there is none.
+    pub(super) fn keep_last(&mut self, body: &mut [u8], stride: usize) -> bool {
+        if self.held != 1 {
+            return false;
+        }
+        self.record.clear();
+        self.record.extend_from_slice(&body[self.hole(stride)]);
+        self.drop_first(body, stride);
+        self.is_kept = true;
         true
     }
 
@@ -132,7 +146,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn needs_above(&self, step: &Step) -> bool {
         let (above, below) = (&step.above, &step.below);
         let Source::Level(upper) = self.source(step.level) else { return false };
-        if above.held > 0 {
+        if above.held > 0 || above.is_kept {
             return false;
         }
         match above.next {
@@ -150,10 +164,13 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The key of the next record above.
-    pub(super) fn above_key(&self, step: &Step) -> Option<&[u8]> {
+    pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
         match self.source(step.level) {
             Source::Memtable => {
                 (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at))
+            }
+            Source::Level(_) if step.above.is_kept => {
+                Some(&step.above.record[..self.record.key_bytes.into()])
             }
             Source::Level(_) => (step.above.held > 0).then(|| self.copied_key(&self.output, &step.above, 0)),
         }
@@ -167,6 +184,9 @@ impl<N: Nand> Plow<N> {
 
     /// Takes the first copy out of the page, so that the page may be written to while it is looked at.
     pub(super) fn take_copy(&self, page: &[u8], above: &mut Above) {
+        if above.is_kept {
+            return;
+        }
         let at = HEADER_BYTES + above.from;
         above.record.clear();
         above.record.extend_from_slice(&page[at..at + self.stride()]);
@@ -177,6 +197,7 @@ impl<N: Nand> Plow<N> {
         let stride = self.stride();
         match self.source(step.level) {
             Source::Memtable => step.above.at += 1,
+            Source::Level(_) if step.above.is_kept => step.above.is_kept = false,
             Source::Level(_) => step.above.drop_first(&mut self.output[HEADER_BYTES..], stride),
         }
     }

@@ -8,7 +8,6 @@ use crate::check::{CheckReport, IndexError};
 use crate::nand::Nand;
 use crate::ordered::Direction;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
@@ -16,11 +15,10 @@ impl<N: Nand> Plow<N> {
     /// Walks over everything.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
-        let mut owners: Vec<Option<usize>> = vec![None; self.geometry.blocks as usize];
         for level in 0..self.levels.len() {
-            self.check_level(level, &mut report, &mut owners)?;
+            self.check_level(level, &mut report)?;
         }
-        self.check_blocks(&owners, &mut report);
+        self.check_blocks(&mut report);
         for i in 1..self.memtable.len() {
             if self.memtable.key(i - 1) >= self.memtable.key(i) {
                 report.violation(
@@ -46,23 +44,16 @@ impl<N: Nand> Plow<N> {
         Ok(report)
     }
 
-    fn check_level(
-        &mut self,
-        level: usize,
-        report: &mut CheckReport,
-        owners: &mut [Option<usize>],
-    ) -> Result<(), IndexError> {
+    fn check_level(&mut self, level: usize, report: &mut CheckReport) -> Result<(), IndexError> {
         let mut place = self.levels[level].first();
         let mut before: Option<Vec<u8>> = None;
         let cursor = self.levels[level].cursor.clone();
         while let Some(here) = place {
             let ppn = self.load_place(level, here)?;
             report.nodes += 1;
-            let block = self.geometry.block_of(ppn);
-            if owners[block.index()].is_some_and(|owner| owner != level) {
-                report.violation("I9", ppn.0.into(), message!("{block} holds pages of two levels"));
+            if self.levels.iter().filter(|level| level.uses(ppn, Ppn(ppn.0 + 1))).count() > 1 {
+                report.violation("I9", ppn.0.into(), message!("{ppn} is a page of two levels"));
             }
-            owners[block.index()] = Some(level);
             let view = self.view()?;
             let keys: Vec<Vec<u8>> = (0..view.count()).map(|i| view.key_owned(i)).collect();
             let has_tombstones = (0..view.count()).any(|i| view.is_tombstone(i));
@@ -119,15 +110,17 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    fn check_blocks(&self, owners: &[Option<usize>], report: &mut CheckReport) {
+    fn check_blocks(&self, report: &mut CheckReport) {
+        let pages = self.geometry.pages_per_block;
         for block in (0..self.geometry.blocks).map(Pbn) {
             let is_free = !matches!(self.blocks.state(block), State::Used | State::Failing);
             let is_commit = self.commits.blocks.contains(&block);
-            let owner = owners[block.index()];
-            if is_free && (owner.is_some() || is_commit) {
+            let (from, to) = (Ppn(block.0 * pages), Ppn(block.0 * pages + pages));
+            let is_owned = self.levels.iter().any(|level| level.uses(from, to));
+            if is_free && (is_owned || is_commit) {
                 report.violation("I2", block.0.into(), message!("{block} is in use, and free"));
             }
-            if is_commit && owner.is_some() {
+            if is_commit && is_owned {
                 report.violation(
                     "I9",
                     block.0.into(),
@@ -135,7 +128,7 @@ impl<N: Nand> Plow<N> {
                 );
             }
             let is_open = self.levels.iter().any(|level| level.open.is_some_and(|open| open.0 == block));
-            if !is_free && !is_commit && !is_open && owner.is_none() {
+            if !is_free && !is_commit && !is_open && !is_owned {
                 report.violation("I9", block.0.into(), message!("{block} is in use for nothing"));
             }
         }

@@ -20,6 +20,9 @@ use alloc::vec::Vec;
 
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
 const STEP_ROOT_BYTES: usize = 64;
+/// Bytes of a root where nothing is stored, and those of a full block, mostly.
+const ROOT_FIXED_BYTES: usize = 96;
+const ROOT_BLOCK_BYTES: usize = 8;
 
 /// Where a sweep stands: its round and its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,6 +226,13 @@ impl<N: Nand> Plow<N> {
         bytes < room && bytes + self.root_bytes() <= room
     }
 
+    /// Whether so many records fit beside any root of this chip: it grows as the blocks fill.
+    pub(super) fn fits_for_good(&self, records: usize) -> bool {
+        let most = ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * self.blocks.good();
+        let bytes = records * (self.record.entry_bytes() + 1);
+        bytes + most.max(self.root_bytes() + STEP_ROOT_BYTES) <= self.commit_room()
+    }
+
     /// Pages of so many records.
     fn pages_of(&self, records: usize) -> usize {
         (records * (self.record.entry_bytes() + 1)).div_ceil(self.commit_room())
@@ -230,8 +240,13 @@ impl<N: Nand> Plow<N> {
 
     /// Blocks that the sealed pages of the next commit may take.
     pub(super) fn sealed_blocks_next(&self) -> usize {
-        let unsealed = self.memtable.unsealed() + 1;
-        if self.fits_beside_root(unsealed) {
+        // Sweeps of everything come before the change that they make room for, and may lengthen the root.
+        let unsealed = self.memtable.unsealed() + usize::from(!self.sweeping);
+        let fits = match self.sweeping {
+            true => unsealed * (self.record.entry_bytes() + 1) + self.root_bytes() <= self.commit_room(),
+            false => self.fits_beside_root(unsealed),
+        };
+        if fits {
             return 0;
         }
         let pages_per_block = self.geometry.pages_per_block;
@@ -243,7 +258,7 @@ impl<N: Nand> Plow<N> {
     /// commit page goes there.
     pub(super) fn dissolved_blocks(&self) -> usize {
         let records = self.memtable.len() + 1;
-        if self.commits.sealed.is_empty() && self.fits_beside_root(records) {
+        if self.commits.sealed.is_empty() && self.fits_for_good(records) {
             return 0;
         }
         1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)

@@ -68,7 +68,7 @@ impl<N: Nand> Plow<N> {
     fn leave_level_out(&mut self, upper: usize) {
         let gone = self.levels.remove(upper);
         if let Some((block, _)) = gone.open {
-            self.blocks.leave(block);
+            self.leave_if_dead(block);
         }
         if upper == 0 {
             // Sealed pages say where the first sweep stood: the one that is first now goes on from there.

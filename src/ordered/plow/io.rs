@@ -3,8 +3,9 @@
 use super::coder::View;
 use super::fences::position;
 use super::filter::Answer;
-use super::level::Place;
+use super::level::{Level, Place};
 use super::page::{HEADER_BYTES, Header, Kind};
+use super::room::SWEEP_BLOCKS;
 use super::{Plow, State};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -190,7 +191,7 @@ impl<N: Nand> Plow<N> {
     /// The refusal of an operation that finds no block.
     pub(super) fn no_room(&self) -> IndexError {
         let is_worn =
-            self.blocks.is_any_bad() && self.blocks.good() <= self.reserve_most() + 2 * self.levels.len() + 1;
+            self.blocks.is_any_bad() && self.blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
         if is_worn { IndexError::WornOut } else { IndexError::Full }
     }
 
@@ -198,7 +199,9 @@ impl<N: Nand> Plow<N> {
     pub(super) fn has_place(&self, target: Target) -> bool {
         match target {
             Target::Level(level) => {
-                self.levels[level].open.is_some() || self.blocks.free() > self.kept_back()
+                self.levels[level].open.is_some()
+                    || self.blocks.free() > self.kept_back()
+                    || self.lender(level).is_some()
             }
             Target::Commits => self.commits.open.is_some() || self.blocks.free() >= 1,
             Target::Sealed => self.commits.open_sealed.is_some() || self.blocks.free() >= 2,
@@ -233,6 +236,11 @@ impl<N: Nand> Plow<N> {
         header: Header,
         failed: bool,
     ) -> Result<Option<Ppn>, IndexError> {
+        if let Target::Level(level) = target
+            && let Some(other) = self.lender(level)
+        {
+            self.levels[level].open = self.levels[other].open.take();
+        }
         let (block, page) = match *self.open_of(target) {
             Some(place) => place,
             None => {
@@ -272,8 +280,8 @@ impl<N: Nand> Plow<N> {
                 self.counters.failed += 1;
                 *self.open_of(target) = None;
                 self.blocks.fail(block);
-                if let Target::Level(level) = target {
-                    self.leave_if_dead(level, block);
+                if matches!(target, Target::Level(_)) {
+                    self.leave_if_dead(block);
                 }
                 Ok(None)
             }
@@ -281,14 +289,12 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// Gives a block of a level back once none of its pages lives.
-    pub(super) fn leave_if_dead(&mut self, level: usize, block: Pbn) {
+    /// Gives a block of levels back once none of its pages lives.
+    pub(super) fn leave_if_dead(&mut self, block: Pbn) {
         let pages = self.geometry.pages_per_block;
         let (from, to) = (Ppn(block.0 * pages), Ppn(block.0 * pages + pages));
-        let level = &self.levels[level];
-        let is_open = level.open.is_some_and(|open| open.0 == block);
-        if !is_open
-            && !level.uses(from, to)
+        let is_held = |level: &Level| level.open.is_some_and(|open| open.0 == block) || level.uses(from, to);
+        if !self.levels.iter().any(is_held)
             && matches!(self.blocks.state(block), State::Used | State::Failing)
         {
             self.blocks.leave(block);

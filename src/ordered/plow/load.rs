@@ -4,6 +4,7 @@ use super::Plow;
 use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::page::{HEADER_BYTES, Header};
+use super::room::SWEEP_BLOCKS;
 use crate::check::IndexError;
 use crate::nand::Nand;
 use crate::ordered::{OrderedIndex, Records};
@@ -113,7 +114,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_loaded(&mut self, count: usize) -> Result<(), IndexError> {
-        if self.blocks.free() < self.reserve_most() {
+        if self.blocks.free() <= SWEEP_BLOCKS {
             return Err(self.no_room());
         }
         let last = self.levels.len() - 1;

@@ -150,6 +150,8 @@ pub struct Plow<N> {
     changes: u64,
     /// The counts when steps for room were last of no use.
     relieved_in_vain: Option<u64>,
+    /// Whether all is being swept for want of room.
+    sweeping: bool,
     interrupted: bool,
     counters: Counters,
 }
@@ -205,6 +207,7 @@ impl<N: Nand> Plow<N> {
             page_records: 1,
             changes: 0,
             relieved_in_vain: None,
+            sweeping: false,
             interrupted: false,
             counters: Counters::default(),
         })

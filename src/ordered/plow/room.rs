@@ -11,6 +11,11 @@ use crate::nand::{Cause, Nand};
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
+/// Blocks with which sweeps go on, whatever is open: one for commit pages, and two for pages. When two are
+/// written, one of two blocks is dead whose pages they took, wherever in these the sweeps stood.
+pub(super) const SWEEP_BLOCKS: usize = 4;
+/// Records of the memtable that fit beside any root, or a sealed page is always reckoned with.
+const RECORDS_MIN: usize = 4;
 /// Pages of a level that one operation may write, its summary among them.
 const OPERATION_PAGES: u32 = 4;
 
@@ -20,18 +25,52 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_next()
     }
 
-    /// Blocks that an insertion leaves free behind a mount, which closes what was open: one for each sweep,
-    /// and three for commit pages and for the first block of a sweep that makes room.
-    pub(super) fn reserve_most(&self) -> usize {
-        self.levels.len().max(1) + 3
+    /// Blocks that an insertion leaves free: those that the sweeps of removals need, and one for a step, where
+    /// it begins a block.
+    pub(super) fn reserve(&self) -> usize {
+        let last = self.levels.len().saturating_sub(1);
+        let lasts = |level: &Level| {
+            level.open.is_some_and(|(_, next)| next + OPERATION_PAGES <= self.geometry.pages_per_block)
+        };
+        let (upper, lowest) = self.levels.split_at(last);
+        let begins = !lowest.iter().all(lasts) || !upper.is_empty() && !upper.iter().any(lasts);
+        SWEEP_BLOCKS + usize::from(begins)
     }
 
-    /// Blocks that an insertion leaves free. A level whose open block has pages for some operations needs no
-    /// other one.
-    pub(super) fn reserve(&self) -> usize {
-        let lasts = |next: u32| next + OPERATION_PAGES <= self.geometry.pages_per_block;
-        let open = self.levels.iter().filter(|level| level.open.is_some_and(|(_, next)| lasts(next)));
-        self.reserve_most() - open.count()
+    /// Whether blocks are so few that the levels above the last one write to one block.
+    fn is_short(&self) -> bool {
+        self.blocks.free() <= self.kept_back() + 2
+    }
+
+    /// The level whose open block the pages of this one go to, if it has none of its own: where blocks are
+    /// short, that of another one above the last, and where there are no more, any other.
+    pub(super) fn lender(&self, level: usize) -> Option<usize> {
+        let last = self.levels.len() - 1;
+        let is_out = self.blocks.free() <= self.kept_back();
+        if self.levels[level].open.is_some() || !self.is_short() {
+            return None;
+        }
+        let lends = |&other: &usize| {
+            other != level && self.levels[other].open.is_some() && (is_out || level != last && other != last)
+        };
+        let pages_used = |&other: &usize| self.levels[other].open.map(|(_, next)| next);
+        (0..=last).filter(lends).min_by_key(pages_used)
+    }
+
+    /// Whether a step of a level begins a block.
+    fn begins_block(&self, level: usize) -> bool {
+        self.levels[level].open.is_none() && self.lender(level).is_none()
+    }
+
+    /// Whether there is what sweeps need.
+    fn has_sweep_blocks(&self) -> bool {
+        self.blocks.free() + self.blocks.left() >= SWEEP_BLOCKS + self.dissolved_blocks()
+    }
+
+    /// Whether a step of a level leaves what sweeps need.
+    pub(super) fn leaves_enough(&self, level: usize) -> bool {
+        let free = self.blocks.free() + self.blocks.left();
+        !self.begins_block(level) || free > SWEEP_BLOCKS + self.dissolved_blocks()
     }
 
     /// Whether there is more room than an insertion needs.
@@ -50,7 +89,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Whether the root leaves too little of a commit page.
-    fn is_root_long(&self) -> bool {
+    pub(super) fn is_root_long(&self) -> bool {
         let extents: usize =
             self.levels.iter().map(|level| level.old.extents().len() + level.new.extents().len()).sum();
         let room = (self.geometry.page_bytes as usize - HEADER_BYTES) * 3 / 4;
@@ -74,7 +113,7 @@ impl<N: Nand> Plow<N> {
         if !self.has_room() && self.is_crowded() {
             self.give_level_up()?;
         }
-        if !self.has_room() && self.changes * 4 >= self.page_records {
+        if !self.has_room() && (self.changes * 4 >= self.page_records || self.is_stuck(inserts)) {
             self.sweep_all()?;
         }
         if !self.has_room() && inserts {
@@ -86,16 +125,26 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
+    /// Whether a removal would need a step that takes the blocks of the sweeps.
+    fn is_stuck(&self, inserts: bool) -> bool {
+        let is_full = self.memtable.is_nearly_full() || !self.fits_for_good(self.memtable.len() + 1);
+        !inserts && is_full && !self.leaves_enough(0)
+    }
+
     /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages:
     /// where blocks are short, a memtable is no larger than that. So what an insertion must leave free does
     /// not depend on the RAM, nor on the mounts since, each of which begins another block of sealed pages.
     fn dissolve(&mut self) -> Result<(), IndexError> {
-        if self.commits.sealed.is_empty() && self.fits_beside_root(self.memtable.len() + 1) {
+        let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + 1);
+        // Where roots may fill a page, there are sealed pages at all times.
+        if is_small || !self.fits_for_good(RECORDS_MIN) {
             return Ok(());
         }
         let round = self.levels[0].round;
-        while !self.fits_beside_root(self.memtable.len() + 1) {
-            if self.levels[0].round.wrapping_sub(round) >= 2 || !self.can_step(0)? {
+        while !self.fits_for_good(self.memtable.len() + 1) {
+            let leaves_enough =
+                !self.begins_block(0) || self.blocks.free() + self.blocks.left() > SWEEP_BLOCKS;
+            if self.levels[0].round.wrapping_sub(round) >= 2 || !leaves_enough || !self.can_step(0)? {
                 return Ok(());
             }
             self.step(0)?;
@@ -113,13 +162,19 @@ impl<N: Nand> Plow<N> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
             let Some(level) = self.level_with_holes() else { return Ok(()) };
-            if self.has_room() || !self.can_step(level)? {
+            if self.has_room() || !self.is_worth_it(level) || !self.can_step(level)? {
                 return Ok(());
             }
             self.counters.relieved += 1;
             self.step(level)?;
         }
         Ok(())
+    }
+
+    /// Whether steps of a level give as many blocks back as they begin.
+    fn is_worth_it(&self, level: usize) -> bool {
+        let pages = self.pages_of_next_block(level) as u32 + OPERATION_PAGES;
+        self.leaves_enough(level) || self.has_sweep_blocks() && pages <= self.geometry.pages_per_block
     }
 
     fn level_with_holes(&self) -> Option<usize> {
@@ -178,7 +233,7 @@ impl<N: Nand> Plow<N> {
                 return Ok(());
             }
             let next = if self.drain == Drain::Align { levels - 2 } else { levels - 1 };
-            if !self.can_step(next)? {
+            if self.begins_block(next) && !self.has_sweep_blocks() || !self.can_step(next)? {
                 return Ok(());
             }
             self.drain_step()?;
@@ -186,25 +241,42 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Sweeps every level once, so that all that is dead or double is gone.
+    /// Sweeps the levels until there is room: the last one first, which takes what the level above it holds,
+    /// so that pages are given back from the first on. Then as many more, from the last one up, until all is
+    /// in the last level, and what is dead or double is gone.
     fn sweep_all(&mut self) -> Result<(), IndexError> {
         self.counters.sweeps += 1;
-        for level in 0..self.levels.len() {
-            let (round, from) = (self.levels[level].round, self.levels[level].cursor.clone());
-            let is_behind = |level: &Level| match level.round.wrapping_sub(round) {
-                0 => true,
-                1 => level.cursor < from,
-                _ => false,
-            };
-            while is_behind(&self.levels[level]) {
-                if !self.can_step(level)? {
-                    return Ok(());
-                }
-                self.step(level)?;
+        self.changes = 0;
+        self.sweeping = true;
+        let done = self.sweep_up();
+        self.sweeping = false;
+        done
+    }
+
+    fn sweep_up(&mut self) -> Result<(), IndexError> {
+        for first in (0..self.levels.len()).rev() {
+            for level in first..self.levels.len() {
+                self.sweep(level)?;
+                self.close_empty_levels();
+            }
+            if self.has_room() {
+                break;
             }
         }
-        self.changes = 0;
-        self.close_empty_levels();
+        Ok(())
+    }
+
+    /// One round of a level.
+    fn sweep(&mut self, level: usize) -> Result<(), IndexError> {
+        let (round, from) = (self.levels[level].round, self.levels[level].cursor.clone());
+        let is_behind = |level: &Level| match level.round.wrapping_sub(round) {
+            0 => true,
+            1 => level.cursor < from,
+            _ => false,
+        };
+        while is_behind(&self.levels[level]) && self.can_step(level)? {
+            self.step(level)?;
+        }
         Ok(())
     }
 
@@ -214,7 +286,7 @@ impl<N: Nand> Plow<N> {
             if self.levels[level].pages() == 0
                 && let Some((block, _)) = self.levels[level].open.take()
             {
-                self.leave_if_dead(level, block);
+                self.leave_if_dead(block);
             }
         }
     }
@@ -258,7 +330,7 @@ impl<N: Nand> Plow<N> {
             // Pages count too, for filters and fences are theirs.
             above.records > pages_max * self.page_records as usize || above.pages() > 2 * pages_max + 2
         });
-        if let Some(below) = full {
+        if let Some(below) = full.filter(|&below| self.leaves_enough(below)) {
             self.step(below)?;
             self.replan();
             return Ok(true);

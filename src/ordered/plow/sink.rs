@@ -97,7 +97,7 @@ impl<N: Nand> Plow<N> {
             }
             self.adopt((level, Part::Old), written, count, true);
             if let Some(old) = self.tail.filter(|_| place.is_some()) {
-                self.leave_if_dead(0, self.geometry.block_of(old));
+                self.leave_if_dead(self.geometry.block_of(old));
             }
             self.tail = Some(written).filter(|_| !is_full);
             self.summarise_full(level)?;

@@ -90,7 +90,11 @@ impl<N: Nand> Plow<N> {
         let mut done = self.step_once(level);
         // A sweep that only ever came up to the next one would write a short page each time: it passes it at
         // once.
-        if done == Ok(true) && self.drain == Drain::Off && self.has_place(Target::Level(level)) {
+        if done == Ok(true)
+            && self.drain == Drain::Off
+            && self.leaves_enough(level)
+            && self.has_place(Target::Level(level))
+        {
             done = self.step_once(level);
         }
         self.cause = cause;
@@ -275,7 +279,11 @@ impl<N: Nand> Plow<N> {
                 step.above.move_away(body, builder.used(), stride);
                 fits = builder.append_around(body, step.above.hole(stride), (key, value));
                 if !fits && !step.above.give_up_half(body, stride) {
-                    break;
+                    // The record may still fit where the last copy lies.
+                    if !step.above.keep_last(body, stride) {
+                        break;
+                    }
+                    fits = builder.append_around(body, step.above.hole(stride), (key, value));
                 }
             }
             step.is_surprised = !fits && builder.is_short(body);
@@ -294,7 +302,10 @@ impl<N: Nand> Plow<N> {
             step.merged.extend_from_slice(key);
         }
         self.output = output;
-        step.above.record = copy;
+        // It may have been the last copy's turn to leave the page.
+        if step.above.record.is_empty() {
+            step.above.record = copy;
+        }
         if !fits {
             return Ok(false);
         }
@@ -422,7 +433,7 @@ impl<N: Nand> Plow<N> {
         if level == 0 {
             self.filters.remove(ppn);
         }
-        self.leave_if_dead(level, self.geometry.block_of(ppn));
+        self.leave_if_dead(self.geometry.block_of(ppn));
     }
 
     /// Halves the fences of the longest run until all fit their share of the RAM.

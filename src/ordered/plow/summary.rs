@@ -114,8 +114,11 @@ impl<N: Nand> Plow<N> {
                 (before, count) = (low, count + 1);
             }
         };
-        self.levels[level].old.for_groups(first, end, &mut put);
-        self.levels[level].new.for_groups(first, end, &mut put);
+        // Where blocks were short, pages of several levels lie in it.
+        for level in &self.levels {
+            level.old.for_groups(first, end, &mut put);
+            level.new.for_groups(first, end, &mut put);
+        }
         self.output = output;
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
         self.program_in_place(Target::Level(level), header).map(|_| ())

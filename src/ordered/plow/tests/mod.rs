@@ -4,6 +4,7 @@ mod bound;
 mod cuts;
 mod edge;
 mod life;
+mod room;
 
 use super::{Plow, PlowConfig, level};
 use crate::inputs;

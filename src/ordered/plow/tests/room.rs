@@ -1,0 +1,107 @@
+//! Chips that are filled until insertions are refused: removals are taken at all times, whatever was mounted
+//! in between.
+
+use super::*;
+
+/// A chip, records, and what the index on it is told.
+struct Shape {
+    seed: u64,
+    chip: (u32, u32, u32),
+    record: (u8, u8),
+    set: PlowConfig,
+    /// One change in so many is followed by a mount.
+    mounts: u64,
+}
+
+impl Shape {
+    fn new(seed: u64) -> Shape {
+        let mut rng = Rng::new(seed);
+        let mut one_of = |values: &[u32]| values[rng.below(values.len() as u64) as usize];
+        let pages = one_of(&[8, 16, 32]);
+        let blocks = one_of(if pages == 32 { &[12, 16, 20] } else { &[12, 16, 20, 24, 39] });
+        let record = [(4, 4), (8, 8), (8, 35)][one_of(&[0, 1, 2]) as usize];
+        let class = [Durability::EveryOperation, Durability::EverySync][one_of(&[0, 1]) as usize];
+        let set = PlowConfig {
+            levels: [None, None, None, Some(1), Some(2), Some(3)][one_of(&[0, 1, 2, 3, 4, 5]) as usize],
+            memtable: Some([7, 12, 24][one_of(&[0, 1, 2]) as usize]),
+            answers: [Answers::Exact, Answers::Pool][one_of(&[0, 1]) as usize],
+            ..settings(record.0, record.1, class)
+        };
+        let mounts = one_of(&[3, 20, 100, 1000]).into();
+        Shape { seed, chip: (512, pages, blocks), record, set, mounts }
+    }
+}
+
+struct Life {
+    shape: Shape,
+    plow: Option<Plow<SimChip>>,
+    model: Model,
+    rng: Rng,
+}
+
+impl Life {
+    fn new(shape: Shape) -> Life {
+        let (page, pages, blocks) = shape.chip;
+        let plow = Plow::format(chip(page, pages, blocks), &shape.set).unwrap();
+        let rng = Rng::new(shape.seed);
+        Life { shape, plow: Some(plow), model: Model::new(), rng }
+    }
+
+    fn plow(&mut self) -> &mut Plow<SimChip> {
+        self.plow.as_mut().unwrap()
+    }
+
+    /// A mount without a close, now and then: what was open is not used again.
+    fn mount_at_times(&mut self) {
+        if self.rng.chance(1, self.shape.mounts) {
+            self.plow().sync().unwrap();
+            let nand = self.plow.take().unwrap().into_nand();
+            self.plow = Some(Plow::mount(nand, &self.shape.set).unwrap());
+        }
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        let done = self.plow().remove(key);
+        let Shape { seed, chip, record, set, .. } = &self.shape;
+        let what = (chip, record, set.levels, set.memtable, set.durability);
+        assert!(done.is_ok(), "{done:?}: shape {seed}, {what:?}, {} records", self.model.len());
+        self.model.remove(key);
+        self.mount_at_times();
+    }
+
+    /// Insertions until some are refused, and from the first refusal on some removals between them.
+    fn fill(&mut self, refusals: u32) {
+        let mut refused = 0;
+        while refused < refusals {
+            let key = key(self.rng.below(200_000), self.shape.record.0);
+            let value = vec![refused as u8; self.shape.record.1.into()];
+            match self.plow().insert(&key, &value) {
+                Ok(_) => drop(self.model.insert(key.clone(), value)),
+                Err(IndexError::Full) => refused += 1,
+                Err(error) => panic!("shape {}: {error}", self.shape.seed),
+            }
+            self.mount_at_times();
+            let next = self.model.range(key..).next().map(|(key, _)| key.clone());
+            if let Some(next) = next.filter(|_| refused > 0 && self.rng.chance(1, 4)) {
+                self.remove(&next);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_chip_takes_removals_after_any_mounts() {
+    for seed in 1..13 {
+        let mut life = Life::new(Shape::new(seed));
+        for (refusals, part) in [(1, 2), (20, 1), (3, 1)] {
+            life.fill(refusals);
+            for key in life.model.keys().step_by(part).cloned().collect::<Vec<_>>() {
+                life.remove(&key);
+            }
+            life.plow().sync().unwrap();
+            let model = core::mem::take(&mut life.model);
+            assert_holds(life.plow(), &model);
+            life.model = model;
+        }
+    }
+}

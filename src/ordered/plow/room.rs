@@ -11,8 +11,9 @@ use crate::nand::{Cause, Nand};
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
-/// Blocks with which sweeps go on, whatever is open: one for commit pages, and two for pages. When two are
-/// written, one of two blocks is dead whose pages they took, wherever in these the sweeps stood.
+/// Blocks with which sweeps go on, whatever is open: one for commit pages, and three for pages. When two are
+/// written, one of two blocks is dead whose pages they took, wherever in these the sweeps stood; the third is
+/// for pages that do not take as many records as those before them did.
 pub(super) const SWEEP_BLOCKS: usize = 4;
 /// Records of the memtable that fit beside any root, or a sealed page is always reckoned with.
 const RECORDS_MIN: usize = 4;
@@ -39,7 +40,7 @@ impl<N: Nand> Plow<N> {
 
     /// Whether blocks are so few that the levels above the last one write to one block.
     fn is_short(&self) -> bool {
-        self.blocks.free() <= self.kept_back() + 2
+        self.blocks.free() < self.kept_back() + SWEEP_BLOCKS
     }
 
     /// The level whose open block the pages of this one go to, if it has none of its own: where blocks are

@@ -17,8 +17,7 @@ impl Shape {
     fn new(seed: u64) -> Shape {
         let mut rng = Rng::new(seed);
         let mut one_of = |values: &[u32]| values[rng.below(values.len() as u64) as usize];
-        let pages = one_of(&[8, 16, 32]);
-        let blocks = one_of(if pages == 32 { &[12, 16, 20] } else { &[12, 16, 20, 24, 39] });
+        let (pages, blocks) = (one_of(&[8, 16]), one_of(&[12, 16, 20]));
         let record = [(4, 4), (8, 8), (8, 35)][one_of(&[0, 1, 2]) as usize];
         let class = [Durability::EveryOperation, Durability::EverySync][one_of(&[0, 1]) as usize];
         let set = PlowConfig {
@@ -91,9 +90,10 @@ impl Life {
 
 #[test]
 fn a_full_chip_takes_removals_after_any_mounts() {
-    for seed in 1..13 {
+    // Of 160 shapes, the six that open blocks counted as room had failed, and two more.
+    for seed in [17, 33, 43, 109, 116, 121, 141, 149] {
         let mut life = Life::new(Shape::new(seed));
-        for (refusals, part) in [(1, 2), (20, 1), (3, 1)] {
+        for (refusals, part) in [(1, 2), (30, 1)] {
             life.fill(refusals);
             for key in life.model.keys().step_by(part).cloned().collect::<Vec<_>>() {
                 life.remove(&key);

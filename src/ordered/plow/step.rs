@@ -433,6 +433,8 @@ impl<N: Nand> Plow<N> {
         if level == 0 {
             self.filters.remove(ppn);
         }
+        // Another page may be written there, with keys that are not above all others.
+        self.tail = self.tail.filter(|&tail| tail != ppn);
         self.leave_if_dead(self.geometry.block_of(ppn));
     }
 

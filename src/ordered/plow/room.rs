@@ -102,6 +102,10 @@ impl<N: Nand> Plow<N> {
     /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a
     /// removal is not.
     pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
+        if !self.has_room() && self.clean {
+            // A close left its commit page in two blocks.
+            self.commit(false)?;
+        }
         if !self.has_room() {
             self.dissolve()?;
         }
@@ -116,6 +120,10 @@ impl<N: Nand> Plow<N> {
         }
         if !self.has_room() && (self.changes * 4 >= self.page_records || self.is_stuck(inserts)) {
             self.sweep_all()?;
+            // What was in sealed pages has left the memtable.
+            if !self.has_room() {
+                self.dissolve()?;
+            }
         }
         if !self.has_room() && inserts {
             return Err(self.no_room());
@@ -138,11 +146,11 @@ impl<N: Nand> Plow<N> {
     fn dissolve(&mut self) -> Result<(), IndexError> {
         let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + 1);
         // Where roots may fill a page, there are sealed pages at all times.
-        if is_small || !self.fits_for_good(RECORDS_MIN) {
+        if is_small || self.memtable.len() > 0 && !self.fits_for_good(RECORDS_MIN) {
             return Ok(());
         }
         let round = self.levels[0].round;
-        while !self.fits_for_good(self.memtable.len() + 1) {
+        while self.memtable.len() > 0 && !self.fits_for_good(self.memtable.len() + 1) {
             let leaves_enough =
                 !self.begins_block(0) || self.blocks.free() + self.blocks.left() > SWEEP_BLOCKS;
             if self.levels[0].round.wrapping_sub(round) >= 2 || !leaves_enough || !self.can_step(0)? {

@@ -10,7 +10,7 @@
 //!
 //! The header says how many groups there are, and a number before them how many pages of the block they
 //! cover. A summary tells what the fences did: of a page, a position not behind its first key. It may tell of
-//! pages that no root names, never of others' keys.
+//! pages that no root names; and of those of several levels, where blocks were short and one was shared.
 
 use super::Plow;
 use super::io::Target;

@@ -90,7 +90,7 @@ impl Life {
 
 #[test]
 fn a_full_chip_takes_removals_after_any_mounts() {
-    // Of 160 shapes, the six that open blocks counted as room had failed, and two more.
+    // Of 146 shapes the six on which removals were refused while open blocks counted as room, and two more.
     for seed in [17, 33, 43, 109, 116, 121, 141, 149] {
         let mut life = Life::new(Shape::new(seed));
         for (refusals, part) in [(1, 2), (30, 1)] {

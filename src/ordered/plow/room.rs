@@ -26,8 +26,8 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_next()
     }
 
-    /// Blocks that an insertion leaves free: those that the sweeps of removals need, and one for a step, where
-    /// it begins a block.
+    /// Blocks that an insertion leaves free: those that the sweeps of removals need, and one for a step,
+    /// where it begins a block.
     pub(super) fn reserve(&self) -> usize {
         let last = self.levels.len().saturating_sub(1);
         let lasts = |level: &Level| {

@@ -54,6 +54,9 @@ pub(crate) use lsb::Lsb;
 pub(crate) use messages::{BEpsilon, Fd, La};
 pub(crate) use wpcb::Wpcb;
 
+/// The part of the RAM left for buffers and page cache in which a mount after a cut sorts updates out.
+const REPLAY_SHARE: usize = 16;
+
 /// The bytes that the page cache holds per frame besides the page and the order of its policy.
 const FRAME_BYTES: usize = 40;
 
@@ -87,6 +90,12 @@ pub(crate) trait StoreTree {
     /// Whether pages that it writes may wait in the cache.
     fn lets_writes_wait(settings: &Settings) -> bool;
 
+    /// How many times a mount after a cut sorts updates out at the same moment: in an update journal, in
+    /// logs of the tree. Each time takes a [`REPLAY_SHARE`]th of the RAM that is left for buffers and cache.
+    fn replays(settings: &Settings) -> usize {
+        usize::from(settings.durability != Durability::None)
+    }
+
     /// Opens it on its store; `shared_bytes` as for [`StoreTree::buffer_bytes`].
     fn open(
         store: Box<dyn PageStore>,
@@ -108,6 +117,8 @@ pub(crate) struct Demand {
     pub(crate) buffer_bytes: fn(&Settings, &dyn PageStore, usize) -> Result<usize, IndexError>,
     /// See [`StoreTree::lets_writes_wait`].
     pub(crate) lets_writes_wait: fn(&Settings) -> bool,
+    /// See [`StoreTree::replays`].
+    pub(crate) replays: fn(&Settings) -> usize,
     /// See [`StoreTree::EXCEEDS_GROUPS`].
     pub(crate) exceeds_groups: bool,
 }
@@ -118,6 +129,7 @@ impl Demand {
             table_bytes: T::table_bytes,
             buffer_bytes: T::buffer_bytes,
             lets_writes_wait: T::lets_writes_wait,
+            replays: T::replays,
             exceeds_groups: T::EXCEEDS_GROUPS,
         }
     }
@@ -173,6 +185,10 @@ impl StoreTree for BPlus {
         settings.durability != Durability::EveryOperation
     }
 
+    fn replays(_: &Settings) -> usize {
+        0
+    }
+
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
@@ -218,7 +234,8 @@ impl StoreTree for LazyUpdate {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = options::pool::lazy_update(settings, shared_bytes)?;
-        buffered::<LazyUpdateTree<_>>(store, settings, config, open)
+        let replay = replay_ram::<LazyUpdate>(settings, &*store, shared_bytes);
+        buffered::<LazyUpdateTree<_>>(store, settings, (config, replay), open)
     }
 }
 
@@ -262,21 +279,37 @@ impl StoreTree for LsLru {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = options::ls_lru::config(settings, store.page_bytes(), shared_bytes)?;
-        buffered::<LsLruTree<_>>(store, settings, config, open)
+        let replay = replay_ram::<LsLru>(settings, &*store, shared_bytes);
+        buffered::<LsLruTree<_>>(store, settings, (config, replay), open)
     }
 }
 
-/// The RAM of an update journal, in the classes that have one.
+/// The RAM of an update journal, in the classes that have one; at mounts [`replay_ram`] besides.
 fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
-    if settings.durability == Durability::None { 0 } else { JournalConfig::ram_bytes(store.page_bytes()) }
+    if settings.durability == Durability::None { 0 } else { bytes_of_journal(store) }
+}
+
+/// The RAM of an update journal, with a page that a mount reads, and one for records that it sorts out.
+fn bytes_of_journal(store: &dyn PageStore) -> usize {
+    JournalConfig::ram_bytes(store.page_bytes()) + 2 * store.page_bytes()
+}
+
+/// The RAM in which one replay of a tree sorts updates out: a page, and its share of what was left.
+fn replay_ram<T: StoreTree>(
+    settings: &Settings,
+    store: &dyn PageStore,
+    shared_bytes: usize,
+) -> Option<usize> {
+    let others = REPLAY_SHARE - T::replays(settings);
+    settings.ram_bytes.map(|_| store.page_bytes() + shared_bytes / others)
 }
 
 /// Opens a tree that keeps updates back in RAM: as it was published in the class *none*, with a journal in
-/// others.
+/// others, which is replayed in so much RAM.
 fn buffered<T>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
-    config: T::Config,
+    (config, replay_ram): (T::Config, Option<usize>),
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
@@ -284,7 +317,7 @@ where
     T::Config: 'static,
 {
     if settings.durability != Durability::None {
-        let journal = options::journal::config(settings)?;
+        let journal = JournalConfig { replay_ram, ..options::journal::config(settings)? };
         return Ok(match open {
             Open::Format => Box::new(Journaled::<_, T>::format(store, config, journal)?),
             _ => Box::new(Journaled::<_, T>::mount(store, config, journal)?),
@@ -328,10 +361,12 @@ pub(crate) fn cached_store(
         Some(ram) if ram < least => return Err(too_little(ram, least)),
         Some(ram) => ram - tables,
     };
+    let replay = left / REPLAY_SHARE * (demand.replays)(settings);
+    let left = left - replay;
     let all: u64 = weights.iter().sum();
     let share = |weight: &u64| (left as u128 * u128::from(*weight) / u128::from(all.max(1))) as usize;
     let shared: Vec<usize> = weights.iter().map(share).collect();
-    let mut fixed = tables;
+    let mut fixed = tables + replay;
     for bytes in &shared {
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }

@@ -73,6 +73,7 @@
 //!   accepted only once its record is in the journal, and no mount needs room for it.
 //! - J5 Where the medium says that the index was closed, the index below is as it was synced then.
 
+mod newest;
 mod owed;
 mod page;
 mod replay;
@@ -81,6 +82,7 @@ mod tests;
 mod update;
 mod writer;
 
+pub(super) use newest::Newest;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
@@ -98,7 +100,6 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::{Bound, ControlFlow};
 use page::Updates;
-use replay::Run;
 use writer::Writer;
 
 /// Updates that wait in RAM come this often around before the journal is full.
@@ -157,16 +158,20 @@ pub struct JournalConfig {
     pub pages: Option<u32>,
     /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
     pub group: u32,
+    /// Bytes of RAM in which a mount after a cut sorts the records out, besides a page: with fewer it reads
+    /// the journal more often. `None` means as many as all records take.
+    pub replay_ram: Option<usize>,
 }
 
 impl JournalConfig {
     /// The class, and groups as large as it allows.
     pub const fn new(durability: Durability) -> JournalConfig {
         let group = matches!(durability, Durability::EveryOperation) as u32;
-        JournalConfig { durability, pages: None, group }
+        JournalConfig { durability, pages: None, group, replay_ram: None }
     }
 
-    /// The most RAM that a journal takes on pages of this size, besides the index below.
+    /// The most RAM that a journal takes on pages of this size, besides the index below; at a mount
+    /// [`JournalConfig::replay_ram`] and a page more.
     pub const fn ram_bytes(page_bytes: usize) -> usize {
         page_bytes + WRITER_BYTES_MAX
     }
@@ -219,6 +224,7 @@ pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     inner: T,
     journal: Shared<Writer<S>>,
     group: u32,
+    replay_ram: Option<usize>,
     /// Updates of the epoch that the index below does not have.
     owed: Owed,
     /// Whether the store takes no more writes.
@@ -270,10 +276,11 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             let tree = T::mount(Guarded::boxed(&journal), inner.clone())?;
             return Journaled::over(tree, journal, inner, config);
         }
-        let run = Run::read(&mut *journal.lock(), first)?;
+        let mut newest = Newest::of(&layout, config.replay_ram);
+        newest.read(&mut *journal.lock(), first)?;
         let tree = T::mount_after_cut(Guarded::boxed(&journal), inner.clone())?;
         let mut index = Journaled::over(tree, journal, inner, config)?;
-        index.replay(run)?;
+        index.replay(newest)?;
         Ok(index)
     }
 
@@ -283,8 +290,9 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         config: T::Config,
         setup: JournalConfig,
     ) -> Result<Self, IndexError> {
-        let (group, owed) = (setup.group, Owed::default());
-        Journaled { inner, journal, group, owed, is_worn_out: false, config }.require(setup)
+        let JournalConfig { group, replay_ram, .. } = setup;
+        let owed = Owed::default();
+        Journaled { inner, journal, group, replay_ram, owed, is_worn_out: false, config }.require(setup)
     }
 
     fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {

@@ -1,76 +1,75 @@
 //! Reading the records of a journal back, and doing again what the index below lost.
 //!
 //! Of several records for a key only the last counts, and of these only those that differ from what the index
-//! holds are *owed* (`owed.rs`). They are carried out, removals first: as a rule these are the updates that
-//! its buffer held at the cut, and they find the room that they had. What the index refuses goes on being
-//! owed, so a mount never fails for want of room. Where the store itself refuses a write, the index below may
-//! have stopped half-way: it is opened once more, as after a cut, and then nothing is carried out. Reading
-//! the journal takes RAM as much as its pages, until it is known what is owed.
+//! holds have to be carried out: as a rule these are the updates that its buffer held at the cut, and they
+//! find the room that they had. A *sweep* carries them out in the order of their keys, reading the journal as
+//! often as the RAM given asks for (`newest.rs`). Once the index refuses one for want of room the sweep
+//! carries out removals alone, and there is another one, as long as such removals were found. What it goes on
+//! refusing is *owed* (`owed.rs`), so a mount never fails for want of room. Where the store itself refuses a
+//! write, the index below may have stopped half-way: it is opened once more, as after a cut, all that it
+//! lacks is owed, and then nothing is carried out.
 
+use super::newest::Newest;
 use super::owed::Owed;
 use super::page::{change_of, record_of};
-use super::writer::Guarded;
-use super::writer::Writer;
+use super::writer::{Guarded, Writer};
 use super::{Below, Buffered, Journaled};
 use crate::check::IndexError;
 use crate::ordered::OrderedIndex;
 use crate::ordered::change::Change;
 use crate::record_log::{Header, Layout};
-use crate::sort;
 use crate::store::{PageStore, StoreError};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The records of an epoch, oldest first.
-pub(super) struct Run {
+/// Shows the records of some pages, the oldest first, as they come.
+struct Reader<'a> {
     layout: Layout,
-    /// The changes of each page, of which all but the last are full: a row that grows is held twice.
-    pages: Vec<Vec<u8>>,
+    newest: &'a mut Newest,
+    /// The next record, and how many count.
+    place: usize,
+    count: usize,
 }
 
-impl Run {
-    /// Reads the run that begins with this page, and makes the journal go on after it.
-    pub(super) fn read<S: PageStore>(journal: &mut Writer<S>, first: Header) -> Result<Run, IndexError> {
-        let mut run = Run { layout: journal.layout(), pages: Vec::new() };
-        journal.resume(first, &mut |records| run.pages.push(records.to_vec()))?;
-        Ok(run)
-    }
-
-    fn len(&self) -> usize {
-        let Some(last) = self.pages.last() else { return 0 };
-        debug_assert!(last.len().is_multiple_of(self.layout.record_bytes), "J1: a record is cut short");
-        (self.pages.len() - 1) * self.layout.page_records + last.len() / self.layout.record_bytes
-    }
-
-    fn change(&self, at: usize) -> Change<'_> {
-        debug_assert!(at < self.len(), "J1: record {at} of {}", self.len());
-        let (bytes, per_page) = (self.layout.record_bytes, self.layout.page_records);
-        let record = &self.pages[at / per_page][at % per_page * bytes..][..bytes];
-        change_of(record_of(&self.layout), record)
-    }
-
-    /// The updates among the first `count` that an index lacks.
-    fn owed(&self, index: &mut impl OrderedIndex, count: usize) -> Result<Owed, IndexError> {
-        let mut value = vec![0; record_of(&self.layout).value_bytes.into()];
-        let mut owed = Owed::default();
-        for at in self.newest(count) {
-            let change = self.change(at as usize);
-            if differs(index, change, &mut value)? {
-                owed.owe(at.into(), change);
+impl Reader<'_> {
+    fn page(&mut self, records: &[u8]) {
+        let (record, width) = (record_of(&self.layout), self.layout.record_bytes);
+        debug_assert!(records.len().is_multiple_of(width), "J1: a record is cut short");
+        for bytes in records.chunks_exact(width) {
+            if self.place < self.count {
+                self.newest.offer(self.place as u32, change_of(record, bytes));
             }
+            self.place += 1;
         }
-        Ok(owed)
+    }
+}
+
+impl Newest {
+    /// Room for the records of a journal in some RAM.
+    pub(super) fn of(layout: &Layout, ram_bytes: Option<usize>) -> Newest {
+        let records = usize::try_from(layout.records_max()).unwrap_or(usize::MAX);
+        Newest::new(record_of(layout), ram_bytes.unwrap_or(usize::MAX), records)
     }
 
-    /// The last of the first `count` records for each key, in key order.
-    fn newest(&self, count: usize) -> Vec<u32> {
-        debug_assert!(count <= self.len(), "J1: {count} records of {}", self.len());
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        let key = |at: u32| self.change(at as usize).key;
-        sort::unstable_by(&mut order, |&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
-        order.dedup_by(|a, b| key(*a) == key(*b));
-        order
+    /// Reads the run that begins with this page, and makes the journal go on after it.
+    pub(super) fn read<S: PageStore>(
+        &mut self,
+        journal: &mut Writer<S>,
+        first: Header,
+    ) -> Result<(), IndexError> {
+        let layout = journal.layout();
+        let mut reader = Reader { layout, newest: self, place: 0, count: usize::MAX };
+        journal.resume(first, &mut |records| reader.page(records))
     }
+}
+
+/// What a sweep over the records came to.
+#[derive(Default)]
+struct Swept {
+    carried_out: u64,
+    is_refused: bool,
+    /// Whether removals were carried out after the index refused an update.
+    made_room: bool,
 }
 
 /// Whether an index does not hold what a change says.
@@ -96,14 +95,87 @@ pub(super) fn apply_blind(index: &mut impl OrderedIndex, change: Change<'_>) -> 
 }
 
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
-    /// Carries out what the records of a run say and the index below has not.
-    pub(super) fn replay(&mut self, run: Run) -> Result<(), IndexError> {
-        self.owed = run.owed(&mut self.inner, run.len())?;
-        drop(run);
-        let owed = self.owed.len();
-        self.pay()?;
-        self.journal.lock().counts.replayed_records = (owed - self.owed.len().min(owed)) as u64;
+    /// Carries out what the records say and the index below has not; the first pass was read.
+    pub(super) fn replay(&mut self, mut newest: Newest) -> Result<(), IndexError> {
+        loop {
+            let Some(swept) = self.sweep(&mut newest)? else { return Ok(()) };
+            self.journal.lock().counts.replayed_records += swept.carried_out;
+            if !swept.is_refused {
+                return Ok(());
+            }
+            self.again(&mut newest, usize::MAX)?;
+            if !swept.made_room {
+                break;
+            }
+        }
+        self.owed = self.lacking(&mut newest, usize::MAX)?;
         Ok(())
+    }
+
+    /// Carries out what differs; nothing where the store refused a write, and all that differs is owed.
+    fn sweep(&mut self, newest: &mut Newest) -> Result<Option<Swept>, IndexError> {
+        let mut value = vec![0; usize::from(self.record().value_bytes)];
+        let mut swept = Swept::default();
+        loop {
+            newest.finish();
+            for i in 0..newest.len() {
+                let (_, change) = newest.get(i);
+                let is_left = swept.is_refused && change.value.is_some();
+                if is_left || !differs(&mut self.inner, change, &mut value)? {
+                    continue;
+                }
+                match self.below(|inner| apply(inner, change)) {
+                    Ok(_) => {
+                        swept.carried_out += 1;
+                        swept.made_room |= swept.is_refused;
+                    }
+                    Err((_, Some(refusal))) => return self.revive(&refusal, 0).map(|()| None),
+                    Err((error, None)) if error.is_refusal() => swept.is_refused = true,
+                    Err((error, None)) => return Err(error),
+                }
+            }
+            if newest.is_last() {
+                return Ok(Some(swept));
+            }
+            newest.next_pass();
+            self.pass(newest, usize::MAX)?;
+        }
+    }
+
+    /// Shows the first records to a pass.
+    fn pass(&self, newest: &mut Newest, count: usize) -> Result<(), IndexError> {
+        let mut journal = self.journal.lock();
+        let mut reader = Reader { layout: journal.layout(), newest, place: 0, count };
+        journal.records(&mut |records| reader.page(records))
+    }
+
+    /// Begins again with the first pass, which is still there where it is the only one.
+    fn again(&self, newest: &mut Newest, count: usize) -> Result<(), IndexError> {
+        if newest.is_only() {
+            return Ok(());
+        }
+        newest.restart();
+        self.pass(newest, count)
+    }
+
+    /// The updates among the first records that the index below lacks; the first pass was read.
+    fn lacking(&mut self, newest: &mut Newest, count: usize) -> Result<Owed, IndexError> {
+        let mut value = vec![0; usize::from(self.record().value_bytes)];
+        let mut owed = Owed::default();
+        loop {
+            newest.finish();
+            for i in 0..newest.len() {
+                let (place, change) = newest.get(i);
+                if differs(&mut self.inner, change, &mut value)? {
+                    owed.owe(place.into(), change);
+                }
+            }
+            if newest.is_last() {
+                return Ok(owed);
+            }
+            newest.next_pass();
+            self.pass(newest, count)?;
+        }
     }
 
     /// Carries out what is owed, until the index below refuses something.
@@ -131,13 +203,15 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             self.is_worn_out = true;
         }
         self.journal.lock().forget_heard();
-        let inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
-        let mut journal = self.journal.lock();
-        let mut run = Run { layout: journal.layout(), pages: Vec::new() };
-        journal.records(&mut |records| run.pages.push(records.to_vec()))?;
-        drop(journal);
-        self.inner = inner;
-        self.owed = run.owed(&mut self.inner, run.len() - uncounted)?;
+        self.inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
+        let (layout, records) = {
+            let journal = self.journal.lock();
+            (journal.layout(), journal.records_now())
+        };
+        let count = records - uncounted;
+        let mut newest = Newest::of(&layout, self.replay_ram);
+        self.pass(&mut newest, count)?;
+        self.owed = self.lacking(&mut newest, count)?;
         self.journal.lock().take_refusal();
         Ok(())
     }

@@ -37,11 +37,14 @@ fn inner(pool_requests: u32) -> LazyUpdateConfig {
 
 fn classes() -> impl Strategy<Value = JournalConfig> {
     let every_sync = JournalConfig::new(Durability::EverySync);
-    prop_oneof![
+    let classes = prop_oneof![
         Just(JournalConfig::new(Durability::EveryOperation)),
         Just(every_sync),
         (2..30u32).prop_map(move |group| JournalConfig { group, ..every_sync }),
-    ]
+    ];
+    // With little RAM a mount reads the journal several times.
+    (classes, prop_oneof![Just(None), Just(Some(0))])
+        .prop_map(|(class, replay_ram)| JournalConfig { replay_ram, ..class })
 }
 
 /// A store whose power fails after some writes and trims.
@@ -302,7 +305,9 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
     let (mut replayed, mut cut_again) = (0, 0);
     for writes in 0..600 {
         let inner = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..inner(16) };
-        let config = JournalConfig { pages: Some(1 + writes as u32 % 4), ..setups[writes as usize % 3] };
+        let replay_ram = (writes % 5 < 3).then_some(0);
+        let pages = Some(1 + writes as u32 % 4);
+        let config = JournalConfig { pages, replay_ram, ..setups[writes as usize % 3] };
         let store = Index::format(RamStore::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
         let (store, history, in_flight) = work_until_the_cut(store, writes, (inner, config));
         // The recovery is cut as well, at every one of its writes; at times with a pool too small for what
@@ -356,7 +361,8 @@ fn used(config: JournalConfig) -> (RamStore, Model) {
 }
 
 fn config_of(pages: u32) -> JournalConfig {
-    JournalConfig { pages: Some(pages), ..JournalConfig::new(Durability::EveryOperation) }
+    let replay_ram = (pages % 2 == 0).then_some(0);
+    JournalConfig { pages: Some(pages), replay_ram, ..JournalConfig::new(Durability::EveryOperation) }
 }
 
 #[test]

@@ -117,11 +117,15 @@ impl<S: PageStore> Writer<S> {
         retracted
     }
 
+    /// The records of the epoch.
+    pub(super) fn records_now(&self) -> usize {
+        (self.layout().records_max() - self.log.room()) as usize
+    }
+
     /// Where the newest record stands in the epoch, counted from 0.
     pub(super) fn newest(&self) -> u64 {
-        let room = self.log.room();
-        debug_assert!(room < self.layout().records_max(), "there is a record");
-        self.layout().records_max() - room - 1
+        debug_assert!(self.records_now() > 0, "there is a record");
+        self.records_now() as u64 - 1
     }
 
     /// Replaces all records of a full journal by these, oldest first, in a new epoch.

@@ -2,7 +2,7 @@
 //! the side.
 
 use super::page::{Header, SINCE_MAX, entry, is_blank};
-use super::{Sbits, WhenFull, project};
+use super::{KeptBlock, Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
@@ -29,7 +29,7 @@ impl<N: Nand> Sbits<N> {
 
     fn drop_oldest(&mut self) {
         if let Some(gone) = self.kept.pop_front() {
-            self.free.extend(gone);
+            self.free.extend(gone.found());
             self.oldest += 1;
             self.read_number = None;
             self.spline.drop_before(self.first_page());
@@ -116,7 +116,8 @@ impl<N: Nand> Sbits<N> {
         let place = (self.full_pages % u64::from(self.geometry.pages_per_block)) as u32;
         if place == 0 {
             let block = self.take_block()?;
-            self.kept.push_back(Some(block));
+            let number = self.oldest + self.kept.len() as u32;
+            self.kept.push_back(KeptBlock { number, place: block });
             self.newest_is_closed = false;
         }
         while self.newest_is_closed || !self.program_at(place, page)? {
@@ -125,7 +126,7 @@ impl<N: Nand> Sbits<N> {
                 // Nothing is added behind a page that failed. A block without pages is none yet.
                 self.newest_is_closed = true;
                 if place == 0 {
-                    self.free.extend(self.kept.pop_back().flatten());
+                    self.free.extend(self.kept.pop_back().and_then(KeptBlock::found));
                 }
                 return moved;
             }
@@ -157,7 +158,7 @@ impl<N: Nand> Sbits<N> {
     fn newest(&self) -> Result<Pbn, IndexError> {
         let corrupted =
             IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
-        self.kept.back().copied().flatten().ok_or(corrupted)
+        self.kept.back().and_then(|newest| newest.found()).ok_or(corrupted)
     }
 
     /// Copies the first pages of the newest block to another one, which takes its place, through the read
@@ -194,7 +195,7 @@ impl<N: Nand> Sbits<N> {
         debug_assert_ne!(to, from, "S3: the newest block is copied to itself");
         self.newest_is_closed = false;
         if let Some(newest) = self.kept.back_mut() {
-            *newest = Some(to);
+            newest.place = to;
         }
         if failed {
             return self.retire(from);
@@ -274,7 +275,7 @@ impl<N: Nand> Sbits<N> {
     fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         let kept = (number / pages_per_block).checked_sub(u64::from(self.oldest));
-        let block = kept.and_then(|at| self.kept.get(at as usize).copied().flatten());
+        let block = kept.and_then(|at| self.kept.get(at as usize)?.found());
         let block = block.ok_or(IndexError::Corrupted { what: "S2: a block is missing", at: number })?;
         Ok(self.geometry.page_at(block, (number % pages_per_block) as u32))
     }
@@ -305,8 +306,13 @@ impl<N: Nand> Sbits<N> {
             report.violation("S1", self.full_pages, message!("the largest key is not {:?}", self.largest));
         }
         let aside = self.aside.map(|place| place.0);
-        let mut blocks: Vec<Pbn> =
-            self.kept.iter().copied().flatten().chain(aside).chain(self.free.iter().copied()).collect();
+        let mut blocks: Vec<Pbn> = self
+            .kept
+            .iter()
+            .filter_map(|kept| kept.found())
+            .chain(aside)
+            .chain(self.free.iter().copied())
+            .collect();
         sort::total(&mut blocks);
         if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
             report.violation("S3", u64::from(twice[0].0), message!("{} serves twice", twice[0]));

@@ -109,8 +109,8 @@ pub struct Sbits<N> {
     capacity: usize,
     every_operation: bool,
     when_full: WhenFull,
-    /// Blocks of full pages, the oldest first; none for one that was not found again.
-    kept: VecDeque<Option<Pbn>>,
+    /// Blocks of full pages, the oldest first. At a mount, all that claim to be.
+    kept: VecDeque<KeptBlock>,
     /// The number of the oldest of them.
     oldest: u32,
     /// Full pages ever written: the number of the next one.
@@ -139,6 +139,26 @@ pub struct Sbits<N> {
     read_number: Option<u64>,
     interrupted: bool,
     counters: Counters,
+}
+
+/// A block of full pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KeptBlock {
+    /// The number of the block among all of them.
+    number: u32,
+    place: Pbn,
+}
+
+impl KeptBlock {
+    /// In place of a block that a mount did not find.
+    const fn lost(number: u32) -> KeptBlock {
+        KeptBlock { number, place: Pbn(u32::MAX) }
+    }
+
+    /// Where the block is, if a mount found it.
+    fn found(self) -> Option<Pbn> {
+        (self != KeptBlock::lost(self.number)).then_some(self.place)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -376,7 +396,7 @@ fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> 
 
 /// RAM besides the spline's knots.
 fn fixed_bytes(geometry: Geometry, record: RecordFormat) -> usize {
-    let blocks = geometry.blocks as usize * (size_of::<Option<Pbn>>() + size_of::<Pbn>());
+    let blocks = geometry.blocks as usize * (size_of::<KeptBlock>() + size_of::<Pbn>());
     size_of::<Sbits<()>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
 }
 
@@ -511,7 +531,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     fn ram_bytes(&self) -> usize {
         let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
-        let kept = self.kept.capacity() * size_of::<Option<Pbn>>();
+        let kept = self.kept.capacity() * size_of::<KeptBlock>();
         let free = self.free.capacity() * size_of::<Pbn>();
         size_of::<Sbits<()>>() + buffers + kept + free + self.spline.ram_bytes()
     }

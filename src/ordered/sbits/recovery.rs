@@ -1,16 +1,16 @@
 //! Formatting and mounting.
 
 use super::page::{Header, entry, is_blank};
-use super::{Sbits, SbitsConfig, project};
+use super::{KeptBlock, Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
+use crate::sort;
 use crate::sorted::Map;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The kind of a block by its pages.
 enum Kind {
@@ -25,14 +25,13 @@ enum Kind {
 /// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
-    /// By block number: the block, its sound pages, its newest program.
-    full: Map<u32, (Pbn, u32, u64)>,
+    /// The sound pages of the newest block of full ones.
+    newest_pages: u32,
     newest: Option<Header>,
     /// The newest full page.
     full_page: Option<Header>,
     /// The newest partly filled page.
     partial: Option<(Header, Ppn)>,
-    free: VecDeque<Pbn>,
     /// Pages that no power cut leaves like this, and whether nothing else is in their block.
     damage: Vec<(&'static str, Ppn, bool)>,
 }
@@ -68,9 +67,7 @@ impl<N: Nand> Sbits<N> {
         store.require_undamaged(&seen)?;
         store.sequence = newest.sequence;
         store.oldest = newest.oldest_block;
-        store.free = seen.free;
-        store.free.reserve_exact(store.geometry.blocks as usize - store.free.len());
-        store.adopt(&seen.full)?;
+        store.adopt(seen.newest_pages)?;
         store.take_partial(seen.partial)?;
         if newest.number + u64::from(!newest.partial) > store.full_pages {
             let at = newest.number;
@@ -88,7 +85,7 @@ impl<N: Nand> Sbits<N> {
     /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
     /// whoever reads it.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
-        let newest = seen.full.values().next_back().map(|newest| newest.0);
+        let newest = self.kept.back().map(|newest| newest.place);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
         let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
             let block = Some(self.geometry.block_of(ppn));
@@ -100,50 +97,86 @@ impl<N: Nand> Sbits<N> {
         }
     }
 
+    /// Looks at all blocks. Of the copies of a block of full pages the best is kept.
     fn look_around(&mut self) -> Result<Seen, IndexError> {
         let mut seen = Seen::default();
-        let mut claims: Map<u32, Vec<Pbn>> = Map::new();
         let mut aside = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
                 continue;
             }
             match self.look_at(block, 2, &mut seen)? {
-                Kind::Full(number, ..) => claims.entry(number).or_default().push(block),
+                Kind::Full(number, ..) => self.kept.push_back(KeptBlock { number, place: block }),
                 Kind::Aside => aside.push(block),
-                Kind::Nothing => seen.free.push_back(block),
+                Kind::Nothing => self.free.push_back(block),
             }
         }
         // They are used last: the page before the newest one may be the only other copy of what a sync made
         // last.
-        seen.free.extend(aside);
-        let newest = claims.keys().next_back().copied();
-        for (number, blocks) in claims {
-            let mut best: Option<(Pbn, u32, u64)> = None;
-            let is_certain = blocks.len() == 1 && Some(number) != newest;
-            for block in blocks {
-                let this = match self.look_at(block, if is_certain { 1 } else { u32::MAX }, &mut seen)? {
-                    Kind::Full(_, pages, newest) => (block, pages, newest),
-                    _ => (block, 0, 0),
-                };
-                // Of two copies the one with more pages, else the newer one: see `move_newest`.
-                let worse = match best {
-                    Some(other) if (this.1, this.2) <= (other.1, other.2) => Some(block),
-                    other => {
-                        best = Some(this);
-                        other.map(|other| other.0)
-                    }
-                };
-                seen.free.extend(worse);
+        self.free.extend(aside);
+        let claims = self.kept.len();
+        sort::total(self.kept.make_contiguous());
+        let newest = self.kept.back().map(|newest| newest.number);
+        let (mut at, mut best) = (0, 0);
+        while at < claims {
+            let number = self.kept[at].number;
+            let copies = self.kept.iter().skip(at).take_while(|kept| kept.number == number).count();
+            let pages = self.choose_among(at..at + copies, Some(number) != newest, &mut seen)?;
+            if Some(number) == newest {
+                seen.newest_pages = pages;
             }
-            seen.full.extend(best.map(|best| (number, best)));
+            self.kept.swap(best, at);
+            (best, at) = (best + 1, at + copies);
         }
+        self.kept.truncate(best);
         Ok(seen)
     }
 
-    /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
+    /// Puts the best of several copies of a block first, and sets the others free; returns the sound pages of
+    /// the best.
+    fn choose_among(
+        &mut self,
+        copies: Range<usize>,
+        is_older: bool,
+        seen: &mut Seen,
+    ) -> Result<u32, IndexError> {
+        let enough = if copies.len() == 1 && is_older { 1 } else { u32::MAX };
+        let mut best = (0, 0);
+        for at in copies.clone() {
+            let place = self.kept[at].place;
+            let this = match self.look_at(place, enough, seen)? {
+                Kind::Full(_, pages, newest) => (pages, newest),
+                _ => (0, 0),
+            };
+            // Of two copies the one with more pages, else the newer one: see `move_newest`.
+            if at == copies.start {
+                best = this;
+            } else if this <= best {
+                self.free.push_back(place);
+            } else {
+                self.free.push_back(self.kept[copies.start].place);
+                self.kept[copies.start].place = place;
+                best = this;
+            }
+        }
+        Ok(best.0)
+    }
+
+    /// Looks at a block through the read buffer.
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
-        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let mut page = core::mem::take(&mut self.read);
+        let kind = self.look_through(block, enough, (seen, &mut page));
+        self.read = page;
+        kind
+    }
+
+    /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
+    fn look_through(
+        &mut self,
+        block: Pbn,
+        enough: u32,
+        (seen, page): (&mut Seen, &mut [u8]),
+    ) -> Result<Kind, IndexError> {
         let pages_per_block = self.geometry.pages_per_block;
         let mut votes: Map<u64, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
@@ -155,8 +188,8 @@ impl<N: Nand> Sbits<N> {
                 break;
             }
             let ppn = self.geometry.page_at(block, at);
-            match self.read_sound(ppn, &mut page) {
-                Ok(()) => is_erased &= is_blank(&page),
+            match self.read_sound(ppn, page) {
+                Ok(()) => is_erased &= is_blank(page),
                 Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {
                     is_erased = false;
                     broken = broken.or(Some(("S2: a page cannot be read", ppn)));
@@ -167,8 +200,8 @@ impl<N: Nand> Sbits<N> {
             if page.iter().all(|&byte| byte == 0) {
                 damage.get_or_insert(("S2: a page reads as zeros", ppn));
             }
-            let Some(header) = Header::decode(&page) else {
-                if !is_blank(&page) {
+            let Some(header) = Header::decode(page) else {
+                if !is_blank(page) {
                     broken = broken.or(Some(("S2: a page's checksum does not match", ppn)));
                 }
                 continue;
@@ -207,21 +240,24 @@ impl<N: Nand> Sbits<N> {
         })
     }
 
-    /// Takes the blocks of full pages from the oldest that is kept to the newest.
-    fn adopt(&mut self, full: &Map<u32, (Pbn, u32, u64)>) -> Result<(), IndexError> {
-        for (_, &(block, ..)) in full.range(..self.oldest) {
-            self.free.push_back(block);
+    /// Takes the blocks of full pages from the oldest that is kept to the newest, which has so many.
+    fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexError> {
+        while let Some(old) = self.kept.front().filter(|kept| kept.number < self.oldest) {
+            self.free.push_back(old.place);
+            self.kept.pop_front();
         }
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         self.full_pages = self.first_page();
-        let Some((&last, &(_, pages, _))) = full.range(self.oldest..).next_back() else { return Ok(()) };
+        let Some(last) = self.kept.back().map(|newest| newest.number) else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
             return Err(IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() });
         }
-        for number in self.oldest..=last {
-            self.kept.push_back(full.get(&number).map(|entry| entry.0));
+        for (at, number) in (self.oldest..=last).enumerate() {
+            if self.kept[at].number != number {
+                self.kept.insert(at, KeptBlock::lost(number));
+            }
         }
-        self.full_pages = u64::from(last) * pages_per_block + u64::from(pages);
+        self.full_pages = u64::from(last) * pages_per_block + u64::from(newest_pages);
         self.newest_is_closed = !self.full_pages.is_multiple_of(pages_per_block);
         Ok(())
     }

@@ -26,5 +26,6 @@ pub fn config(settings: &Settings) -> Result<LsbConfig, IndexError> {
         tree: bplus::config(settings)?,
         log_nodes: LOG_NODES.or(options, default.log_nodes)?,
         log_pages: LOG_PAGES.of(options)?,
+        merge_ram: None,
     })
 }

@@ -67,6 +67,7 @@ pub(super) fn open<T: SpatialTree, C: Number, const D: usize>(
         table_bytes: T::table_bytes::<C, D>,
         buffer_bytes: T::buffer_bytes,
         lets_writes_wait: T::lets_writes_wait,
+        replays: |_| 0,
         // A removal puts any number of nodes back in.
         exceeds_groups: true,
     };

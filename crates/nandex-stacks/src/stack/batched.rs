@@ -1,7 +1,7 @@
 //! The MB-tree and the PIO B-tree: pools above trees with leaves of several pages, each with an update
 //! journal in every class but *none*.
 
-use super::{StoreTree, buffered, journal_bytes};
+use super::{StoreTree, buffered, journal_bytes, replay_ram};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
@@ -46,7 +46,8 @@ macro_rules! batched_tree {
                 open: Open,
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let config = $config(settings, store.page_bytes(), shared_bytes)?;
-                buffered::<$tree<_>>(store, settings, config, open)
+                let replay = replay_ram::<$name>(settings, &*store, shared_bytes);
+                buffered::<$tree<_>>(store, settings, (config, replay), open)
             }
         }
     };

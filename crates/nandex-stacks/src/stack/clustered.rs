@@ -2,7 +2,7 @@
 //! an update journal in every class but *none*. The batch has half of what the RAM leaves at most, and the
 //! page cache the rest.
 
-use super::{StoreTree, buffered, journal_bytes};
+use super::{StoreTree, buffered, journal_bytes, replay_ram};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
@@ -55,7 +55,8 @@ macro_rules! clustered_tree {
                 open: Open,
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let config = $name::config(settings, &*store, shared_bytes)?;
-                buffered::<ClusteredTree<_>>(store, settings, config, open)
+                let replay = replay_ram::<$name>(settings, &*store, shared_bytes);
+                buffered::<ClusteredTree<_>>(store, settings, (config, replay), open)
             }
         }
     };

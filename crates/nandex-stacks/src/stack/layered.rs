@@ -1,7 +1,7 @@
 //! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB, each with an update journal in every
 //! class but *none*.
 
-use super::{StoreTree, buffered, journal_bytes};
+use super::{StoreTree, buffered, journal_bytes, replay_ram};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
@@ -28,15 +28,20 @@ macro_rules! layered_tree {
                 !$name::IS_RELIABLE && settings.durability == Durability::None
             }
 
+            fn replays(settings: &Settings) -> usize {
+                usize::from($name::IS_RELIABLE || settings.durability != Durability::None)
+            }
+
             fn open(
                 store: Box<dyn PageStore>,
                 settings: &Settings,
-                _: usize,
+                shared_bytes: usize,
                 open: Open,
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let settings = $name::in_class(settings, &*store)?;
                 let config = options::layered::$member(&settings)?;
-                buffered::<LayeredTree<_>>(store, &settings, config, open)
+                let replay = replay_ram::<$name>(&settings, &*store, shared_bytes);
+                buffered::<LayeredTree<_>>(store, &settings, (config, replay), open)
             }
         }
     };

@@ -1,11 +1,11 @@
 //! The LSB-tree, with an update journal in every class but *none*.
 
-use super::{StoreTree, buffered, journal_bytes};
+use super::{StoreTree, buffered, journal_bytes, replay_ram};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::lsb::LsbTree;
+use nandex::ordered::lsb::{LsbConfig, LsbTree};
 use nandex::{IndexError, OrderedIndex, PageStore};
 
 /// The LSB-tree.
@@ -16,20 +16,28 @@ impl StoreTree for Lsb {
         options_of_tree!(options::bplus::OPTIONS, options::lsb::OPTIONS, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
-        Ok(options::lsb::config(settings)?.ram_bytes_max(store)? + journal_bytes(settings, store))
+        // A page for what its own logs say.
+        let merge = store.page_bytes();
+        Ok(options::lsb::config(settings)?.ram_bytes_max(store)? + merge + journal_bytes(settings, store))
     }
 
     fn lets_writes_wait(settings: &Settings) -> bool {
         settings.durability == Durability::None
     }
 
+    /// The logs of leaves are merged at every mount after a cut, while the journal waits for that.
+    fn replays(settings: &Settings) -> usize {
+        1 + usize::from(settings.durability != Durability::None)
+    }
+
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
-        _: usize,
+        shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = options::lsb::config(settings)?;
-        buffered::<LsbTree<_>>(store, settings, config, open)
+        let replay = replay_ram::<Lsb>(settings, &*store, shared_bytes);
+        let config = LsbConfig { merge_ram: replay, ..options::lsb::config(settings)? };
+        buffered::<LsbTree<_>>(store, settings, (config, replay), open)
     }
 }

@@ -1,7 +1,7 @@
 //! The trees whose updates wait on flash: B-epsilon-tree, FD-tree and LA-tree. Every sync is durable in them
 //! on any FTL; with an update journal every operation is, and syncs are cheaper.
 
-use super::StoreTree;
+use super::{StoreTree, bytes_of_journal, replay_ram};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
@@ -21,7 +21,7 @@ fn has_journal(settings: &Settings) -> bool {
 }
 
 fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
-    if has_journal(settings) { JournalConfig::ram_bytes(store.page_bytes()) } else { 0 }
+    if has_journal(settings) { bytes_of_journal(store) } else { 0 }
 }
 
 /// The class of the tree itself, below its journal if it has one.
@@ -32,14 +32,14 @@ fn inner(settings: &Settings) -> Settings {
 fn open_tree<T: MessageScheme + 'static>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
-    config: T::Config,
+    (config, replay_ram): (T::Config, Option<usize>),
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
     T::Config: Clone + 'static,
 {
     if has_journal(settings) {
-        let journal = options::journal::config(settings)?;
+        let journal = JournalConfig { replay_ram, ..options::journal::config(settings)? };
         return Ok(match open {
             Open::Format => Box::new(Journaled::<_, MessageTree<_, T>>::format(store, config, journal)?),
             _ => Box::new(Journaled::<_, MessageTree<_, T>>::mount(store, config, journal)?),
@@ -73,14 +73,19 @@ impl StoreTree for BEpsilon {
         settings.durability != Durability::EveryOperation
     }
 
+    fn replays(settings: &Settings) -> usize {
+        usize::from(has_journal(settings))
+    }
+
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
-        _: usize,
+        shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = options::messages::bepsilon(&inner(settings))?;
-        open_tree::<BEpsilonScheme>(store, settings, config, open)
+        let replay = replay_ram::<BEpsilon>(settings, &*store, shared_bytes);
+        open_tree::<BEpsilonScheme>(store, settings, (config, replay), open)
     }
 }
 
@@ -113,6 +118,10 @@ impl StoreTree for Fd {
         settings.durability != Durability::EveryOperation
     }
 
+    fn replays(settings: &Settings) -> usize {
+        usize::from(has_journal(settings))
+    }
+
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
@@ -120,7 +129,8 @@ impl StoreTree for Fd {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = options::messages::fd(&inner(settings), shared_bytes)?;
-        open_tree::<FdScheme>(store, settings, config, open)
+        let replay = replay_ram::<Fd>(settings, &*store, shared_bytes);
+        open_tree::<FdScheme>(store, settings, (config, replay), open)
     }
 }
 
@@ -152,6 +162,10 @@ impl StoreTree for La {
         settings.durability != Durability::EveryOperation
     }
 
+    fn replays(settings: &Settings) -> usize {
+        usize::from(has_journal(settings))
+    }
+
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
@@ -159,6 +173,7 @@ impl StoreTree for La {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = options::messages::la(&inner(settings), store.page_bytes(), shared_bytes)?;
-        open_tree::<LaScheme>(store, settings, config, open)
+        let replay = replay_ram::<La>(settings, &*store, shared_bytes);
+        open_tree::<LaScheme>(store, settings, (config, replay), open)
     }
 }

@@ -61,7 +61,7 @@ use core::ops::Bound;
 use journal::Journal;
 use moves::Moves;
 use path::Path;
-pub(crate) use path::{Sibling, Step};
+pub(crate) use path::{Key, Sibling, Step};
 pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
 pub(crate) use scheme::{RawScheme, Shapes};
 
@@ -237,12 +237,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
+        let height = height_bound(&scheme, log.geometry().pages());
+        let path_bytes_max = scheme.path_bytes(height + 1);
         RawTree {
             scheme,
             record,
             root: root.0,
             height: root.1,
-            path: Path::new(scheme.path_bytes(root.1 + 1)),
+            path: Path::new(scheme.path_bytes(root.1 + 1), path_bytes_max),
             path_layout: 0,
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),

@@ -7,7 +7,6 @@ use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
@@ -75,8 +74,11 @@ pub struct Sibling {
 }
 
 impl Path {
-    pub(crate) fn new(bytes: usize) -> Path {
-        Path { buffer: vec![0xff; bytes], steps: Default::default() }
+    /// A buffer of so many bytes, which may become so many without being moved.
+    pub(crate) fn new(bytes: usize, most: usize) -> Path {
+        let mut buffer = Vec::with_capacity(most.max(bytes));
+        buffer.resize(bytes, 0xff);
+        Path { buffer, steps: Default::default() }
     }
 
     /// No copy counts any more.

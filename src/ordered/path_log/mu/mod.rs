@@ -33,7 +33,7 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    Change, Layouts, Leaf, LeafUse, MovedNodes, RawScheme, RawTree, Shapes, Sibling, child_value,
+    Change, Key, Layouts, Leaf, LeafUse, MovedNodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
 use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
@@ -325,21 +325,31 @@ fn grow<N: Nand, C: LayoutChoice>(
 ) -> Result<(), IndexError> {
     let (level, layout, page_bytes) = (tree.height, tree.path_layout, tree.scheme.layout.page_bytes());
     let (wide, half) = (tree.shape(level), tree.scheme.shape(layout, level, level + 1));
-    let (count, root_node) = (tree.count(level), tree.node(level).to_vec());
+    let count = tree.count(level);
     let middle = count / 2;
     let path_is_left = tree.slot(level) < middle;
     let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
     let kept_count = if path_is_left { middle } else { count - middle };
     debug_assert!(0 < kept_count && kept_count < count, "R1: a half of {kept_count} of {count}");
     debug_assert!(kept_count.max(count - kept_count) <= half.capacity, "R1: a half of the root does not fit");
+    let bound = |tree: &RawTree<N, PathPages<C>>, entry| Key::of(wide.key(tree.node(level), entry));
+    let (first_bound, middle_bound) = (bound(tree, 0), bound(tree, middle));
+    let root_area = tree.node_area(level);
     tree.height += 1;
     debug_assert!(tree.height <= tree.scheme.height_max(layout), "R2: a height of {}", tree.height);
     tree.counts.splits += 1;
     let area = tree.scheme.page_area(layout, level, tree.height);
-    wide.copy_entries((&root_node, kept), kept_count, (&half, &mut tree.path.buffer[area.clone()], 0));
-    tree.path.buffer[..area.start].fill(0xff);
+    // Both halves are copied out of the root before its place is written over. That of the path waits in the
+    // part of the other's page that is free.
+    let waits = if area.start >= area.len() { 0..area.len() } else { area.end..area.end + area.len() };
     tree.detached.fill(0xff);
-    wide.copy_entries((&root_node, moved), count - kept_count, (&half, &mut tree.detached[area], 0));
+    for (from, entries, to) in [(moved, count - kept_count, &area), (kept, kept_count, &waits)] {
+        let root = &tree.path.buffer[root_area.clone()];
+        wide.copy_entries((root, from), entries, (&half, &mut tree.detached[to.clone()], 0));
+    }
+    tree.path.buffer[..area.start].fill(0xff);
+    tree.path.buffer[area.clone()].copy_from_slice(&tree.detached[waits.clone()]);
+    tree.detached[waits].fill(0xff);
     tree.path.step_mut(level).count = kept_count as u16;
     let tag = Tag { layout, ..tree.path.tag(lowest, level) };
     tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
@@ -353,8 +363,8 @@ fn grow<N: Nand, C: LayoutChoice>(
     let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };
     let top = tree.scheme.shape(layout, tree.height, tree.height);
     let root = &mut tree.detached[tree.scheme.page_area(layout, tree.height, tree.height)];
-    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left));
-    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right));
+    top.insert(root, 0, 0, (&*first_bound, &left));
+    top.insert(root, 1, 1, (&*middle_bound, &right));
     let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
     tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
     tag.counts[usize::from(level)] = 2;

@@ -30,24 +30,50 @@ pub(super) struct LogArea<S> {
     pub(super) writes: u64,
 }
 
+/// A log page that a scan found: its number, counted from that of the first one, its leaf, and where it is.
+pub(super) type FoundLog = (i32, Lpn, Lpn);
+
+/// The log pages that a scan found, the oldest first.
+pub(super) struct Found {
+    pub(super) logs: Vec<FoundLog>,
+    /// The number from which theirs are counted.
+    base: u64,
+}
+
+impl Found {
+    /// The number of the next page that is written, after these.
+    fn next_number(&self) -> u64 {
+        let newest = self.logs.iter().map(|(number, _, _)| *number).max();
+        newest.map_or(1, |number| self.base.saturating_add_signed(number.into()).saturating_add(1))
+    }
+}
+
 /// Bytes of RAM for so many pages.
 pub(super) const fn ram_bytes(pages: usize) -> usize {
     pages * 4 * size_of::<Lpn>()
 }
 
+/// Bytes of RAM for so many pages at most: at a mount what a scan found is there beside the directory.
+pub(super) const fn ram_bytes_max(pages: usize) -> usize {
+    pages * (2 * size_of::<Lpn>() + size_of::<FoundLog>())
+}
+
 impl<S: PageStore> LogArea<S> {
-    pub(super) fn empty(store: S, shape: LogShape) -> LogArea<S> {
-        let pages = store.page_count();
-        LogArea {
-            store,
-            shape,
-            directory: Vec::with_capacity(pages as usize),
-            free: (0..pages).rev().map(Lpn).collect(),
-            dead: Vec::with_capacity(pages as usize),
-            gone: 0,
-            number: 1,
-            writes: 0,
-        }
+    /// An area without its lists: [`LogArea::open`] comes before a page is written.
+    pub(super) fn closed(store: S, shape: LogShape) -> LogArea<S> {
+        let (directory, free, dead) = (Vec::new(), Vec::new(), Vec::new());
+        LogArea { store, shape, directory, free, dead, gone: 0, number: 1, writes: 0 }
+    }
+
+    /// Makes the lists, of which a mount needs none before it has done with what it found.
+    pub(super) fn open(&mut self) {
+        let pages = self.pages() as usize;
+        self.directory.reserve_exact(pages - self.directory.len());
+        self.dead.reserve_exact(pages - self.dead.len());
+        self.free = Vec::with_capacity(pages);
+        let logs = &self.directory;
+        let is_free = |page: &Lpn| logs.iter().all(|(_, at)| at != page);
+        self.free.extend((0..pages as u32).rev().map(Lpn).filter(is_free));
     }
 
     pub(super) fn store(&self) -> &S {
@@ -64,29 +90,35 @@ impl<S: PageStore> LogArea<S> {
     }
 
     /// Reads all pages and shows those that are logs, with their leaf and number.
-    pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Vec<(u64, Lpn, Lpn)>, IndexError> {
-        let mut found = Vec::new();
+    pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Found, IndexError> {
+        let mut found = Found { logs: Vec::with_capacity(self.pages() as usize), base: 0 };
         for at in (0..self.pages()).map(Lpn) {
             self.store.read(at, cause, page)?;
-            if let Some((leaf, number)) = self.shape.verify(page, at)? {
-                found.push((number, leaf, at));
+            let Some((leaf, number)) = self.shape.verify(page, at)? else { continue };
+            if found.logs.is_empty() {
+                found.base = number;
             }
+            let Ok(number) = i32::try_from(i128::from(number) - i128::from(found.base)) else {
+                let what = "L2: the number of a log is far from those of others";
+                return Err(IndexError::Corrupted { what, at: at.0.into() });
+            };
+            found.logs.push((number, leaf, at));
         }
-        sort::total(&mut found);
+        sort::total(&mut found.logs);
         Ok(found)
     }
 
     /// Takes over what a scan found: at most one log for a leaf.
-    pub(super) fn adopt(&mut self, found: &[(u64, Lpn, Lpn)]) -> Result<(), IndexError> {
-        for (number, leaf, at) in found {
+    pub(super) fn adopt(&mut self, found: &Found) -> Result<(), IndexError> {
+        self.directory.reserve_exact(self.pages() as usize);
+        for (_, leaf, at) in &found.logs {
             let place = self.directory.binary_search_by_key(leaf, |(leaf, _)| *leaf);
             let Err(place) = place else {
                 return Err(IndexError::Corrupted { what: "L2: two logs of one leaf", at: at.0.into() });
             };
             self.directory.insert(place, (*leaf, *at));
-            self.number = self.number.max(number.saturating_add(1));
         }
-        self.free.retain(|page| found.iter().all(|(_, _, at)| at != page));
+        self.number = self.number.max(found.next_number());
         Ok(())
     }
 
@@ -123,11 +155,11 @@ impl<S: PageStore> LogArea<S> {
 
     /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the
     /// newest are left.
-    pub(super) fn bury(&mut self, found: &[(u64, Lpn, Lpn)]) {
+    pub(super) fn bury(&mut self, found: &Found) {
         self.dead.clear();
-        self.dead.extend(found.iter().rev().map(|(_, _, at)| *at));
-        let newest = found.iter().map(|(number, _, _)| number.saturating_add(1)).max();
-        self.number = self.number.max(newest.unwrap_or(1));
+        self.dead.reserve_exact(self.pages() as usize);
+        self.dead.extend(found.logs.iter().rev().map(|(_, _, at)| *at));
+        self.number = self.number.max(found.next_number());
     }
 
     /// Writes the log page of a leaf; `Full` where there is no room for it.

@@ -103,6 +103,8 @@ pub struct LsbTree<S> {
     /// The updates in log pages that a mount found, and that the store refused to merge: no change is made
     /// before it is.
     stranded: Owed,
+    /// Bytes in which a mount sorts out what the logs say.
+    merge_ram: usize,
     counts: LsbCounts,
 }
 
@@ -124,6 +126,7 @@ impl<S: PageStore> LsbTree<S> {
         store.sync()?;
         let (below, mut area) = parts(store, &plan)?;
         area.trim_all()?;
+        area.open();
         Ok(LsbTree::above(BPlusTree::format(below, plan.tree)?, area, config))
     }
 
@@ -134,11 +137,13 @@ impl<S: PageStore> LsbTree<S> {
         let tree = BPlusTree::mount_as(below, plan.tree)?;
         let mut index = LsbTree::above(tree, area, config).require(&plan)?;
         let mut found = index.area.scan(&mut index.page, Cause::Recovery)?;
-        if let ([(_, leaf, _)], true) = (&mut found[..], index.tree.is_one_leaf()) {
+        if let ([(_, leaf, _)], true) = (&mut found.logs[..], index.tree.is_one_leaf()) {
             // Its leaf may have moved when it became the root.
             *leaf = BPlusTree::<Slice<S>>::root();
         }
         index.area.adopt(&found)?;
+        drop(found);
+        index.area.open();
         Ok(index)
     }
 
@@ -166,6 +171,7 @@ impl<S: PageStore> LsbTree<S> {
             clock: 0,
             is_interrupted: false,
             stranded: Owed::default(),
+            merge_ram: config.merge_ram.unwrap_or(usize::MAX),
             counts: LsbCounts::default(),
         }
     }
@@ -291,7 +297,7 @@ fn parts<S: PageStore>(store: S, plan: &LsbSizes) -> Result<(Slice<S>, LogArea<S
     let (Some(below), Some(end)) = (slices.next(), slices.next()) else {
         unreachable!("a store divided in two");
     };
-    Ok((below, LogArea::empty(end, plan.shape)))
+    Ok((below, LogArea::closed(end, plan.shape)))
 }
 
 /// The entries of a log between two bounds that were not shown yet.

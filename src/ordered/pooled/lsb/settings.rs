@@ -27,13 +27,16 @@ pub struct LsbConfig {
     pub log_nodes: u32,
     /// Log pages of the store; `None` means a quarter of its pages.
     pub log_pages: Option<u32>,
+    /// Bytes of RAM in which a mount after a cut sorts out what the log pages say: with fewer it reads them
+    /// more often. `None` means as many as all take.
+    pub merge_ram: Option<usize>,
 }
 
 impl LsbConfig {
     /// Eight log nodes.
     pub const fn new(record: RecordFormat) -> LsbConfig {
         let tree = BPlusConfig::new(record).with_durability(Durability::None);
-        LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None }
+        LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None, merge_ram: None }
     }
 
     /// This configuration in the class *none*, as published; a journal gives more above it.
@@ -88,7 +91,7 @@ impl LsbConfig {
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store)?;
         let node = store.page_bytes() + size_of::<LogNode>() + 2 * usize::from(self.tree.record.key_bytes);
-        let area = area::ram_bytes(plan.slices[1] as usize);
+        let area = area::ram_bytes_max(plan.slices[1] as usize);
         // A vector that grows by doubling holds up to twice what is in it.
         let nodes = self.log_nodes as usize * (node + size_of::<LogNode>()) + store.page_bytes();
         Ok(plan.tree.ram_bytes_max(store)? + area + nodes + size_of::<LsbTree<()>>() + 256)

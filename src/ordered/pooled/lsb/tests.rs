@@ -15,7 +15,7 @@ use proptest::prelude::*;
 fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
     let small = LsbConfig::new(SMALL);
     let tree = order.map_or(small.tree, |order| small.tree.with_order(order));
-    LsbConfig { tree, log_nodes, log_pages: Some(log_pages) }
+    LsbConfig { tree, log_nodes, log_pages: Some(log_pages), merge_ram: Some(0) }
 }
 
 fn any_config() -> impl Strategy<Value = LsbConfig> {

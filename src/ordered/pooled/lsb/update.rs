@@ -1,12 +1,13 @@
 //! Updates: how log nodes are opened, filled and closed, and how they leave.
 
+use super::area::{Found, FoundLog};
 use super::{LogNode, LsbTree};
 use crate::check::IndexError;
 use crate::nand::Cause;
-use crate::ordered::Direction;
 use crate::ordered::bplus::{BPlusTree, LeafSpan, Lookup};
 use crate::ordered::change::Change;
-use crate::ordered::journal::Owed;
+use crate::ordered::journal::{Newest, Owed};
+use crate::ordered::{Direction, OrderedIndex};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -16,6 +17,9 @@ use core::ops::Bound;
 
 /// Leaves that leaf and log come to at most: neither has more entries than a leaf.
 const LEAVES_MAX: usize = 2;
+
+/// What a sweep over log pages does with the newest changes in them.
+type Act<'a, S> = &'a mut dyn FnMut(&mut LsbTree<S>, &mut Newest) -> Result<(), IndexError>;
 
 impl<S: PageStore> LsbTree<S> {
     /// A value for a key, or none to remove it; returns whether the key existed.
@@ -264,49 +268,119 @@ impl<S: PageStore> LsbTree<S> {
 
     fn merge_found(&mut self, page: &mut [u8]) -> Result<(), IndexError> {
         let found = self.area.scan(page, Cause::Recovery)?;
-        let mut stranded = take(&mut self.stranded);
-        if stranded.is_empty() {
-            for (_, _, at) in &found {
-                self.area.read_at(*at, Cause::Recovery, page)?;
-                self.area.shape.changes(page).for_each(|change| stranded.owe(0, change));
-            }
+        let merged = self.merge_and_bury(&found, page);
+        if merged.as_ref().is_err_and(IndexError::is_refusal) && self.stranded.is_empty() {
+            let mut newest = self.newest_of(&found.logs);
+            self.sweep(&found.logs, &mut newest, page, &mut |tree, newest| {
+                (0..newest.len()).for_each(|i| tree.stranded.owe(0, newest.get(i).1));
+                Ok(())
+            })?;
         }
-        let merged = self.merge_anywhere(&stranded);
-        self.stranded = stranded;
         merged?;
-        // What was found before may be gone by now, but not for good.
-        if !self.stranded.is_empty() {
-            self.area.bury(&found);
-            self.area.sync()?;
-            self.area.sync_store()?;
-        }
         self.stranded = Owed::default();
+        drop(found);
+        self.area.open();
         Ok(())
     }
 
-    /// Applies changes to the leaves that they belong to, leaf by leaf; what makes room goes first where
-    /// there is none.
-    fn merge_anywhere(&mut self, changes: &Owed) -> Result<(), IndexError> {
-        let all = || changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest();
-        let merged = self.apply_by_leaf(&all().collect::<Vec<_>>());
+    fn merge_and_bury(&mut self, found: &Found, page: &mut [u8]) -> Result<(), IndexError> {
+        if self.stranded.is_empty() {
+            self.merge_logs(&found.logs, page)?;
+        } else {
+            let stranded = take(&mut self.stranded);
+            let merged = self.merge_stranded_of(&stranded);
+            self.stranded = stranded;
+            merged?;
+        }
+        if self.stranded.is_empty() && found.logs.is_empty() {
+            return Ok(());
+        }
+        // What was found before may be gone by now, but not for good.
+        self.area.bury(found);
+        self.area.sync()?;
+        self.area.sync_store()
+    }
+
+    /// Slots for the newest changes in some logs.
+    fn newest_of(&self, found: &[FoundLog]) -> Newest {
+        Newest::new(self.tree.record(), self.merge_ram, found.len() * self.area.shape.capacity())
+    }
+
+    /// Merges the logs that a scan found.
+    fn merge_logs(&mut self, found: &[FoundLog], page: &mut [u8]) -> Result<(), IndexError> {
+        let mut newest = self.newest_of(found);
+        let merged = self.sweep(found, &mut newest, page, &mut LsbTree::apply_newest);
         if !matches!(merged, Err(IndexError::Full)) {
             return merged;
         }
-        let removals: Vec<Change<'_>> = all().filter(|change| change.value.is_none()).collect();
-        self.apply_by_leaf(&removals)?;
-        self.apply_by_leaf(&all().collect::<Vec<_>>())
+        // What makes room goes first.
+        self.sweep(found, &mut newest, page, &mut |tree, newest| {
+            newest.keep_removals();
+            tree.apply_newest(newest)
+        })?;
+        self.sweep(found, &mut newest, page, &mut LsbTree::apply_newest)
     }
 
-    fn apply_by_leaf(&mut self, mut rest: &[Change<'_>]) -> Result<(), IndexError> {
-        while let Some(first) = rest.first() {
-            let span = self.tree.leaf_span(first.key)?;
-            let here = rest.iter().take_while(|change| span.contains(change.key)).count();
-            let applied = self.tree.apply_to_leaf(rest[..here].iter().copied(), LEAVES_MAX)?;
+    /// Does something with the newest changes in some logs, with as many at a time as there is RAM for.
+    fn sweep(
+        &mut self,
+        found: &[FoundLog],
+        newest: &mut Newest,
+        page: &mut [u8],
+        act: Act<'_, S>,
+    ) -> Result<(), IndexError> {
+        newest.restart();
+        loop {
+            let mut place = 0;
+            for (_, _, at) in found {
+                self.area.read_at(*at, Cause::Recovery, page)?;
+                for change in self.area.shape.changes(page) {
+                    newest.offer(place, change);
+                    place += 1;
+                }
+            }
+            newest.finish();
+            act(self, newest)?;
+            if newest.is_last() {
+                return Ok(());
+            }
+            newest.next_pass();
+        }
+    }
+
+    fn apply_newest(&mut self, newest: &mut Newest) -> Result<(), IndexError> {
+        self.apply_by_leaf(newest.len(), |i| newest.get(i).1)
+    }
+
+    /// Merges what is stranded; what makes room goes first where there is none.
+    fn merge_stranded_of(&mut self, changes: &Owed) -> Result<(), IndexError> {
+        let all: Vec<Change<'_>> =
+            changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest().collect();
+        let merged = self.apply_by_leaf(all.len(), |i| all[i]);
+        if !matches!(merged, Err(IndexError::Full)) {
+            return merged;
+        }
+        let removals: Vec<Change<'_>> = all.iter().copied().filter(|change| change.value.is_none()).collect();
+        self.apply_by_leaf(removals.len(), |i| removals[i])?;
+        self.apply_by_leaf(all.len(), |i| all[i])
+    }
+
+    /// Applies so many changes, in the order of their keys, to the leaves that they belong to, leaf by leaf.
+    fn apply_by_leaf<'c>(
+        &mut self,
+        count: usize,
+        change: impl Fn(usize) -> Change<'c>,
+    ) -> Result<(), IndexError> {
+        let mut first = 0;
+        while first < count {
+            let span = self.tree.leaf_span(change(first).key)?;
+            let here = (first..count).take_while(|i| span.contains(change(*i).key)).count();
+            let applied = self.tree.apply_to_leaf((first..first + here).map(&change), LEAVES_MAX)?;
             if !(1..=here).contains(&applied.changes) {
                 let what = "B3: a key lies outside the bounds of its leaf";
                 return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
             }
-            rest = &rest[applied.changes..];
+            first += applied.changes;
         }
         Ok(())
     }

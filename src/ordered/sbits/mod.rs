@@ -187,7 +187,7 @@ impl<N: Nand> Sbits<N> {
                 .into(),
             ));
         }
-        let knots = knots(config, geometry)?;
+        let knots = knots::<N>(config, geometry)?;
         if config.max_error == 0 {
             let what = "a spline of no error: 1 page at least is possible";
             return Err(IndexError::Unsupported(what.into()));
@@ -371,10 +371,10 @@ impl<N: Nand> Sbits<N> {
 }
 
 /// Knots of the spline: as set, or 300, or what the RAM leaves.
-fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> {
+fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;
-    let fixed = fixed_bytes(geometry, config.record);
+    let fixed = fixed_bytes::<N>(geometry, config.record);
     if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
         let what =
             message!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
@@ -395,9 +395,9 @@ fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> 
 }
 
 /// RAM besides the spline's knots.
-fn fixed_bytes(geometry: Geometry, record: RecordFormat) -> usize {
+fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
     let blocks = geometry.blocks as usize * (size_of::<KeptBlock>() + size_of::<Pbn>());
-    size_of::<Sbits<()>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
+    size_of::<Sbits<N>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
 }
 
 impl<N: Nand> OrderedIndex for Sbits<N> {
@@ -533,6 +533,6 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
         let kept = self.kept.capacity() * size_of::<KeptBlock>();
         let free = self.free.capacity() * size_of::<Pbn>();
-        size_of::<Sbits<()>>() + buffers + kept + free + self.spline.ram_bytes()
+        size_of::<Sbits<N>>() + buffers + kept + free + self.spline.ram_bytes()
     }
 }

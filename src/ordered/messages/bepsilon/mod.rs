@@ -54,8 +54,8 @@ use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt, PUT, Run, Shadow,
-    Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
+    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt,
+    PUT, Run, Shadow, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
 };
 use crate::ordered::{Direction, RecordFormat, Visit};
 use crate::store::PageStore;
@@ -299,8 +299,9 @@ impl MessageScheme for BEpsilon {
     fn restore<S: PageStore>(
         config: &BEpsilonConfig,
         shadow: &mut Shadow<S>,
-        state: &[u8],
+        state: CommittedState,
     ) -> Result<BEpsilon, IndexError> {
+        let state = &state.rest(shadow)?[..];
         let mut tree = BEpsilon::new(config, shadow)?;
         let wrong = corrupted("S1: the state is no root", Lpn(0));
         if state.len() < 5 {

@@ -67,8 +67,8 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, StorePages,
-    corrupted,
+    Ascending, Bounds, CommittedState, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow,
+    StorePages, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -252,32 +252,33 @@ impl MessageScheme for Fd {
     fn restore<S: PageStore>(
         config: &FdConfig,
         shadow: &mut Shadow<S>,
-        state: &[u8],
+        mut state: CommittedState,
     ) -> Result<Fd, IndexError> {
-        // Less RAM than when it was written: the head is as large as what it holds.
-        let held = if state.len() < 5 { 0 } else { get_u32(state, 1) };
-        let config = &FdConfig { head_entries: config.head_entries.max(held), ..*config };
-        let mut tree = Fd::new(config, shadow)?;
         let wrong = || corrupted("S1: the state is no head", Lpn(0));
-        let levels = usize::from(*state.first().ok_or_else(wrong)?);
-        let records = 5 + levels * LEVEL_BYTES;
-        if levels > LEVELS_MAX || state.len() < records {
+        let (mut start, mut row) = ([0; 5], [0; LEVEL_BYTES]);
+        state.take(shadow, &mut start)?;
+        let (levels, held) = (usize::from(start[0]), get_u32(&start, 1));
+        // Less RAM than when it was written: the head is as large as what it holds.
+        let config = &FdConfig { head_entries: config.head_entries.max(held), ..*config };
+        let width = settings::shape_of(config.common.record).bytes();
+        let expected = (levels * LEVEL_BYTES) as u64 + u64::from(held) * width as u64;
+        if levels > LEVELS_MAX || state.len() as u64 != expected {
             return Err(wrong());
         }
-        let (count, width) = (get_u32(state, 1) as usize, tree.plan.shape.bytes());
-        if count > tree.plan.head_entries as usize || state.len() != records + count * width {
-            return Err(wrong());
-        }
-        for level in state[5..records].chunks(LEVEL_BYTES) {
+        let mut tree = Fd::new(config, shadow)?;
+        for _ in 0..levels {
+            state.take(shadow, &mut row)?;
             tree.levels.push(Level {
-                first: get_u32(level, 0),
-                last: get_u32(level, 4),
-                pages: get_u32(level, 8),
-                records: get_u64(level, 12),
+                first: get_u32(&row, 0),
+                last: get_u32(&row, 4),
+                pages: get_u32(&row, 8),
+                records: get_u64(&row, 12),
             });
-            tree.puts = tree.puts.saturating_add(get_u64(level, 12));
+            tree.puts = tree.puts.saturating_add(get_u64(&row, 12));
         }
-        for record in state[records..].chunks(width) {
+        let mut record = vec![0; width];
+        for _ in 0..held {
+            state.take(shadow, &mut record)?;
             if record[0] != PUT && record[0] != REMOVE {
                 return Err(wrong());
             }

@@ -80,7 +80,7 @@ impl FdConfig {
 }
 
 /// A fence takes four bytes for its unit.
-fn shape_of(record: RecordFormat) -> Shape {
+pub(super) fn shape_of(record: RecordFormat) -> Shape {
     let shape = Shape::of(record);
     Shape { value: shape.value.max(4), ..shape }
 }

@@ -32,6 +32,7 @@ mod children;
 mod node;
 mod record;
 mod shadow;
+mod state;
 mod sweep;
 #[cfg(test)]
 pub(in crate::ordered) mod tests;
@@ -41,6 +42,7 @@ pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
 pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
 pub(crate) use shadow::{Identity, Shadow};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
+pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
 
 use crate::check::message;
@@ -108,11 +110,11 @@ pub trait MessageScheme: Sized + crate::shared::MaybeSend {
     /// An empty tree.
     fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
 
-    /// The tree that this state is of; claims its units.
+    /// The tree that this state is of, which is read to its end; claims its units.
     fn restore<S: PageStore>(
         config: &Self::Config,
         shadow: &mut Shadow<S>,
-        state: &[u8],
+        state: CommittedState,
     ) -> Result<Self, IndexError>;
 
     /// Bytes of what it holds in RAM.
@@ -228,7 +230,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     pub fn mount(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
         let (mut shadow, state) = Shadow::mount(store, identity)?;
-        let scheme = T::restore(&config, &mut shadow, &state)?;
+        let scheme = T::restore(&config, &mut shadow, state)?;
         shadow.mounted();
         Ok(MessageTree::over(shadow, scheme, config))
     }

@@ -37,6 +37,7 @@
 //! ```
 
 use super::bits::Bits;
+use super::state::CommittedState;
 use crate::check::IndexError;
 use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
@@ -50,7 +51,7 @@ use alloc::vec::Vec;
 /// No unit.
 pub(in crate::ordered) const NONE: u32 = u32::MAX;
 
-const MANIFEST: Lpn = Lpn(0);
+pub(super) const MANIFEST: Lpn = Lpn(0);
 const MANIFEST_BYTES: usize = 64;
 const STATE_HEAD_BYTES: usize = 20;
 
@@ -143,8 +144,9 @@ impl<S: PageStore> Shadow<S> {
         Shadow::new(store, identity)
     }
 
-    /// Opens what was committed; returns the state, whose units are claimed. The tree claims the others.
-    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, Vec<u8>), IndexError> {
+    /// Opens what was committed, with the state, whose units are claimed as it is read. The tree claims the
+    /// others.
+    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, CommittedState), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
         if page.len() < MANIFEST_BYTES || page[8..16] != identity.name {
@@ -162,41 +164,37 @@ impl<S: PageStore> Shadow<S> {
         }
         let mut shadow = Shadow::new(store, identity)?;
         shadow.commit = get_u64(&page, 46);
-        let state = shadow.read_state(&page)?;
+        let (bytes, unit) = (get_u32(&page, 54) as usize, get_u32(&page, 58));
+        let room = match unit {
+            NONE => page.len() - MANIFEST_BYTES,
+            _ => shadow.units as usize * shadow.unit_state_bytes(),
+        };
+        if bytes > room {
+            return Err(corrupted("S1: the state is longer than its pages", MANIFEST));
+        }
         shadow.is_changed = false;
-        Ok((shadow, state))
+        let read = if unit == NONE { MANIFEST_BYTES } else { page.len() };
+        Ok((shadow, CommittedState { page, read, left: bytes, unit: NONE, place: 0, next: unit }))
     }
 
-    fn read_state(&mut self, manifest: &[u8]) -> Result<Vec<u8>, IndexError> {
-        let (bytes, mut unit) = (get_u32(manifest, 54) as usize, get_u32(manifest, 58));
-        if unit == NONE {
-            let state = manifest.get(MANIFEST_BYTES..MANIFEST_BYTES + bytes);
-            return Ok(state.ok_or(corrupted("S1: the state is longer than its page", MANIFEST))?.to_vec());
+    /// Reads the next page of a state, and claims its unit with the first one.
+    pub(super) fn next_page(&mut self, state: &mut CommittedState) -> Result<(), IndexError> {
+        if state.unit == NONE || state.place == self.identity.unit_pages {
+            (state.unit, state.place) = (state.next, 0);
+            self.claim(state.unit)?;
+            self.state_units.push(state.unit);
         }
-        if bytes > self.units as usize * self.unit_state_bytes() {
-            return Err(corrupted("S1: the state is longer than the store", MANIFEST));
+        let lpn = self.lpn(state.unit, state.place);
+        self.read(lpn, Cause::Recovery, &mut state.page)?;
+        if get_u64(&state.page, 8) != self.commit {
+            return Err(corrupted("S1: a page of the state is of another commit", lpn));
         }
-        let (mut state, mut page) = (Vec::with_capacity(bytes), vec![0; manifest.len()]);
-        while state.len() < bytes {
-            self.claim(unit)?;
-            self.state_units.push(unit);
-            let mut next = NONE;
-            for i in 0..self.identity.unit_pages {
-                if state.len() >= bytes {
-                    break;
-                }
-                let lpn = self.lpn(unit, i);
-                self.read(lpn, Cause::Recovery, &mut page)?;
-                if get_u64(&page, 8) != self.commit {
-                    return Err(corrupted("S1: a page of the state is of another commit", lpn));
-                }
-                next = if i == 0 { get_u32(&page, 16) } else { next };
-                let wanted = (bytes - state.len()).min(page.len() - STATE_HEAD_BYTES);
-                state.extend_from_slice(&page[STATE_HEAD_BYTES..][..wanted]);
-            }
-            unit = next;
+        if state.place == 0 {
+            state.next = get_u32(&state.page, 16);
         }
-        Ok(state)
+        state.place += 1;
+        state.read = STATE_HEAD_BYTES;
+        Ok(())
     }
 
     /// Once the tree has claimed its units: what is live is what is kept.

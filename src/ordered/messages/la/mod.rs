@@ -66,8 +66,8 @@ use crate::codec::{get_u16, get_u32, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Slice,
-    StorePages, Tally, Tour, corrupted,
+    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run,
+    Shadow, Slice, StorePages, Tally, Tour, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -208,8 +208,10 @@ impl MessageScheme for La {
     fn restore<S: PageStore>(
         config: &LaConfig,
         shadow: &mut Shadow<S>,
-        mut state: &[u8],
+        state: CommittedState,
     ) -> Result<La, IndexError> {
+        let state = state.rest(shadow)?;
+        let mut state = &state[..];
         let mut tree = La::empty_on(config, shadow)?;
         // Less RAM than when it was written: what it holds finds room all the same.
         let held = shadow.units_for_state(state.len() + 2 * shadow.page_bytes());

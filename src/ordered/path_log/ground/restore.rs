@@ -4,7 +4,6 @@ use super::{RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
-use alloc::vec::Vec;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
@@ -14,8 +13,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(root.ppn.0) });
         }
         (self.root, self.height) = (root.ppn, root.height);
-        // Given back before the longer one is taken, not after.
-        self.path.buffer = Vec::new();
+        self.path.buffer.clear();
         self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
         self.bits_in_doubt = !self.log.is_placed();
         S::mounted(self)?;

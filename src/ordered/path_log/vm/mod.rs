@@ -424,13 +424,20 @@ fn restore<N: Nand>(
 ) -> Result<(), IndexError> {
     let chip_pages = tree.log.geometry().pages();
     let mut moved = tree.noted_moves(note)?;
-    let mut headers = alloc::vec::Vec::new();
-    for &page in pages {
-        headers.push((page, Header::decode(tree.log.read(page, Cause::Recovery)?.data)));
+    let header_of = |tree: &mut RawTree<N, MappedPages>, page| {
+        tree.log.read(page, Cause::Recovery).map(|page| Header::decode(page.data))
+    };
+    // The last page of the last operation that is whole.
+    let (mut complete, mut last) = (pages.len(), None);
+    while let (None, Some(before)) = (last, complete.checked_sub(1)) {
+        last = Some(header_of(tree, pages[before])?).filter(|header| header.flags & LAST != 0);
+        complete -= usize::from(last.is_none());
     }
-    let complete =
-        headers.iter().rposition(|(_, header)| header.flags & LAST != 0).map_or(0, |last| last + 1);
-    for &(page, header) in &headers[..complete] {
+    for (at, &page) in pages[..complete].iter().enumerate() {
+        let header = match last {
+            Some(last) if at + 1 == complete => last,
+            _ => header_of(tree, page)?,
+        };
         moved.remove(&page.0);
         if header.flags & MAPPED != 0 && header.named < chip_pages && header.named != page.0 {
             moved.insert(header.named, page.0);
@@ -442,7 +449,7 @@ fn restore<N: Nand>(
             (tree.root, tree.height) = (page, header.height);
         }
     }
-    for &(page, _) in &headers[complete..] {
+    for &page in &pages[complete..] {
         tree.log.invalidate(page);
     }
     tree.log.finish();
@@ -451,12 +458,10 @@ fn restore<N: Nand>(
         moved = tree.moves_in_use(&moved)?;
     }
     tree.set_moves(&moved);
-    if let Some((page, last)) = complete.checked_sub(1).map(|last| headers[last])
-        && last.digest != tree.moves.digest(tree.root)
-    {
+    if last.is_some_and(|last| last.digest != tree.moves.digest(tree.root)) {
         return Err(IndexError::Corrupted {
             what: "R9: pages written before this one are missing",
-            at: u64::from(page.0),
+            at: u64::from(pages[complete - 1].0),
         });
     }
     Ok(())

@@ -100,20 +100,22 @@ impl<N: Nand> Sbits<N> {
     /// Looks at all blocks. Of the copies of a block of full pages the best is kept.
     fn look_around(&mut self) -> Result<Seen, IndexError> {
         let mut seen = Seen::default();
-        let mut aside = Vec::new();
+        let mut empty = 0;
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
                 continue;
             }
             match self.look_at(block, 2, &mut seen)? {
                 Kind::Full(number, ..) => self.kept.push_back(KeptBlock { number, place: block }),
-                Kind::Aside => aside.push(block),
-                Kind::Nothing => self.free.push_back(block),
+                // They are used last: the page before the newest one may be the only other copy of what a
+                // sync made last.
+                Kind::Aside => self.free.push_back(block),
+                Kind::Nothing => {
+                    self.free.insert(empty, block);
+                    empty += 1;
+                }
             }
         }
-        // They are used last: the page before the newest one may be the only other copy of what a sync made
-        // last.
-        self.free.extend(aside);
         let claims = self.kept.len();
         sort::total(self.kept.make_contiguous());
         let newest = self.kept.back().map(|newest| newest.number);

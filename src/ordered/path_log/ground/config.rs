@@ -102,7 +102,8 @@ impl RawConfig {
         let mut blocks = BlockTable::new(geometry);
         blocks.follow(self.victim);
         let openings = geometry.blocks as usize * size_of::<u16>();
-        let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+        let tables =
+            blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + SMALL_BYTES + fixed_bytes;
         let divided = self.durability < Durability::EveryOperation;
         // What the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;
@@ -144,6 +145,9 @@ impl RawConfig {
         })
     }
 }
+
+/// Lists that are short, and what is put into rows of a few bytes.
+const SMALL_BYTES: usize = 544;
 
 fn too_little(given: usize, needed: usize) -> IndexError {
     IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }

@@ -70,8 +70,8 @@ impl CachedTable {
         if mounted.is_clean {
             cached.adopt_dirty(flash, &mounted.extra)?;
         } else {
-            cached.untold = cached.table.differences(flash, &mounted.live)?;
-            cached.untold.retain(|&lpn, _| !elsewhere(flash, lpn));
+            let matters = |flash: &Flash<N>, lpn| !elsewhere(flash, lpn);
+            cached.untold = cached.table.differences(flash, &mounted.live, matters)?;
         }
         Ok(cached)
     }

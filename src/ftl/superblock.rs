@@ -57,6 +57,7 @@ use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
@@ -150,8 +151,8 @@ impl Scheme for Superblock {
         magic: *b"SUPR",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Log],
-        pages_by_table: false,
+        fills_in_order: true,
+        has_map: true,
     };
 
     fn common(settings: &SuperblockSettings) -> FlashSettings {
@@ -183,7 +184,7 @@ impl Scheme for Superblock {
         let pages = flash.page_count();
         let supers = pages.div_ceil(g.pages_per_block).div_ceil(group_blocks) as usize;
         let mut superblock = Superblock {
-            map: vec![NONE; pages as usize],
+            map: mounted.map,
             hot: vec![0; (pages as usize).div_ceil(64)],
             supers: vec![Super::default(); supers],
             group_blocks,
@@ -192,18 +193,19 @@ impl Scheme for Superblock {
             clock: 1,
             counters: SuperblockCounters::default(),
         };
-        for pages in mounted.live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
-            let pbn = g.block_of(pages[0].ppn);
-            let number = superblock.super_of(flash, pages[0].number);
-            for page in pages {
-                if superblock.super_of(flash, page.number) != number {
-                    let what = "a block holds pages of two superblocks";
-                    return Err(StoreError::Corrupted { what, at: u64::from(page.ppn.0) });
-                }
-                superblock.map[page.number as usize] = page.ppn.0;
+        superblock.map.resize(pages as usize, NONE);
+        for lpn in 0..pages {
+            let Some(ppn) = superblock.find(lpn) else { continue };
+            let (pbn, number) = (g.block_of(ppn), superblock.super_of(flash, lpn));
+            let group = &mut superblock.supers[number];
+            group.live += 1;
+            if !group.blocks.contains(&pbn) {
+                group.blocks.push(pbn);
+                flash.retag(pbn, PageKind::Log, number as u32);
             }
-            flash.retag(pbn, PageKind::Log, number as u32);
-            superblock.adopt(flash, number, pbn, pages.len() as u32);
+        }
+        for number in 0..supers {
+            superblock.adopt(flash, number)?;
         }
         Ok(superblock)
     }
@@ -349,20 +351,27 @@ impl Superblock {
         self.hot[lpn as usize / 64] >> (lpn % 64) & 1 == 1
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, pbn: Pbn, live: u32) {
+    /// After a mount: which of its blocks a superblock goes on with.
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
         let group = &mut self.supers[number];
-        group.blocks.push(pbn);
-        group.live += live;
-        if flash.blocks().state(pbn) != BlockState::Open {
-            return;
+        sort::total(&mut group.blocks);
+        for &pbn in &group.blocks {
+            if flash.tag(pbn).owner != number as u32 {
+                let what = "a block holds pages of two superblocks";
+                return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+            }
+            if flash.blocks().state(pbn) != BlockState::Open {
+                continue;
+            }
+            if group.update.is_none() {
+                group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
+            } else if group.cold.is_none() {
+                group.cold = Some(pbn);
+            } else {
+                flash.seal(pbn);
+            }
         }
-        if group.update.is_none() {
-            group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
-        } else if group.cold.is_none() {
-            group.cold = Some(pbn);
-        } else {
-            flash.seal(pbn);
-        }
+        Ok(())
     }
 
     /// A page was programmed in the update block.

@@ -29,7 +29,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
 /// Places that are compared with the table at a time, at least and at most.
-const CLAIMS_MIN: u32 = 4096;
+const CLAIMS_MIN: u32 = 1024;
 const CLAIMS_MAX: u32 = 8192;
 
 /// A physical page or none, as in the table.
@@ -147,6 +147,34 @@ impl Frontier {
     }
 }
 
+/// What a table says wrongly, and of which logical pages it matters.
+struct Differences<F> {
+    matters: F,
+    of: BTreeMap<u32, u32>,
+}
+
+impl<F> Differences<F> {
+    /// A logical page is not where the table has it.
+    fn miss<N>(&mut self, flash: &Flash<N>, lpn: u32)
+    where
+        F: Fn(&Flash<N>, u32) -> bool,
+    {
+        if (self.matters)(flash, lpn) {
+            self.of.entry(lpn).or_insert(NONE);
+        }
+    }
+
+    /// A logical page is where the table does not have it.
+    fn find<N>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Ppn)
+    where
+        F: Fn(&Flash<N>, u32) -> bool,
+    {
+        if (self.matters)(flash, lpn) {
+            self.of.insert(lpn, ppn.0);
+        }
+    }
+}
+
 /// A mapping table on flash.
 #[derive(Debug)]
 pub(super) struct MapTable {
@@ -181,10 +209,10 @@ impl MapTable {
             frontier: Frontier::new(PageKind::Map, Wear::Least),
             page: vec![0; g.page_bytes as usize],
         };
-        for page in live.iter().filter(|p| p.kind == PageKind::Map) {
-            let place = table.directory.get_mut(page.number as usize).filter(|place| **place == NONE);
+        for page in live.iter().filter(|p| p.is_map()) {
+            let place = table.directory.get_mut(page.number() as usize).filter(|place| **place == NONE);
             let what = "a page of the mapping table is not one, or there are two of it";
-            *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn.0) })? = page.ppn.0;
+            *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn().0) })? = page.ppn().0;
         }
         table.frontier.resume(flash);
         Ok(table)
@@ -330,15 +358,16 @@ impl MapTable {
         flash.free(victim, Cause::Mapping, extra)
     }
 
-    /// After an unclean end: what the table says wrongly. Pages that are not among the `live` ones, by place,
-    /// are asked whose they are. One part of the chip after the other, for each of which the whole table is
+    /// After an unclean end: what the table says wrongly of the logical pages that `matters` says it must know.
+    /// Pages that are not among the `live` ones, by place, are asked whose they are. One part of the chip after the other, for each of which the whole table is
     /// read: so it takes no more RAM than that part.
     pub(super) fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         live: &[Live],
+        matters: impl Fn(&Flash<N>, u32) -> bool,
     ) -> Result<BTreeMap<u32, u32>, StoreError> {
-        let mut differences = BTreeMap::new();
+        let mut differences = Differences { matters, of: BTreeMap::new() };
         let part = (self.physical_pages / 32).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
@@ -350,7 +379,7 @@ impl MapTable {
                 self.compare(flash, (Ppn(ppn), live), claim, &mut differences)?;
             }
         }
-        Ok(differences)
+        Ok(differences.of)
     }
 
     /// Notes for each of these places which logical page the table has there. Those that it has nowhere live,
@@ -360,7 +389,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         places: Range<u32>,
         claims: &mut [u32],
-        differences: &mut BTreeMap<u32, u32>,
+        differences: &mut Differences<impl Fn(&Flash<N>, u32) -> bool>,
     ) -> Result<(), StoreError> {
         for page in 0..self.pages() {
             if !self.exists(page) {
@@ -376,7 +405,7 @@ impl MapTable {
                 }
                 let is_clear = flash.is_valid(ppn) && other == NONE;
                 for lpn in [lpn, other].into_iter().filter(|&lpn| !is_clear && lpn < self.page_count) {
-                    differences.entry(lpn).or_insert(NONE);
+                    differences.miss(flash, lpn);
                 }
             }
         }
@@ -390,22 +419,18 @@ impl MapTable {
         flash: &mut Flash<N>,
         (ppn, live): (Ppn, &[Live]),
         claim: u32,
-        differences: &mut BTreeMap<u32, u32>,
+        differences: &mut Differences<impl Fn(&Flash<N>, u32) -> bool>,
     ) -> Result<(), StoreError> {
         if !flash.is_valid(ppn) {
             return Ok(());
         }
         let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
-        let number = match live.binary_search_by_key(&ppn, |page| page.ppn) {
-            _ if is_of_table => NONE,
-            Ok(at) => live[at].number,
-            Err(_) => flash.number_on_chip(ppn)?,
-        };
+        let number = if is_of_table { NONE } else { flash.number_of(ppn, live)? };
         if claim != number && claim < self.page_count {
-            differences.entry(claim).or_insert(NONE);
+            differences.miss(flash, claim);
         }
         if claim != number && number != NONE {
-            differences.insert(number, ppn.0);
+            differences.find(flash, number, ppn);
         }
         Ok(())
     }

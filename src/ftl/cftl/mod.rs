@@ -137,8 +137,8 @@ impl Scheme for Cftl {
         magic: *b"CFTL",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Map],
-        pages_by_table: false,
+        fills_in_order: false,
+        has_map: false,
     };
 
     fn common(settings: &CftlSettings) -> FlashSettings {

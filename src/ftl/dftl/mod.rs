@@ -102,8 +102,8 @@ impl Scheme for Dftl {
         magic: *b"DFTL",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Map],
-        pages_by_table: true,
+        fills_in_order: true,
+        has_map: false,
     };
 
     fn common(settings: &DftlSettings) -> FlashSettings {

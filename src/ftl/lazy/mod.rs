@@ -67,7 +67,7 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::codec::get_u32;
-use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -145,8 +145,8 @@ impl Scheme for Lazy {
         magic: *b"LAZY",
         one_data_block: false,
         old_may_stay_valid: true,
-        listed: &[PageKind::Map],
-        pages_by_table: false,
+        fills_in_order: true,
+        has_map: false,
     };
 
     fn common(settings: &LazySettings) -> FlashSettings {
@@ -206,13 +206,18 @@ impl Scheme for Lazy {
             lazy.update.resume(flash);
             lazy.cold.resume(flash);
         } else {
-            for (lpn, ppn) in lazy.gmt.table.differences(flash, &mounted.live)? {
+            for (lpn, ppn) in lazy.gmt.table.differences(flash, &mounted.live, |_, _| true)? {
                 lazy.umt.insert(lpn, Entry { ppn, update: true, invalidate: false });
             }
         }
         let pages = lazy.umt.iter().filter_map(|(_, entry)| from_raw(entry.ppn));
         lazy.area.extend(pages.map(|ppn| g.block_of(ppn)));
         lazy.area.extend([lazy.update, lazy.cold].iter().filter_map(|frontier| frontier.block(flash)));
+        for pbn in (0..g.blocks).map(Pbn) {
+            if !matches!(flash.live_role(pbn), None | Some(PageKind::Map)) && !lazy.area.contains(&pbn) {
+                flash.retag(pbn, DATA_BLOCK, NOBODY);
+            }
+        }
         Ok(lazy)
     }
 
@@ -337,6 +342,10 @@ impl Scheme for Lazy {
         Ok(older + self.gmt.table.check(flash, report))
     }
 }
+
+/// The use of a block of DBA. Blocks of UBA and CBA are Host or Copy: a newer version beside an older valid one
+/// is there, and a mount finds it by this.
+const DATA_BLOCK: PageKind = PageKind::Log;
 
 const TOMBSTONE: Entry = Entry { ppn: NONE, update: true, invalidate: false };
 

@@ -13,7 +13,7 @@ impl<N: Nand> Flash<N> {
     /// base be written.
     pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         match self.mark {
-            Mark::Nothing if self.rules.pages_by_table && self.is_record_due() => self.write_note(extra),
+            Mark::Nothing if self.is_record_due() => self.write_note(extra),
             Mark::Nothing => Ok(()),
             Mark::Base => self.write_base(false, &extra()),
             Mark::Note => self.write_note(extra),

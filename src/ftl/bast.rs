@@ -145,6 +145,7 @@ impl Scheme for Bast {
         magic: *b"BAST",
         one_data_block: true,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: false,
         has_map: false,
     };
@@ -234,7 +235,8 @@ impl Scheme for Bast {
     }
 
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        let log = size_of::<(Lbn, Log)>() + geometry.pages_per_block as usize * size_of::<u16>();
+        // Twice for the tree's own.
+        let log = 2 * size_of::<(Lbn, Log)>() + geometry.pages_per_block as usize * size_of::<u16>();
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 

@@ -53,7 +53,7 @@ impl CachedTable {
     /// `elsewhere`.
     pub(super) fn open<N: Nand>(
         flash: &mut Flash<N>,
-        mounted: &Mounted,
+        mounted: &mut Mounted,
         entries: u32,
         elsewhere: impl Fn(&Flash<N>, u32) -> bool,
     ) -> Result<CachedTable, StoreError> {
@@ -62,7 +62,7 @@ impl CachedTable {
             return Err(StoreError::Corrupted { what, at: u64::from(entries) });
         }
         let mut cached = CachedTable {
-            table: MapTable::open(flash, &mounted.live)?,
+            table: MapTable::open(flash, &mut mounted.live)?,
             cmt: Cmt::new(entries as usize),
             untold: BTreeMap::new(),
             counters: CacheCounters::default(),

@@ -109,6 +109,7 @@ impl Scheme for Fast {
         magic: *b"FAST",
         one_data_block: true,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: false,
         has_map: false,
     };

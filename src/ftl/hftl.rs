@@ -84,6 +84,7 @@ impl Scheme for Hftl {
         magic: *b"HFTL",
         one_data_block: true,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: false,
         has_map: false,
     };

@@ -60,7 +60,6 @@ use crate::check::message;
 use crate::ftl::log_map::{Incoming, sources};
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
@@ -118,6 +117,7 @@ impl Scheme for Nftl {
         magic: *b"NFTL",
         one_data_block: false,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: false,
         has_map: false,
     };
@@ -251,6 +251,11 @@ impl Scheme for Nftl {
         (self.first.len() + self.next.len()) * size_of::<u32>()
     }
 
+    fn other_bytes(&self) -> usize {
+        // The ranks, while a base is written.
+        self.next.len() * RANK_BYTES as usize
+    }
+
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
         let mut seen = vec![false; self.next.len()];
         for unit in (0..self.first.len() as u32).map(Lbn) {
@@ -355,7 +360,9 @@ impl Nftl {
         if flash.blocks().valid_count(last) == 0 && sources.iter().all(Option::is_none) {
             return self.fold_out(flash, unit, None);
         }
-        if !flash.fill(last, unit, 0, &sources)? {
+        let is_filled = flash.fill(last, unit, 0, &sources)?;
+        drop(sources);
+        if !is_filled {
             return self.fold_out(flash, unit, None);
         }
         self.replace(flash, unit, Some(last))
@@ -374,6 +381,7 @@ impl Nftl {
         }
         let old = incoming.and_then(|page| self.find(flash, page.lpn));
         let pbn = flash.gather(unit, &sources)?;
+        drop(sources);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         self.replace(flash, unit, Some(pbn))
     }

@@ -142,6 +142,7 @@ impl Scheme for Sast {
         magic: *b"SAST",
         one_data_block: true,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: false,
         has_map: false,
     };

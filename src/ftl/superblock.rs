@@ -151,6 +151,7 @@ impl Scheme for Superblock {
         magic: *b"SUPR",
         one_data_block: false,
         old_may_stay_valid: false,
+        has_owners: true,
         fills_in_order: true,
         has_map: true,
     };
@@ -200,7 +201,7 @@ impl Scheme for Superblock {
             let group = &mut superblock.supers[number];
             group.live += 1;
             if !group.blocks.contains(&pbn) {
-                group.blocks.push(pbn);
+                group.enter(pbn);
                 flash.retag(pbn, PageKind::Log, number as u32);
             }
         }
@@ -305,6 +306,12 @@ impl Scheme for Superblock {
 }
 
 impl Super {
+    /// Takes a block, and no more room than for it: there are many superblocks.
+    fn enter(&mut self, pbn: Pbn) {
+        self.blocks.reserve_exact(1);
+        self.blocks.push(pbn);
+    }
+
     fn is_open(&self, pbn: Pbn) -> bool {
         self.cold == Some(pbn) || self.update.is_some_and(|u| u.pbn == pbn)
     }
@@ -423,7 +430,7 @@ impl Superblock {
     fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Least)?;
         let group = &mut self.supers[number];
-        group.blocks.push(pbn);
+        group.enter(pbn);
         group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
         Ok(pbn)
     }
@@ -431,7 +438,7 @@ impl Superblock {
     fn take_cold<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Most)?;
         let group = &mut self.supers[number];
-        group.blocks.push(pbn);
+        group.enter(pbn);
         group.cold = Some(pbn);
         Ok(pbn)
     }

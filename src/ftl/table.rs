@@ -197,8 +197,8 @@ pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
 }
 
 impl MapTable {
-    /// The table of a store, given its live pages.
-    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &[Live]) -> Result<MapTable, StoreError> {
+    /// The table of a store, given its live pages; those of the table are taken out of them.
+    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreError> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);
         let mut table = MapTable {
@@ -214,6 +214,8 @@ impl MapTable {
             let what = "a page of the mapping table is not one, or there are two of it";
             *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn().0) })? = page.ppn().0;
         }
+        live.retain(|page| !page.is_map());
+        live.shrink_to_fit();
         table.frontier.resume(flash);
         Ok(table)
     }
@@ -368,7 +370,7 @@ impl MapTable {
         matters: impl Fn(&Flash<N>, u32) -> bool,
     ) -> Result<BTreeMap<u32, u32>, StoreError> {
         let mut differences = Differences { matters, of: BTreeMap::new() };
-        let part = (self.physical_pages / 32).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
+        let part = (self.physical_pages / 64).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
             let places = start..self.physical_pages.min(start + part);

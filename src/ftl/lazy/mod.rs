@@ -145,6 +145,7 @@ impl Scheme for Lazy {
         magic: *b"LAZY",
         one_data_block: false,
         old_may_stay_valid: true,
+        has_owners: false,
         fills_in_order: true,
         has_map: false,
     };
@@ -177,7 +178,11 @@ impl Scheme for Lazy {
         ram_bytes as usize / ENTRY_BYTES * ENCODED_BYTES
     }
 
-    fn open<N: Nand>(flash: &mut Flash<N>, _: &LazySettings, mounted: Mounted) -> Result<Lazy, StoreError> {
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        _: &LazySettings,
+        mut mounted: Mounted,
+    ) -> Result<Lazy, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let [area_blocks, _, ram_bytes, _] = setup;
         if !(AREA_BLOCKS_MIN..=g.blocks.max(AREA_BLOCKS_MIN)).contains(&area_blocks) {
@@ -189,7 +194,7 @@ impl Scheme for Lazy {
         let cached_pages = cache_bytes / (gmt::OVERHEAD_BYTES + g.page_bytes as usize);
         let mut lazy = Lazy {
             umt: Umt::default(),
-            gmt: Gmt::new(MapTable::open(flash, &mounted.live)?, cached_pages),
+            gmt: Gmt::new(MapTable::open(flash, &mut mounted.live)?, cached_pages),
             update: Frontier::new(PageKind::Host, Wear::Least),
             cold: Frontier::new(PageKind::Copy, Wear::Most),
             area: BTreeSet::new(),
@@ -206,7 +211,9 @@ impl Scheme for Lazy {
             lazy.update.resume(flash);
             lazy.cold.resume(flash);
         } else {
-            for (lpn, ppn) in lazy.gmt.table.differences(flash, &mounted.live, |_, _| true)? {
+            let differences = lazy.gmt.table.differences(flash, &mounted.live, |_, _| true)?;
+            drop(mounted.live);
+            for (lpn, ppn) in differences {
                 lazy.umt.insert(lpn, Entry { ppn, update: true, invalidate: false });
             }
         }
@@ -330,7 +337,8 @@ impl Scheme for Lazy {
     }
 
     fn other_bytes(&self) -> usize {
-        self.gmt.table.buffer_bytes()
+        // The UMT as bytes, while a base is written.
+        self.gmt.table.buffer_bytes() + self.entries_max * ENCODED_BYTES
     }
 
     fn cache_counts(&self) -> (u64, u64) {

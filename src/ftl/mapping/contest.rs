@@ -20,12 +20,13 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
-    /// Pages that a scan holds, but for what they dispute: those between two records, of one write, and those
-    /// beside which an older version may be valid.
-    pub(super) fn since_max(&self) -> usize {
-        let young = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.may_supersede(pbn));
-        let young: u32 = young.map(|pbn| self.blocks.valid_count(pbn)).sum();
-        (record_interval(self.geometry) + 2 * self.geometry.pages_per_block + young) as usize
+    /// Pages that a scan holds, but for what they dispute: those between two records, of one write, of the
+    /// mapping table, and those beside which an older version may be valid.
+    pub(super) fn held_max(&self) -> usize {
+        let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
+        let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
+        let held: u32 = held.map(|pbn| self.blocks.valid_count(pbn)).sum();
+        (record_interval(self.geometry) + 2 * self.geometry.pages_per_block + held) as usize
     }
 
     /// Whether a page of this block may be valid beside an older version.
@@ -107,21 +108,39 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
-    fn is_contested(&self, scan: &Scan, since: usize, key: Key) -> bool {
+    fn is_contested(&self, scan: &Scan, since: &[Live], key: Key) -> bool {
         let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
         key.is_map()
-            || scan.pages[..since].binary_search_by_key(&key, |page| page.key).is_ok()
+            || since.binary_search_by_key(&key, |page| page.key).is_ok()
             || scan.in_dispute.binary_search(&(key.number() / self.geometry.pages_per_block)).is_ok()
             || scan.rotten.iter().any(claims)
     }
 
+    /// Whether a page that the record calls valid has lost for sure: there is an acknowledged version after
+    /// the record. The highest is not known to be acknowledged; and pages in a data block tell whose the
+    /// others there are.
+    fn has_lost(&self, scan: &Scan, since: &[Live], page: &Live) -> bool {
+        let end = since.partition_point(|other| other.key <= page.key);
+        let newest = |other: &&Live| other.key == page.key && other.version <= scan.committed;
+        let newest = since[..end].iter().rev().find(newest).map_or(0, |other| other.version);
+        let older = if self.rules.old_may_stay_valid { page.version } else { self.next_version - 1 };
+        let is_data = self.tag(self.geometry.block_of(page.ppn)).role == Some(PageKind::Data);
+        newest > older && newest < scan.highest && !is_data
+    }
+
     /// Takes a page into account that may be alive.
-    pub(super) fn hold_page(&self, page: Live, scan: &mut Scan) -> Result<(), StoreError> {
-        if scan.since.is_some_and(|since| !self.is_contested(scan, since, page.key)) {
-            if let Some(place) = scan.map.get_mut(page.number() as usize) {
-                *place = page.ppn.0;
+    pub(super) fn hold_page(&mut self, page: Live, scan: &mut Scan) -> Result<(), StoreError> {
+        if let Some(since) = scan.since.map(|since| &scan.pages[..since]) {
+            if self.has_lost(scan, since, &page) {
+                self.blocks.invalidate(page.ppn);
+                return Ok(());
             }
-            return Ok(());
+            if !self.is_contested(scan, since, page.key) {
+                if let Some(place) = scan.map.get_mut(page.number() as usize) {
+                    *place = page.ppn.0;
+                }
+                return Ok(());
+            }
         }
         if scan.pages.len() == scan.pages.capacity() {
             reserve(&mut scan.pages, self.geometry.pages_per_block as usize)?;

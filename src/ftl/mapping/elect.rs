@@ -13,6 +13,7 @@
 //!    record calls it valid, or if its version is missing among those since the record. If it cannot even be
 //!    named the mount is refused: no older version is passed off for it.
 
+use super::marks::Marks;
 use super::scan::Scan;
 use super::{BlockTag, Flash, NOBODY, UNUSED};
 use crate::blocks::BlockState;
@@ -300,19 +301,19 @@ impl<N: Nand> Flash<N> {
     /// Step 4: one copy of each stays.
     fn keep_fewest_blocks(&self, pages: &mut Vec<Live>) {
         let g = self.geometry;
-        let mut kept: Vec<bool> = (0..g.blocks).map(|pbn| self.blocks.valid_count(Pbn(pbn)) > 0).collect();
+        let mut kept = Marks::none(g.blocks);
+        let in_use = (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) > 0);
+        in_use.for_each(|pbn| kept.set(pbn));
         for only in pages.chunk_by(same_key).filter(|copies| copies.len() == 1) {
-            kept[g.block_of(only[0].ppn).index()] = true;
+            kept.set(g.block_of(only[0].ppn));
         }
         loop {
-            thin(pages, same_key, |copies| {
-                match copies.iter().position(|c| kept[g.block_of(c.ppn).index()]) {
-                    Some(place) => {
-                        copies.swap(0, place);
-                        1
-                    }
-                    None => copies.len(),
+            thin(pages, same_key, |copies| match copies.iter().position(|c| kept.has(g.block_of(c.ppn))) {
+                Some(place) => {
+                    copies.swap(0, place);
+                    1
                 }
+                None => copies.len(),
             });
             let mut votes: BTreeMap<Pbn, u32> = BTreeMap::new();
             let open = pages.chunk_by(same_key).filter(|copies| copies.len() > 1);
@@ -320,7 +321,7 @@ impl<N: Nand> Flash<N> {
                 *votes.entry(g.block_of(copy.ppn)).or_default() += 1;
             }
             let Some((most, _)) = votes.into_iter().max_by_key(|&(_, count)| count) else { return };
-            kept[most.index()] = true;
+            kept.set(most);
         }
     }
 
@@ -361,11 +362,12 @@ impl<N: Nand> Flash<N> {
                 *place = page.ppn.0;
             }
         }
-        for pbn in self.blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
-            self.blocks.close(pbn);
-        }
-        for pbn in self.blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
-            if self.blocks.valid_count(pbn) == 0 && scan.spare[pbn.index()] {
+        for pbn in (0..g.blocks).map(Pbn) {
+            if self.blocks.state(pbn) == BlockState::Open {
+                self.blocks.close(pbn);
+            }
+            let is_full = self.blocks.state(pbn) == BlockState::Full;
+            if is_full && self.blocks.valid_count(pbn) == 0 && scan.spare.has(pbn) {
                 self.blocks.discard(pbn);
             }
         }
@@ -377,7 +379,7 @@ impl<N: Nand> Flash<N> {
 impl<N: Nand> Flash<N> {
     /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
     fn hold(&mut self, scan: &Scan) {
-        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|pbn| !scan.spare[pbn.index()]) {
+        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|&pbn| !scan.spare.has(pbn)) {
             match self.blocks.state(pbn) {
                 BlockState::Free | BlockState::Unclean => {
                     self.blocks.claim(pbn);

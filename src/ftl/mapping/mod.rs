@@ -56,6 +56,7 @@ mod block_use;
 mod contest;
 mod elect;
 mod gather;
+mod marks;
 mod pages;
 mod plan;
 mod records;
@@ -83,6 +84,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use base::Base;
+use marks::Marks;
 use slots::Slots;
 use tags::{BlockTags, UNUSED};
 
@@ -103,6 +105,8 @@ pub struct Rules {
     /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks
     /// then.
     pub old_may_stay_valid: bool,
+    /// Whether blocks belong to logical blocks, or to groups of them.
+    pub has_owners: bool,
     /// Whether each block is filled page by page, without a gap.
     pub fills_in_order: bool,
     /// Whether the scheme keeps in RAM where each logical page is. The mount makes that map, as it reads every
@@ -193,8 +197,8 @@ pub struct Flash<N> {
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
     mark: Mark,
-    /// Blocks that changed since the last record, a bit each.
-    changed: Vec<u64>,
+    /// Blocks that changed since the last record.
+    changed: Marks,
     /// Blocks without valid pages that could not be erased, for want of a record that says so.
     unfreed: Vec<Pbn>,
     /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
@@ -266,7 +270,7 @@ impl<N: Nand> Flash<N> {
             is_levelling: false,
             worn: None,
             mark: Mark::Base,
-            changed: vec![0; (geometry.blocks as usize).div_ceil(64)],
+            changed: Marks::none(geometry.blocks),
             unfreed: Vec::new(),
             held: Vec::new(),
             weak: Vec::new(),
@@ -350,17 +354,18 @@ impl<N: Nand> Flash<N> {
         size_of::<Self>()
             + self.nand.ram_bytes()
             + self.table_bytes()
-            + self.changed.len() * 8
+            + self.changed.ram_bytes()
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
             + self.page.len()
             + self.geometry.page_bytes as usize * 2
+            + self.merge_bytes()
     }
 
     /// Bytes of RAM that the tables of the blocks take.
     pub(crate) fn table_bytes(&self) -> usize {
         self.blocks.ram_bytes()
             + self.slots.ram_bytes()
-            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
+            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
     }
 }
 

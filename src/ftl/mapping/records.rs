@@ -52,7 +52,7 @@ impl<N: Nand> Flash<N> {
         }
         self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
         self.trimmed.clear();
-        self.changed.fill(0);
+        self.changed.clear();
         self.since_record = 0;
         self.erases_since_base.fill(0);
         self.counters.bases += 1;
@@ -80,7 +80,7 @@ impl<N: Nand> Flash<N> {
         }
         self.mark = Mark::Nothing;
         self.trimmed.clear();
-        self.changed.fill(0);
+        self.changed.clear();
         self.since_record = 0;
         Ok(())
     }
@@ -102,11 +102,11 @@ impl<N: Nand> Flash<N> {
 
     /// A block is not any more what the last record says.
     pub(super) fn touch(&mut self, pbn: Pbn) {
-        self.changed[pbn.index() / 64] |= 1 << (pbn.0 % 64);
+        self.changed.set(pbn);
     }
 
     pub(super) fn has_changed(&self, pbn: Pbn) -> bool {
-        self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
+        self.changed.has(pbn)
     }
 
     /// Makes the trims so far survive a power cut.

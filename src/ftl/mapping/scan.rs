@@ -15,6 +15,7 @@
 
 use super::base::{self, Base};
 use super::elect::{Key, Live, Rotten};
+use super::marks::Marks;
 use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
@@ -47,7 +48,7 @@ pub(super) struct Scan {
     pub(super) rotten: Vec<Rotten>,
     /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
     /// since that can be read.
-    pub(super) spare: Vec<bool>,
+    pub(super) spare: Marks,
     /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their
     /// group.
     pub(super) committed: u64,
@@ -57,6 +58,14 @@ pub(super) struct Scan {
     pub(super) kinds: Vec<Option<PageKind>>,
     /// A base that no reference names, and the next version when it was written.
     unreferred: Option<(Ppn, u64)>,
+}
+
+impl Scan {
+    fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreError> {
+        reserve(&mut self.rotten, 1)?;
+        self.rotten.push(rotten);
+        Ok(())
+    }
 }
 
 const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
@@ -85,7 +94,9 @@ impl<N: Nand> Flash<N> {
         mounted.is_clean = false;
         let mut scan = flash.scan()?;
         mounted.live = flash.elect(&mut scan)?;
-        mounted.map = scan.map;
+        mounted.map = core::mem::take(&mut scan.map);
+        drop(scan);
+        mounted.live.shrink_to_fit();
         Ok((flash, mounted))
     }
 
@@ -204,17 +215,17 @@ impl<N: Nand> Flash<N> {
             in_dispute: Vec::new(),
             map: self.empty_map()?,
             rotten: Vec::new(),
-            spare: vec![false; blocks],
+            spare: Marks::none(self.geometry.blocks),
             committed: past,
             highest: past,
             kinds: vec![None; blocks],
             unreferred: None,
         };
-        reserve(&mut scan.pages, self.since_max())?;
+        reserve(&mut scan.pages, self.held_max())?;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => continue,
-                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan),
+                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan)?,
                 _ => self.scan_block(pbn, &mut scan)?,
             }
         }
@@ -227,12 +238,13 @@ impl<N: Nand> Flash<N> {
     }
 
     /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
-    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) {
-        for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
-            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 });
+    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
+            scan.add_rotten(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 })?;
             self.blocks.invalidate(ppn);
         }
         self.blocks.retire(pbn);
+        Ok(())
     }
 
     fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
@@ -269,7 +281,9 @@ impl<N: Nand> Flash<N> {
                 break;
             }
         }
-        scan.spare[pbn.index()] = !is_held && scan.pages.len() == found_before;
+        if !is_held && scan.pages.len() == found_before {
+            scan.spare.set(pbn);
+        }
         let last = seen.last.filter(|_| !self.geometry.random_order);
         for rotten in &mut scan.rotten[rotten_before..] {
             rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
@@ -346,13 +360,13 @@ impl<N: Nand> Flash<N> {
         }
         let Some(header) = header else {
             if !readable {
-                scan.rotten.push(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 });
+                scan.add_rotten(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 })?;
             }
             return Ok(false);
         };
         let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
-            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version });
+            scan.add_rotten(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version })?;
             return Ok(false);
         }
         seen.note(place, header);
@@ -375,7 +389,7 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
         if h.number >= self.page_count {
             let what = "a page names a logical page beyond the store";
             return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });

@@ -17,7 +17,6 @@ use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,7 +28,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
 /// Places that are compared with the table at a time, at least and at most.
-const CLAIMS_MIN: u32 = 1024;
+const CLAIMS_MIN: u32 = 512;
 const CLAIMS_MAX: u32 = 8192;
 
 /// A physical page or none, as in the table.
@@ -147,33 +146,11 @@ impl Frontier {
     }
 }
 
-/// What a table says wrongly, and of which logical pages it matters.
-struct Differences<F> {
-    matters: F,
-    of: BTreeMap<u32, u32>,
-}
+/// Is told what a table says wrongly: a logical page and where it is; none: not where the table has it, and
+/// nowhere unless it is told otherwise.
+pub(super) trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
 
-impl<F> Differences<F> {
-    /// A logical page is not where the table has it.
-    fn miss<N>(&mut self, flash: &Flash<N>, lpn: u32)
-    where
-        F: Fn(&Flash<N>, u32) -> bool,
-    {
-        if (self.matters)(flash, lpn) {
-            self.of.entry(lpn).or_insert(NONE);
-        }
-    }
-
-    /// A logical page is where the table does not have it.
-    fn find<N>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Ppn)
-    where
-        F: Fn(&Flash<N>, u32) -> bool,
-    {
-        if (self.matters)(flash, lpn) {
-            self.of.insert(lpn, ppn.0);
-        }
-    }
-}
+impl<N, F: FnMut(&Flash<N>, u32, Option<Ppn>)> Unsaid<N> for F {}
 
 /// A mapping table on flash.
 #[derive(Debug)]
@@ -360,28 +337,27 @@ impl MapTable {
         flash.free(victim, Cause::Mapping, extra)
     }
 
-    /// After an unclean end: what the table says wrongly of the logical pages that `matters` says it must know.
-    /// Pages that are not among the `live` ones, by place, are asked whose they are. One part of the chip after the other, for each of which the whole table is
-    /// read: so it takes no more RAM than that part.
+    /// After an unclean end: tells what the table says wrongly. Pages that are not among the `live` ones, by
+    /// place, are asked whose they are. One part of the chip after the other, for each of which the whole
+    /// table is read: so it takes no more RAM than that part.
     pub(super) fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         live: &[Live],
-        matters: impl Fn(&Flash<N>, u32) -> bool,
-    ) -> Result<BTreeMap<u32, u32>, StoreError> {
-        let mut differences = Differences { matters, of: BTreeMap::new() };
+        tell: &mut impl Unsaid<N>,
+    ) -> Result<(), StoreError> {
         let part = (self.physical_pages / 64).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
             let places = start..self.physical_pages.min(start + part);
             claims.fill(NONE);
-            self.claim(flash, places.clone(), &mut claims, &mut differences)?;
+            self.claim(flash, places.clone(), &mut claims, tell)?;
             for ppn in places {
                 let claim = claims[(ppn - start) as usize];
-                self.compare(flash, (Ppn(ppn), live), claim, &mut differences)?;
+                self.compare(flash, (Ppn(ppn), live), claim, tell)?;
             }
         }
-        Ok(differences.of)
+        Ok(())
     }
 
     /// Notes for each of these places which logical page the table has there. Those that it has nowhere live,
@@ -391,7 +367,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         places: Range<u32>,
         claims: &mut [u32],
-        differences: &mut Differences<impl Fn(&Flash<N>, u32) -> bool>,
+        tell: &mut impl Unsaid<N>,
     ) -> Result<(), StoreError> {
         for page in 0..self.pages() {
             if !self.exists(page) {
@@ -407,7 +383,7 @@ impl MapTable {
                 }
                 let is_clear = flash.is_valid(ppn) && other == NONE;
                 for lpn in [lpn, other].into_iter().filter(|&lpn| !is_clear && lpn < self.page_count) {
-                    differences.miss(flash, lpn);
+                    tell(flash, lpn, None);
                 }
             }
         }
@@ -421,7 +397,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         (ppn, live): (Ppn, &[Live]),
         claim: u32,
-        differences: &mut Differences<impl Fn(&Flash<N>, u32) -> bool>,
+        tell: &mut impl Unsaid<N>,
     ) -> Result<(), StoreError> {
         if !flash.is_valid(ppn) {
             return Ok(());
@@ -429,10 +405,10 @@ impl MapTable {
         let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
         let number = if is_of_table { NONE } else { flash.number_of(ppn, live)? };
         if claim != number && claim < self.page_count {
-            differences.miss(flash, claim);
+            tell(flash, claim, None);
         }
         if claim != number && number != NONE {
-            differences.find(flash, number, ppn);
+            tell(flash, number, Some(ppn));
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl Scheme for Cftl {
         flash.blocks_mut().follow(settings.victim);
         let in_place = place::block_map(flash, &mounted)?;
         let elsewhere = |flash: &Flash<N>, lpn: u32| in_place.find(flash, lpn).is_some();
-        let cached = CachedTable::open(flash, &mut mounted, setup[0], elsewhere)?;
+        let cached = CachedTable::open(flash, &mut mounted, setup[0], (true, elsewhere))?;
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Cftl {

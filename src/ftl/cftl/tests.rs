@@ -189,7 +189,7 @@ fn the_cache_stays_within_its_budget() {
     }
 }
 
-/// All entries are untold after a cut; the base that is written at once must do without them.
+/// No entry is told after a cut; the base that is written at once must hold them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
     let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), CftlSettings::default()).unwrap();

@@ -138,7 +138,7 @@ impl Scheme for Dftl {
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Dftl {
-            cached: CachedTable::open(flash, &mut mounted, setup[0], |_, _| false)?,
+            cached: CachedTable::open(flash, &mut mounted, setup[0], (false, |_: &Flash<N>, _| false))?,
             data,
             room: Room::new(g, setup, settings.victim),
         })

@@ -54,8 +54,7 @@
 //! the one with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a
 //! cold copy may be older or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and
 //! there is no age threshold. A clean base holds the UMT. After a cut the whole table is read, and what it
-//! says wrongly enters the UMT, which may take more RAM than planned until the next write, and 4 bytes per
-//! logical page while mounting. Reading a page to be moved shows its spare area as well: there is no cheaper
+//! says wrongly enters the UMT, which may take more RAM than planned until the next write. Reading a page to be moved shows its spare area as well: there is no cheaper
 //! way here to learn whose it is.
 
 mod gmt;
@@ -211,11 +210,18 @@ impl Scheme for Lazy {
             lazy.update.resume(flash);
             lazy.cold.resume(flash);
         } else {
-            let differences = lazy.gmt.table.differences(flash, &mounted.live, |_, _| true)?;
+            let umt = &mut lazy.umt;
+            let entry = |ppn| Entry { ppn, update: true, invalidate: false };
+            lazy.gmt.table.differences(
+                flash,
+                &mounted.live,
+                &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
+                    Some(ppn) => umt.insert(lpn, entry(ppn.0)),
+                    None if umt.get(lpn).is_none() => umt.insert(lpn, entry(NONE)),
+                    None => {}
+                },
+            )?;
             drop(mounted.live);
-            for (lpn, ppn) in differences {
-                lazy.umt.insert(lpn, Entry { ppn, update: true, invalidate: false });
-            }
         }
         let pages = lazy.umt.iter().filter_map(|(_, entry)| from_raw(entry.ppn));
         lazy.area.extend(pages.map(|ppn| g.block_of(ppn)));

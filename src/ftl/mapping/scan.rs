@@ -62,7 +62,10 @@ pub(super) struct Scan {
 
 impl Scan {
     fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreError> {
-        reserve(&mut self.rotten, 1)?;
+        if self.rotten.len() == self.rotten.capacity() {
+            let more = self.rotten.len() / 4 + 1;
+            reserve(&mut self.rotten, more)?;
+        }
         self.rotten.push(rotten);
         Ok(())
     }

@@ -148,6 +148,7 @@ impl Scheme for Bast {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &BastSettings) -> FlashSettings {

@@ -119,6 +119,11 @@ impl CachedTable {
         Ok(())
     }
 
+    /// Bytes of RAM beside the entries to compare the table with the chip, where there are runs.
+    pub(super) fn compared_bytes(&self) -> usize {
+        (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
+    }
+
     fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
         for entry in extra.chunks(ENCODED_BYTES) {
             let is_whole = entry.len() == ENCODED_BYTES && !self.cmt.is_full();

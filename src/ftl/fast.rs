@@ -112,6 +112,7 @@ impl Scheme for Fast {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &FastSettings) -> FlashSettings {

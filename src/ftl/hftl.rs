@@ -87,6 +87,7 @@ impl Scheme for Hftl {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &HftlSettings) -> FlashSettings {

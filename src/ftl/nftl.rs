@@ -120,6 +120,7 @@ impl Scheme for Nftl {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &NftlSettings) -> FlashSettings {

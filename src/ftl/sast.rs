@@ -145,6 +145,7 @@ impl Scheme for Sast {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &SastSettings) -> FlashSettings {

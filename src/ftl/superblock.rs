@@ -51,13 +51,14 @@
 //! which the map is found again. After an unclean end no block takes more pages. What is hot is forgotten by
 //! a mount.
 
+mod mount;
+
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
@@ -154,6 +155,7 @@ impl Scheme for Superblock {
         has_owners: true,
         fills_in_order: true,
         has_map: true,
+        record_percent: 100,
     };
 
     fn common(settings: &SuperblockSettings) -> FlashSettings {
@@ -195,19 +197,7 @@ impl Scheme for Superblock {
             counters: SuperblockCounters::default(),
         };
         superblock.map.resize(pages as usize, NONE);
-        for lpn in 0..pages {
-            let Some(ppn) = superblock.find(lpn) else { continue };
-            let (pbn, number) = (g.block_of(ppn), superblock.super_of(flash, lpn));
-            let group = &mut superblock.supers[number];
-            group.live += 1;
-            if !group.blocks.contains(&pbn) {
-                group.enter(pbn);
-                flash.retag(pbn, PageKind::Log, number as u32);
-            }
-        }
-        for number in 0..supers {
-            superblock.adopt(flash, number)?;
-        }
+        superblock.adopt_map(flash)?;
         Ok(superblock)
     }
 
@@ -356,29 +346,6 @@ impl Superblock {
 
     fn is_hot(&self, lpn: u32) -> bool {
         self.hot[lpn as usize / 64] >> (lpn % 64) & 1 == 1
-    }
-
-    /// After a mount: which of its blocks a superblock goes on with.
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
-        let group = &mut self.supers[number];
-        sort::total(&mut group.blocks);
-        for &pbn in &group.blocks {
-            if flash.tag(pbn).owner != number as u32 {
-                let what = "a block holds pages of two superblocks";
-                return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
-            }
-            if flash.blocks().state(pbn) != BlockState::Open {
-                continue;
-            }
-            if group.update.is_none() {
-                group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
-            } else if group.cold.is_none() {
-                group.cold = Some(pbn);
-            } else {
-                flash.seal(pbn);
-            }
-        }
-        Ok(())
     }
 
     /// A page was programmed in the update block.

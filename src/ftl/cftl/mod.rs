@@ -140,6 +140,7 @@ impl Scheme for Cftl {
         has_owners: true,
         fills_in_order: false,
         has_map: false,
+        record_percent: 125,
     };
 
     fn common(settings: &CftlSettings) -> FlashSettings {
@@ -300,7 +301,7 @@ impl Scheme for Cftl {
     }
 
     fn other_bytes(&self) -> usize {
-        self.cached.table.buffer_bytes() + self.hot.ram_bytes()
+        self.cached.table.buffer_bytes() + self.cached.compared_bytes() + self.hot.ram_bytes()
     }
 
     fn cache_counts(&self) -> (u64, u64) {

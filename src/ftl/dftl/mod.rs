@@ -105,6 +105,7 @@ impl Scheme for Dftl {
         has_owners: false,
         fills_in_order: true,
         has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &DftlSettings) -> FlashSettings {

@@ -54,8 +54,8 @@
 //! the one with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a
 //! cold copy may be older or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and
 //! there is no age threshold. A clean base holds the UMT. After a cut the whole table is read, and what it
-//! says wrongly enters the UMT, which may take more RAM than planned until the next write. Reading a page to be moved shows its spare area as well: there is no cheaper
-//! way here to learn whose it is.
+//! says wrongly enters the UMT, which may take more RAM than planned until the next write. Reading a page to
+//! be moved shows its spare area as well: there is no cheaper way here to learn whose it is.
 
 mod gmt;
 mod room;
@@ -147,6 +147,7 @@ impl Scheme for Lazy {
         has_owners: false,
         fills_in_order: true,
         has_map: false,
+        record_percent: 200,
     };
 
     fn common(settings: &LazySettings) -> FlashSettings {
@@ -357,8 +358,8 @@ impl Scheme for Lazy {
     }
 }
 
-/// The use of a block of DBA. Blocks of UBA and CBA are Host or Copy: a newer version beside an older valid one
-/// is there, and a mount finds it by this.
+/// The use of a block of DBA. Blocks of UBA and CBA are Host or Copy: a newer version beside an older valid
+/// one is there, and a mount finds it by this.
 const DATA_BLOCK: PageKind = PageKind::Log;
 
 const TOMBSTONE: Entry = Entry { ppn: NONE, update: true, invalidate: false };

@@ -6,12 +6,12 @@
 //! - its logical block has a page in its data block that says nothing of itself.
 //!
 //! Only such pages are held, and the pages of the mapping table. Where an older version may stay valid
-//! ([`Rules::old_may_stay_valid`](super::Rules)) the newer one is in a block of the host's pages or of copies:
-//! all of these count as programmed since.
+//! ([`Rules::old_may_stay_valid`](super::Rules)) the newer one is in a block of the host's pages or of
+//! copies: all of these count as programmed since.
 
+use super::Flash;
 use super::elect::{Key, Live, Rotten};
 use super::scan::{Scan, Seen, reserve};
-use super::{Flash, record_interval};
 use crate::blocks::spare::PageKind;
 use crate::nand::Nand;
 use crate::sort;
@@ -26,7 +26,7 @@ impl<N: Nand> Flash<N> {
         let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
         let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
         let held: u32 = held.map(|pbn| self.blocks.valid_count(pbn)).sum();
-        (record_interval(self.geometry) + 2 * self.geometry.pages_per_block + held) as usize
+        (self.record_interval() + 2 * self.geometry.pages_per_block + held) as usize
     }
 
     /// Whether a page of this block may be valid beside an older version.

@@ -109,9 +109,12 @@ pub struct Rules {
     pub has_owners: bool,
     /// Whether each block is filled page by page, without a gap.
     pub fills_in_order: bool,
-    /// Whether the scheme keeps in RAM where each logical page is. The mount makes that map, as it reads every
-    /// page anyway.
+    /// Whether the scheme keeps in RAM where each logical page is. The mount makes that map, as it reads
+    /// every page anyway.
     pub has_map: bool,
+    /// Pages programmed between two records, in percent of `record_interval`: more where notes are long and
+    /// there is RAM for it at a mount.
+    pub record_percent: u32,
 }
 
 /// No owner.
@@ -349,6 +352,14 @@ impl<N: Nand> Flash<N> {
         lbn.0 * self.geometry.pages_per_block + page
     }
 
+    /// Pages that are programmed between two records at most, but for those of one write.
+    pub(crate) fn record_interval(&self) -> u32 {
+        // With few blocks no note is long.
+        let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };
+        u32::try_from(u64::from(record_interval(self.geometry)) * u64::from(percent) / 100)
+            .unwrap_or(u32::MAX)
+    }
+
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
@@ -369,8 +380,7 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-/// Pages that are programmed between two records at most, but for those of one write: a mount has RAM for
-/// these alone.
+/// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
 pub(crate) fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }

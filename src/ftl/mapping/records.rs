@@ -1,7 +1,7 @@
 //! Records: bases and notes, and what may be done before the next one.
 
 use super::base::{BaseContents, NoteContents};
-use super::{Flash, Mark, record_interval};
+use super::{Flash, Mark};
 use crate::nand::Nand;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -21,7 +21,7 @@ impl<N: Nand> Flash<N> {
     }
 
     fn is_record_due(&self) -> bool {
-        self.since_record >= record_interval(self.geometry)
+        self.since_record >= self.record_interval()
     }
 
     /// A write that failed half-way may have left a whole page of the next version: it must be in the past of

@@ -164,8 +164,8 @@ impl<N: Nand> Flash<N> {
         Ok(live)
     }
 
-    /// The valid pages of a block after a mount, and whose they are: by the place in a data block, by what the
-    /// mount holds, else by the page itself.
+    /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
+    /// a data block, else by the page itself.
     pub(crate) fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreError> {
         let mut live = Vec::new();
         reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;

@@ -1,7 +1,7 @@
 //! Cuts on chips large enough that records come because much was programmed, and not only before an erase.
 
 use super::{Ftl, assert_sound, chip};
-use crate::ftl::mapping::{Scheme, record_interval};
+use crate::ftl::mapping::Scheme;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::nand::{Cause, Geometry};
 use crate::rng::Rng;
@@ -41,7 +41,7 @@ pub(crate) fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S
                     Err(StoreError::Nand(_)) => break,
                     Err(error) => panic!("seed {seed} round {round}: {error:?}"),
                 }
-                let since = record_interval(geometry) + 2 * geometry.pages_per_block;
+                let since = ftl.flash().record_interval() + 2 * geometry.pages_per_block;
                 assert!(ftl.flash().since_record <= since, "{} programs", ftl.flash().since_record);
             }
             let mut nand = ftl.into_nand();

@@ -53,8 +53,8 @@
 
 mod mount;
 
+use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};

@@ -220,7 +220,7 @@ impl<N: Nand> Flash<N> {
                     || match read_page(&mut self.nand, copy.ppn, Cause::Recovery, &mut self.page) {
                         Ok(found) => matches!(found, Found::Page(h, _) if h.number == copy.number()),
                         Err(error) => {
-                            done = Err(error.into());
+                            done = Err(error);
                             true
                         }
                     }

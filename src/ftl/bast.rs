@@ -145,8 +145,10 @@ impl Scheme for Bast {
         magic: *b"BAST",
         one_data_block: true,
         old_may_stay_valid: false,
-        listed: &[PageKind::Data, PageKind::Log],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &BastSettings) -> FlashSettings {
@@ -172,7 +174,7 @@ impl Scheme for Bast {
         mounted: Mounted,
     ) -> Result<Bast, StoreError> {
         let mut bast = Bast {
-            data: BlockMap::open(flash, &mounted.live),
+            data: BlockMap::open(flash)?,
             logs: BTreeMap::new(),
             log_blocks: flash.setup()[0],
             victim: settings.victim,
@@ -234,7 +236,8 @@ impl Scheme for Bast {
     }
 
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        let log = size_of::<(Lbn, Log)>() + geometry.pages_per_block as usize * size_of::<u16>();
+        // Twice for the tree's own.
+        let log = 2 * size_of::<(Lbn, Log)>() + geometry.pages_per_block as usize * size_of::<u16>();
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
@@ -255,17 +258,18 @@ impl Bast {
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
         let g = flash.geometry();
-        for pages in live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
-            if pages[0].kind == PageKind::Data {
+        for pbn in (0..g.blocks).map(Pbn) {
+            if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
                 continue;
             }
-            let (pbn, lbn) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
+            let pages = flash.live_in(pbn, live)?;
+            let lbn = flash.split(pages[0].0).0;
             let mut places: Vec<u16> = Vec::with_capacity(g.pages_per_block as usize);
-            for page in pages {
-                places.resize(g.page_in_block(page.ppn) as usize, UNKNOWN);
-                places.push(flash.split(page.number).1 as u16);
+            for &(number, ppn) in &pages {
+                places.resize(g.page_in_block(ppn) as usize, UNKNOWN);
+                places.push(flash.split(number).1 as u16);
             }
-            let strays = pages.iter().any(|p| flash.split(p.number).0 != lbn);
+            let strays = pages.iter().any(|&(number, _)| flash.split(number).0 != lbn);
             if self.data.get(lbn).is_none() && are_in_place(&places) && !strays {
                 self.data.adopt(flash, lbn, pbn);
                 continue;
@@ -274,7 +278,7 @@ impl Bast {
             self.clock += 1;
             if strays || self.logs.insert(lbn, log).is_some() {
                 let what = "a log block holds pages that do not belong there";
-                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].ppn.0) });
+                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].1.0) });
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::ftl::mapping::{Flash, Live, Source};
+use crate::ftl::mapping::{Flash, Source};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
@@ -16,14 +16,17 @@ pub(super) struct BlockMap {
 }
 
 impl BlockMap {
-    /// The map of a store, given its live pages.
-    pub(super) fn open<N: Nand>(flash: &Flash<N>, live: &[Live]) -> BlockMap {
-        let g = flash.geometry();
+    /// The map of a store after a mount.
+    pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreError> {
         let mut map = BlockMap::new(flash);
-        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
-            map.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
+        for pbn in (0..flash.geometry().blocks).map(Pbn) {
+            if flash.live_role(pbn) == Some(PageKind::Data) {
+                let what = "a data block belongs to no logical block";
+                let owner = map.entry(Lbn(flash.tag(pbn).owner));
+                *owner.ok_or(StoreError::Corrupted { what, at: u64::from(pbn.0) })? = Some(pbn);
+            }
         }
-        map
+        Ok(map)
     }
 
     /// A map without any block.

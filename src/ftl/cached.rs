@@ -12,8 +12,8 @@ use crate::check::CheckReport;
 use crate::check::message;
 use crate::codec::{get_u16, get_u32};
 use crate::ftl::cmt::{Cmt, Run};
-use crate::ftl::mapping::{Flash, Mounted};
-use crate::ftl::table::{MapTable, NONE, from_raw};
+use crate::ftl::mapping::{Flash, Live, Mounted};
+use crate::ftl::table::{MapTable, NONE, entries_per_page, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -50,30 +50,78 @@ pub(super) struct CachedTable {
 
 impl CachedTable {
     /// The table with the state that a mount found. The table does not matter for logical pages that are
-    /// `elsewhere`.
+    /// `elsewhere`; an entry may be a run of pages where it `has_runs`.
     pub(super) fn open<N: Nand>(
         flash: &mut Flash<N>,
-        mounted: &Mounted,
+        mounted: &mut Mounted,
         entries: u32,
-        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+        (has_runs, elsewhere): (bool, impl Fn(&Flash<N>, u32) -> bool),
     ) -> Result<CachedTable, StoreError> {
         if entries < 2 || entries > flash.geometry().pages().max(2) {
             let what = "the size of the cached mapping table makes no sense";
             return Err(StoreError::Corrupted { what, at: u64::from(entries) });
         }
-        let mut cached = CachedTable {
-            table: MapTable::open(flash, &mounted.live)?,
-            cmt: Cmt::new(entries as usize),
-            untold: BTreeMap::new(),
-            counters: CacheCounters::default(),
-        };
+        let mut table = MapTable::open(flash, &mut mounted.live)?;
+        let mut untold = BTreeMap::new();
+        if !mounted.is_clean && !has_runs {
+            table.differences(
+                flash,
+                &mounted.live,
+                &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
+                    Some(ppn) => drop(untold.insert(lpn, ppn.0)),
+                    None => drop(untold.entry(lpn).or_insert(NONE)),
+                },
+            )?;
+        }
+        let (cmt, counters) = (Cmt::new(entries as usize), CacheCounters::default());
+        let mut cached = CachedTable { table, cmt, untold, counters };
         if mounted.is_clean {
             cached.adopt_dirty(flash, &mounted.extra)?;
-        } else {
-            cached.untold = cached.table.differences(flash, &mounted.live)?;
-            cached.untold.retain(|&lpn, _| !elsewhere(flash, lpn));
+        } else if has_runs {
+            cached.adopt_runs(flash, &mounted.live, elsewhere)?;
         }
         Ok(cached)
+    }
+
+    /// After a cut: what the table does not say, which may be runs of very many pages. They were dirty
+    /// entries in the cache before, and are again. Takes a bit for each logical page.
+    fn adopt_runs<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        live: &[Live],
+        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut nowhere: Vec<u64> = Vec::new();
+        let words = (flash.page_count() as usize).div_ceil(64);
+        let what = "there is too little RAM to compare the mapping table with the chip";
+        nowhere.try_reserve_exact(words).map_err(|_| StoreError::Unsupported(what.into()))?;
+        nowhere.resize(words, 0);
+        let per_page = entries_per_page(flash.geometry());
+        let CachedTable { table, cmt, untold, .. } = self;
+        table.differences(flash, live, &mut |flash: &Flash<N>, lpn, ppn: Option<Ppn>| {
+            let is_known = cmt.get(lpn).is_some() || untold.contains_key(&lpn);
+            if is_known || elsewhere(flash, lpn) {
+                return;
+            }
+            let (word, bit) = (&mut nowhere[lpn as usize / 64], 1 << (lpn % 64));
+            let Some(ppn) = ppn else {
+                *word |= bit;
+                return;
+            };
+            *word &= !bit;
+            if lpn % per_page == 0 || !cmt.extend(lpn, ppn.0) {
+                admit_dirty(cmt, untold, (lpn, ppn.0));
+            }
+        })?;
+        for lpn in (0..flash.page_count()).filter(|&lpn| nowhere[lpn as usize / 64] >> (lpn % 64) & 1 == 1) {
+            admit_dirty(cmt, untold, (lpn, NONE));
+        }
+        Ok(())
+    }
+
+    /// Bytes of RAM beside the entries to compare the table with the chip, where there are runs.
+    pub(super) fn compared_bytes(&self) -> usize {
+        (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
     }
 
     fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
@@ -146,11 +194,7 @@ impl CachedTable {
         if may_extend && self.cmt.extend(lpn, ppn) {
             return;
         }
-        if self.cmt.is_full() {
-            self.untold.insert(lpn, ppn);
-        } else {
-            self.cmt.insert(Run { lpn, ppn, count: 1 }, true);
-        }
+        admit_dirty(&mut self.cmt, &mut self.untold, (lpn, ppn));
     }
 
     /// Drops the entry of a logical page.
@@ -265,6 +309,15 @@ impl CachedTable {
             }
         }
         Ok(self.table.check(flash, report))
+    }
+}
+
+/// A new entry of a page, in the cache if there is room.
+fn admit_dirty(cmt: &mut Cmt, untold: &mut BTreeMap<u32, u32>, (lpn, ppn): (u32, u32)) {
+    if cmt.is_full() {
+        untold.insert(lpn, ppn);
+    } else {
+        cmt.insert(Run { lpn, ppn, count: 1 }, true);
     }
 }
 

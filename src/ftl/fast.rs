@@ -109,8 +109,10 @@ impl Scheme for Fast {
         magic: *b"FAST",
         one_data_block: true,
         old_may_stay_valid: false,
-        listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &FastSettings) -> FlashSettings {
@@ -137,7 +139,7 @@ impl Scheme for Fast {
     ) -> Result<Fast, StoreError> {
         let log_blocks = flash.setup()[0];
         let mut fast = Fast {
-            data: BlockMap::open(flash, &mounted.live),
+            data: BlockMap::open(flash)?,
             sw: None,
             rw: VecDeque::new(),
             rw_map: LogMap::default(),
@@ -145,7 +147,7 @@ impl Scheme for Fast {
             eager_switch: settings.eager_switch,
             counters: FastCounters::default(),
         };
-        fast.adopt(flash, &mounted.live);
+        fast.adopt(flash, &mounted.live)?;
         Ok(fast)
     }
 
@@ -258,40 +260,50 @@ impl Fast {
         self.rw_map.lpns()
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) {
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
         let g = flash.geometry();
-        for page in live.iter().filter(|p| p.kind == PageKind::Sequential) {
-            let (pbn, (lbn, place)) = (g.block_of(page.ppn), flash.split(page.number));
-            match (self.data.get(lbn), self.sw) {
-                (Some(data), _) if data == pbn => {}
-                // The merge was completed but for its last step; or the old data block has no live page any
-                // more.
-                (None, _) => self.data.adopt(flash, lbn, pbn),
-                (Some(_), Some(sw)) if sw.pbn == pbn => {
-                    self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
+        for pbn in (0..g.blocks).map(Pbn) {
+            if flash.live_role(pbn) != Some(PageKind::Sequential) {
+                continue;
+            }
+            for (number, ppn) in flash.live_in(pbn, live)? {
+                let (lbn, place) = flash.split(number);
+                match (self.data.get(lbn), self.sw) {
+                    (Some(data), _) if data == pbn => {}
+                    // The merge was completed but for its last step; or the old data block has no live page
+                    // any more.
+                    (None, _) => self.data.adopt(flash, lbn, pbn),
+                    (Some(_), Some(sw)) if sw.pbn == pbn => {
+                        self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
+                    }
+                    (Some(_), None) => self.sw = Some(Sequential { pbn, owner: lbn, fill: place + 1 }),
+                    (Some(_), Some(_)) => self.adopt_random(flash, number, ppn),
                 }
-                (Some(_), None) => self.sw = Some(Sequential { pbn, owner: lbn, fill: place + 1 }),
-                (Some(_), Some(_)) => self.adopt_random(flash, page),
             }
         }
-        for page in live.iter().filter(|p| p.kind == PageKind::Log) {
-            self.adopt_random(flash, page);
+        for pbn in (0..g.blocks).map(Pbn) {
+            if flash.live_role(pbn) == Some(PageKind::Log) {
+                let pages = flash.live_in(pbn, live)?;
+                pages.into_iter().for_each(|(number, ppn)| self.adopt_random(flash, number, ppn));
+            }
         }
         if let Some(sw) = &mut self.sw {
             sw.fill = sw.fill.max(flash.next_page(sw.pbn).min(g.pages_per_block));
         }
+        Ok(())
     }
 
-    fn adopt_random<N: Nand>(&mut self, flash: &Flash<N>, page: &Live) {
-        let (pbn, place) = (flash.geometry().block_of(page.ppn), flash.geometry().page_in_block(page.ppn));
+    fn adopt_random<N: Nand>(&mut self, flash: &Flash<N>, number: u32, ppn: Ppn) {
+        let g = flash.geometry();
+        let (pbn, place) = (g.block_of(ppn), g.page_in_block(ppn));
         if self.rw.back().is_none_or(|block| block.pbn != pbn) {
-            self.rw.push_back(Random { pbn, lpns: Vec::new() });
+            self.rw.push_back(Random { pbn, lpns: Vec::with_capacity(g.pages_per_block as usize) });
         }
         if let Some(block) = self.rw.back_mut() {
             block.lpns.resize(place as usize, NOBODY);
-            block.lpns.push(page.number);
+            block.lpns.push(number);
         }
-        self.rw_map.insert(page.number, page.ppn);
+        self.rw_map.insert(number, ppn);
     }
 
     fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {

@@ -84,8 +84,10 @@ impl Scheme for Hftl {
         magic: *b"HFTL",
         one_data_block: true,
         old_may_stay_valid: false,
-        listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log, PageKind::Host],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &HftlSettings) -> FlashSettings {
@@ -110,32 +112,29 @@ impl Scheme for Hftl {
     fn open<N: Nand>(
         flash: &mut Flash<N>,
         settings: &HftlSettings,
-        mut mounted: Mounted,
+        mounted: Mounted,
     ) -> Result<Hftl, StoreError> {
-        let is_hot = |kind: PageKind| kind == PageKind::Host;
-        let hot: Vec<_> = mounted.live.iter().filter(|page| is_hot(page.kind)).copied().collect();
-        mounted.live.retain(|page| !is_hot(page.kind));
+        let mut area: Vec<Pbn> = Vec::new();
+        let mut hot_map = BTreeMap::new();
+        for pbn in (0..flash.geometry().blocks).map(Pbn) {
+            if flash.live_role(pbn) == Some(PageKind::Host) {
+                area.push(pbn);
+                hot_map.extend(flash.live_in(pbn, &mounted.live)?);
+            }
+        }
+        // The block that still has room, if any, is to be the last.
+        sort::by_key(&mut area, |&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
         let fast = FastSettings { common: settings.common, log_blocks: None, eager_switch: false };
-        let mut hftl = Hftl {
+        Ok(Hftl {
             cold: Fast::open(flash, &fast, mounted)?,
-            hot_map: BTreeMap::new(),
-            area: Vec::new(),
+            hot_map,
+            area,
             hot_blocks: flash.setup()[1] as usize,
             hot_pages: HotFilter::new(settings.hot),
             hot_lbns: HotFilter::new(settings.hot),
             page: alloc::vec![0; flash.geometry().page_bytes as usize],
             evicted_pages: 0,
-        };
-        for page in hot {
-            let pbn = flash.geometry().block_of(page.ppn);
-            if hftl.area.last() != Some(&pbn) {
-                hftl.area.push(pbn);
-            }
-            hftl.hot_map.insert(page.number, page.ppn);
-        }
-        // The block that still has room, if any, is to be the last.
-        sort::by_key(&mut hftl.area, |&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
-        Ok(hftl)
+        })
     }
 
     fn locate<N: Nand>(

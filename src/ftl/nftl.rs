@@ -60,7 +60,6 @@ use crate::check::message;
 use crate::ftl::log_map::{Incoming, sources};
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
@@ -118,8 +117,10 @@ impl Scheme for Nftl {
         magic: *b"NFTL",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Data],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &NftlSettings) -> FlashSettings {
@@ -157,19 +158,21 @@ impl Scheme for Nftl {
             floor: ChipPlan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
             counters: NftlCounters::default(),
         };
-        let mut blocks: Vec<(u32, u8, Pbn)> = Vec::new();
-        for pages in mounted.live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
-            let (pbn, unit) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
-            if pages.iter().any(|p| flash.split(p.number) != (unit, g.page_in_block(p.ppn))) {
+        for page in &mounted.live {
+            let owner = flash.tag(g.block_of(page.ppn())).owner;
+            if flash.split(page.number()) != (Lbn(owner), g.page_in_block(page.ppn())) {
                 let what = "a page of a chain is out of its place";
-                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].ppn.0) });
+                return Err(StoreError::Corrupted { what, at: u64::from(page.ppn().0) });
             }
-            let rank = mounted.extra.get(pbn.index()).filter(|_| mounted.is_clean);
-            blocks.push((unit.0, rank.copied().unwrap_or(0), pbn));
         }
-        sort::total(&mut blocks);
-        for chain in blocks.chunk_by(|a, b| a.0 == b.0) {
-            nftl.link(Lbn(chain[0].0), chain.iter().map(|&(.., pbn)| pbn));
+        let ranks = if mounted.is_clean { &mounted.extra[..] } else { &[] };
+        for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| flash.live_role(pbn).is_some()) {
+            let unit = Lbn(flash.tag(pbn).owner);
+            if unit.0 >= units {
+                let what = "a block of a chain belongs to no unit";
+                return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+            }
+            nftl.enter(unit, pbn, ranks);
         }
         Ok(nftl)
     }
@@ -249,6 +252,11 @@ impl Scheme for Nftl {
         (self.first.len() + self.next.len()) * size_of::<u32>()
     }
 
+    fn other_bytes(&self) -> usize {
+        // The ranks, while a base is written.
+        self.next.len() * RANK_BYTES as usize
+    }
+
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
         let mut seen = vec![false; self.next.len()];
         for unit in (0..self.first.len() as u32).map(Lbn) {
@@ -290,6 +298,19 @@ impl Nftl {
             count += 1;
         }
         self.counters.longest_chain = self.counters.longest_chain.max(count);
+    }
+
+    /// Puts a block into the chain of a unit, by its rank, or else by its number.
+    fn enter(&mut self, unit: Lbn, pbn: Pbn, ranks: &[u8]) {
+        let order = |pbn: Pbn| (ranks.get(pbn.index()).copied().unwrap_or(0), pbn);
+        let before = self.chain(unit).take_while(|&member| order(member) < order(pbn)).last();
+        let link = match before {
+            None => &mut self.first[unit.index()],
+            Some(before) => &mut self.next[before.index()],
+        };
+        let after = core::mem::replace(link, pbn.0);
+        self.next[pbn.index()] = after;
+        self.counters.longest_chain = self.counters.longest_chain.max(self.chain(unit).count() as u64);
     }
 
     fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
@@ -340,7 +361,9 @@ impl Nftl {
         if flash.blocks().valid_count(last) == 0 && sources.iter().all(Option::is_none) {
             return self.fold_out(flash, unit, None);
         }
-        if !flash.fill(last, unit, 0, &sources)? {
+        let is_filled = flash.fill(last, unit, 0, &sources)?;
+        drop(sources);
+        if !is_filled {
             return self.fold_out(flash, unit, None);
         }
         self.replace(flash, unit, Some(last))
@@ -359,6 +382,7 @@ impl Nftl {
         }
         let old = incoming.and_then(|page| self.find(flash, page.lpn));
         let pbn = flash.gather(unit, &sources)?;
+        drop(sources);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         self.replace(flash, unit, Some(pbn))
     }

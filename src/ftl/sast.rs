@@ -142,8 +142,10 @@ impl Scheme for Sast {
         magic: *b"SAST",
         one_data_block: true,
         old_may_stay_valid: false,
-        listed: &[PageKind::Data, PageKind::Log],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &SastSettings) -> FlashSettings {
@@ -174,7 +176,7 @@ impl Scheme for Sast {
             return Err(StoreError::Corrupted { what: "groups of no logical block", at: 0 });
         }
         let mut sast = Sast {
-            data: BlockMap::open(flash, &mounted.live),
+            data: BlockMap::open(flash)?,
             groups: BTreeMap::new(),
             log_map: LogMap::default(),
             logs_in_use: 0,
@@ -287,27 +289,27 @@ impl Sast {
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
         let g = flash.geometry();
-        for pages in live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
-            if pages[0].kind == PageKind::Data {
+        for pbn in (0..g.blocks).map(Pbn) {
+            if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
                 continue;
             }
-            let (pbn, lbn) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
-            let in_place =
-                |page: &Live| flash.split(page.number) == (lbn, flash.geometry().page_in_block(page.ppn));
+            let pages = flash.live_in(pbn, live)?;
+            let lbn = flash.split(pages[0].0).0;
+            let in_place = |&(page, ppn): &(u32, Ppn)| flash.split(page) == (lbn, g.page_in_block(ppn));
             if self.data.get(lbn).is_none() && pages.iter().all(in_place) {
                 self.data.adopt(flash, lbn, pbn);
                 continue;
             }
             let number = self.group_of(lbn);
-            if pages.iter().any(|p| self.group_of(flash.split(p.number).0) != number) {
+            if pages.iter().any(|&(page, _)| self.group_of(flash.split(page).0) != number) {
                 let what = "a log block holds pages that do not belong there";
-                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].ppn.0) });
+                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].1.0) });
             }
             let mut lpns: Vec<u32> = Vec::with_capacity(g.pages_per_block as usize);
-            for page in pages {
-                lpns.resize(g.page_in_block(page.ppn) as usize, NOBODY);
-                lpns.push(page.number);
-                self.log_map.insert(page.number, page.ppn);
+            for (page, ppn) in pages {
+                lpns.resize(g.page_in_block(ppn) as usize, NOBODY);
+                lpns.push(page);
+                self.log_map.insert(page, ppn);
             }
             let logs = &mut self.groups.entry(number).or_default().logs;
             self.logs_in_use += 1;

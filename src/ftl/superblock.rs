@@ -51,8 +51,10 @@
 //! which the map is found again. After an unclean end no block takes more pages. What is hot is forgotten by
 //! a mount.
 
+mod mount;
+
+use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
@@ -150,8 +152,10 @@ impl Scheme for Superblock {
         magic: *b"SUPR",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Log],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: true,
+        has_map: true,
+        record_percent: 100,
     };
 
     fn common(settings: &SuperblockSettings) -> FlashSettings {
@@ -183,7 +187,7 @@ impl Scheme for Superblock {
         let pages = flash.page_count();
         let supers = pages.div_ceil(g.pages_per_block).div_ceil(group_blocks) as usize;
         let mut superblock = Superblock {
-            map: vec![NONE; pages as usize],
+            map: mounted.map,
             hot: vec![0; (pages as usize).div_ceil(64)],
             supers: vec![Super::default(); supers],
             group_blocks,
@@ -192,19 +196,8 @@ impl Scheme for Superblock {
             clock: 1,
             counters: SuperblockCounters::default(),
         };
-        for pages in mounted.live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
-            let pbn = g.block_of(pages[0].ppn);
-            let number = superblock.super_of(flash, pages[0].number);
-            for page in pages {
-                if superblock.super_of(flash, page.number) != number {
-                    let what = "a block holds pages of two superblocks";
-                    return Err(StoreError::Corrupted { what, at: u64::from(page.ppn.0) });
-                }
-                superblock.map[page.number as usize] = page.ppn.0;
-            }
-            flash.retag(pbn, PageKind::Log, number as u32);
-            superblock.adopt(flash, number, pbn, pages.len() as u32);
-        }
+        superblock.map.resize(pages as usize, NONE);
+        superblock.adopt_map(flash)?;
         Ok(superblock)
     }
 
@@ -303,6 +296,12 @@ impl Scheme for Superblock {
 }
 
 impl Super {
+    /// Takes a block, and no more room than for it: there are many superblocks.
+    fn enter(&mut self, pbn: Pbn) {
+        self.blocks.reserve_exact(1);
+        self.blocks.push(pbn);
+    }
+
     fn is_open(&self, pbn: Pbn) -> bool {
         self.cold == Some(pbn) || self.update.is_some_and(|u| u.pbn == pbn)
     }
@@ -347,22 +346,6 @@ impl Superblock {
 
     fn is_hot(&self, lpn: u32) -> bool {
         self.hot[lpn as usize / 64] >> (lpn % 64) & 1 == 1
-    }
-
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, pbn: Pbn, live: u32) {
-        let group = &mut self.supers[number];
-        group.blocks.push(pbn);
-        group.live += live;
-        if flash.blocks().state(pbn) != BlockState::Open {
-            return;
-        }
-        if group.update.is_none() {
-            group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
-        } else if group.cold.is_none() {
-            group.cold = Some(pbn);
-        } else {
-            flash.seal(pbn);
-        }
     }
 
     /// A page was programmed in the update block.
@@ -414,7 +397,7 @@ impl Superblock {
     fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Least)?;
         let group = &mut self.supers[number];
-        group.blocks.push(pbn);
+        group.enter(pbn);
         group.update = Some(Update { pbn, in_order: None, has_rewritten: false });
         Ok(pbn)
     }
@@ -422,7 +405,7 @@ impl Superblock {
     fn take_cold<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Most)?;
         let group = &mut self.supers[number];
-        group.blocks.push(pbn);
+        group.enter(pbn);
         group.cold = Some(pbn);
         Ok(pbn)
     }

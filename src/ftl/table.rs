@@ -17,7 +17,6 @@ use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,7 +28,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
 /// Places that are compared with the table at a time, at least and at most.
-const CLAIMS_MIN: u32 = 4096;
+const CLAIMS_MIN: u32 = 512;
 const CLAIMS_MAX: u32 = 8192;
 
 /// A physical page or none, as in the table.
@@ -147,6 +146,12 @@ impl Frontier {
     }
 }
 
+/// Is told what a table says wrongly: a logical page and where it is; none: not where the table has it, and
+/// nowhere unless it is told otherwise.
+pub(super) trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
+
+impl<N, F: FnMut(&Flash<N>, u32, Option<Ppn>)> Unsaid<N> for F {}
+
 /// A mapping table on flash.
 #[derive(Debug)]
 pub(super) struct MapTable {
@@ -169,8 +174,8 @@ pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
 }
 
 impl MapTable {
-    /// The table of a store, given its live pages.
-    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &[Live]) -> Result<MapTable, StoreError> {
+    /// The table of a store, given its live pages; those of the table are taken out of them.
+    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreError> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);
         let mut table = MapTable {
@@ -181,11 +186,13 @@ impl MapTable {
             frontier: Frontier::new(PageKind::Map, Wear::Least),
             page: vec![0; g.page_bytes as usize],
         };
-        for page in live.iter().filter(|p| p.kind == PageKind::Map) {
-            let place = table.directory.get_mut(page.number as usize).filter(|place| **place == NONE);
+        for page in live.iter().filter(|p| p.is_map()) {
+            let place = table.directory.get_mut(page.number() as usize).filter(|place| **place == NONE);
             let what = "a page of the mapping table is not one, or there are two of it";
-            *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn.0) })? = page.ppn.0;
+            *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn().0) })? = page.ppn().0;
         }
+        live.retain(|page| !page.is_map());
+        live.shrink_to_fit();
         table.frontier.resume(flash);
         Ok(table)
     }
@@ -330,27 +337,27 @@ impl MapTable {
         flash.free(victim, Cause::Mapping, extra)
     }
 
-    /// After an unclean end: what the table says wrongly. Pages that are not among the `live` ones, by place,
-    /// are asked whose they are. One part of the chip after the other, for each of which the whole table is
-    /// read: so it takes no more RAM than that part.
+    /// After an unclean end: tells what the table says wrongly. Pages that are not among the `live` ones, by
+    /// place, are asked whose they are. One part of the chip after the other, for each of which the whole
+    /// table is read: so it takes no more RAM than that part.
     pub(super) fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         live: &[Live],
-    ) -> Result<BTreeMap<u32, u32>, StoreError> {
-        let mut differences = BTreeMap::new();
-        let part = (self.physical_pages / 32).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
+        tell: &mut impl Unsaid<N>,
+    ) -> Result<(), StoreError> {
+        let part = (self.physical_pages / 64).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
             let places = start..self.physical_pages.min(start + part);
             claims.fill(NONE);
-            self.claim(flash, places.clone(), &mut claims, &mut differences)?;
+            self.claim(flash, places.clone(), &mut claims, tell)?;
             for ppn in places {
                 let claim = claims[(ppn - start) as usize];
-                self.compare(flash, (Ppn(ppn), live), claim, &mut differences)?;
+                self.compare(flash, (Ppn(ppn), live), claim, tell)?;
             }
         }
-        Ok(differences)
+        Ok(())
     }
 
     /// Notes for each of these places which logical page the table has there. Those that it has nowhere live,
@@ -360,7 +367,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         places: Range<u32>,
         claims: &mut [u32],
-        differences: &mut BTreeMap<u32, u32>,
+        tell: &mut impl Unsaid<N>,
     ) -> Result<(), StoreError> {
         for page in 0..self.pages() {
             if !self.exists(page) {
@@ -376,7 +383,7 @@ impl MapTable {
                 }
                 let is_clear = flash.is_valid(ppn) && other == NONE;
                 for lpn in [lpn, other].into_iter().filter(|&lpn| !is_clear && lpn < self.page_count) {
-                    differences.entry(lpn).or_insert(NONE);
+                    tell(flash, lpn, None);
                 }
             }
         }
@@ -390,22 +397,18 @@ impl MapTable {
         flash: &mut Flash<N>,
         (ppn, live): (Ppn, &[Live]),
         claim: u32,
-        differences: &mut BTreeMap<u32, u32>,
+        tell: &mut impl Unsaid<N>,
     ) -> Result<(), StoreError> {
         if !flash.is_valid(ppn) {
             return Ok(());
         }
         let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
-        let number = match live.binary_search_by_key(&ppn, |page| page.ppn) {
-            _ if is_of_table => NONE,
-            Ok(at) => live[at].number,
-            Err(_) => flash.number_on_chip(ppn)?,
-        };
+        let number = if is_of_table { NONE } else { flash.number_of(ppn, live)? };
         if claim != number && claim < self.page_count {
-            differences.entry(claim).or_insert(NONE);
+            tell(flash, claim, None);
         }
         if claim != number && number != NONE {
-            differences.insert(number, ppn.0);
+            tell(flash, number, Some(ppn));
         }
         Ok(())
     }

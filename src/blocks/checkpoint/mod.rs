@@ -546,7 +546,9 @@ impl CheckpointArea {
         let lists = [&self.anchors[..], targets];
         let counts = lists.iter().map(|list| list.len() as u32);
         let numbers = counts.chain(lists.iter().flat_map(|list| list.iter().map(|p| p.0)));
-        numbers.flat_map(u32::to_le_bytes).collect()
+        let mut bytes = Vec::with_capacity(4 * (2 + self.anchors.len() + targets.len()));
+        numbers.for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes
     }
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreError> {

@@ -137,8 +137,10 @@ impl Scheme for Cftl {
         magic: *b"CFTL",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Map],
-        pages_by_table: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 125,
     };
 
     fn common(settings: &CftlSettings) -> FlashSettings {
@@ -164,13 +166,13 @@ impl Scheme for Cftl {
     fn open<N: Nand>(
         flash: &mut Flash<N>,
         settings: &CftlSettings,
-        mounted: Mounted,
+        mut mounted: Mounted,
     ) -> Result<Cftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let in_place = place::block_map(flash, &mounted)?;
         let elsewhere = |flash: &Flash<N>, lpn: u32| in_place.find(flash, lpn).is_some();
-        let cached = CachedTable::open(flash, &mounted, setup[0], elsewhere)?;
+        let cached = CachedTable::open(flash, &mut mounted, setup[0], (true, elsewhere))?;
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Cftl {
@@ -299,7 +301,7 @@ impl Scheme for Cftl {
     }
 
     fn other_bytes(&self) -> usize {
-        self.cached.table.buffer_bytes() + self.hot.ram_bytes()
+        self.cached.table.buffer_bytes() + self.cached.compared_bytes() + self.hot.ram_bytes()
     }
 
     fn cache_counts(&self) -> (u64, u64) {

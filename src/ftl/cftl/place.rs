@@ -17,18 +17,13 @@ use alloc::vec::Vec;
 
 /// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
 pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreError> {
-    let g = flash.geometry();
     let mut map = BlockMap::new(flash);
-    let mut holders: BTreeMap<Pbn, bool> = BTreeMap::new();
-    for page in mounted.live.iter().filter(|p| p.kind == PageKind::Data) {
-        let pbn = g.block_of(page.ppn);
-        let (lbn, place) = flash.split(page.number);
-        let is_in_place = flash.tag(pbn).owner == lbn.0 && place == g.page_in_block(page.ppn);
-        *holders.entry(pbn).or_insert(true) &= is_in_place;
-    }
-    for (pbn, is_in_place) in holders {
+    for pbn in (0..flash.geometry().blocks).map(Pbn) {
+        if flash.live_role(pbn) != Some(PageKind::Data) {
+            continue;
+        }
         let owner = flash.tag(pbn).owner;
-        let Some(holder) = map.entry(Lbn(owner)).filter(|_| is_in_place) else {
+        let Some(holder) = map.entry(Lbn(owner)) else {
             flash.retag(pbn, PageKind::Copy, NOBODY);
             continue;
         };

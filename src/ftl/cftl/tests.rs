@@ -189,7 +189,7 @@ fn the_cache_stays_within_its_budget() {
     }
 }
 
-/// All entries are untold after a cut; the base that is written at once must do without them.
+/// No entry is told after a cut; the base that is written at once must hold them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
     let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), CftlSettings::default()).unwrap();
@@ -233,6 +233,11 @@ fn a_cut_at_every_operation_loses_nothing() {
 #[test]
 fn cut_after_cut_does_not_fill_it() {
     suite::survives_cut_after_cut::<Cftl>(settings);
+}
+
+#[test]
+fn cuts_among_records_lose_nothing() {
+    suite::survives_cuts_among_records::<Cftl>(settings);
 }
 
 #[test]

@@ -102,8 +102,10 @@ impl Scheme for Dftl {
         magic: *b"DFTL",
         one_data_block: false,
         old_may_stay_valid: false,
-        listed: &[PageKind::Map],
-        pages_by_table: true,
+        has_owners: false,
+        fills_in_order: true,
+        has_map: false,
+        record_percent: 100,
     };
 
     fn common(settings: &DftlSettings) -> FlashSettings {
@@ -130,14 +132,14 @@ impl Scheme for Dftl {
     fn open<N: Nand>(
         flash: &mut Flash<N>,
         settings: &DftlSettings,
-        mounted: Mounted,
+        mut mounted: Mounted,
     ) -> Result<Dftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Dftl {
-            cached: CachedTable::open(flash, &mounted, setup[0], |_, _| false)?,
+            cached: CachedTable::open(flash, &mut mounted, setup[0], (false, |_: &Flash<N>, _| false))?,
             data,
             room: Room::new(g, setup, settings.victim),
         })

@@ -37,6 +37,11 @@ fn cut_after_cut_does_not_fill_it() {
 }
 
 #[test]
+fn cuts_among_records_lose_nothing() {
+    suite::survives_cuts_among_records::<Hftl>(settings);
+}
+
+#[test]
 fn failing_blocks_cost_room_but_no_data() {
     suite::survives_failing_blocks::<Hftl>(settings);
 }

@@ -54,9 +54,8 @@
 //! the one with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a
 //! cold copy may be older or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and
 //! there is no age threshold. A clean base holds the UMT. After a cut the whole table is read, and what it
-//! says wrongly enters the UMT, which may take more RAM than planned until the next write, and 4 bytes per
-//! logical page while mounting. Reading a page to be moved shows its spare area as well: there is no cheaper
-//! way here to learn whose it is.
+//! says wrongly enters the UMT, which may take more RAM than planned until the next write. Reading a page to
+//! be moved shows its spare area as well: there is no cheaper way here to learn whose it is.
 
 mod gmt;
 mod room;
@@ -67,7 +66,7 @@ use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::codec::get_u32;
-use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -145,8 +144,10 @@ impl Scheme for Lazy {
         magic: *b"LAZY",
         one_data_block: false,
         old_may_stay_valid: true,
-        listed: &[PageKind::Map],
-        pages_by_table: false,
+        has_owners: false,
+        fills_in_order: true,
+        has_map: false,
+        record_percent: 200,
     };
 
     fn common(settings: &LazySettings) -> FlashSettings {
@@ -177,7 +178,11 @@ impl Scheme for Lazy {
         ram_bytes as usize / ENTRY_BYTES * ENCODED_BYTES
     }
 
-    fn open<N: Nand>(flash: &mut Flash<N>, _: &LazySettings, mounted: Mounted) -> Result<Lazy, StoreError> {
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        _: &LazySettings,
+        mut mounted: Mounted,
+    ) -> Result<Lazy, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let [area_blocks, _, ram_bytes, _] = setup;
         if !(AREA_BLOCKS_MIN..=g.blocks.max(AREA_BLOCKS_MIN)).contains(&area_blocks) {
@@ -189,7 +194,7 @@ impl Scheme for Lazy {
         let cached_pages = cache_bytes / (gmt::OVERHEAD_BYTES + g.page_bytes as usize);
         let mut lazy = Lazy {
             umt: Umt::default(),
-            gmt: Gmt::new(MapTable::open(flash, &mounted.live)?, cached_pages),
+            gmt: Gmt::new(MapTable::open(flash, &mut mounted.live)?, cached_pages),
             update: Frontier::new(PageKind::Host, Wear::Least),
             cold: Frontier::new(PageKind::Copy, Wear::Most),
             area: BTreeSet::new(),
@@ -206,13 +211,27 @@ impl Scheme for Lazy {
             lazy.update.resume(flash);
             lazy.cold.resume(flash);
         } else {
-            for (lpn, ppn) in lazy.gmt.table.differences(flash, &mounted.live)? {
-                lazy.umt.insert(lpn, Entry { ppn, update: true, invalidate: false });
-            }
+            let umt = &mut lazy.umt;
+            let entry = |ppn| Entry { ppn, update: true, invalidate: false };
+            lazy.gmt.table.differences(
+                flash,
+                &mounted.live,
+                &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
+                    Some(ppn) => umt.insert(lpn, entry(ppn.0)),
+                    None if umt.get(lpn).is_none() => umt.insert(lpn, entry(NONE)),
+                    None => {}
+                },
+            )?;
+            drop(mounted.live);
         }
         let pages = lazy.umt.iter().filter_map(|(_, entry)| from_raw(entry.ppn));
         lazy.area.extend(pages.map(|ppn| g.block_of(ppn)));
         lazy.area.extend([lazy.update, lazy.cold].iter().filter_map(|frontier| frontier.block(flash)));
+        for pbn in (0..g.blocks).map(Pbn) {
+            if !matches!(flash.live_role(pbn), None | Some(PageKind::Map)) && !lazy.area.contains(&pbn) {
+                flash.retag(pbn, DATA_BLOCK, NOBODY);
+            }
+        }
         Ok(lazy)
     }
 
@@ -325,7 +344,8 @@ impl Scheme for Lazy {
     }
 
     fn other_bytes(&self) -> usize {
-        self.gmt.table.buffer_bytes()
+        // The UMT as bytes, while a base is written.
+        self.gmt.table.buffer_bytes() + self.entries_max * ENCODED_BYTES
     }
 
     fn cache_counts(&self) -> (u64, u64) {
@@ -337,6 +357,10 @@ impl Scheme for Lazy {
         Ok(older + self.gmt.table.check(flash, report))
     }
 }
+
+/// The use of a block of DBA. Blocks of UBA and CBA are Host or Copy: a newer version beside an older valid
+/// one is there, and a mount finds it by this.
+const DATA_BLOCK: PageKind = PageKind::Log;
 
 const TOMBSTONE: Entry = Entry { ppn: NONE, update: true, invalidate: false };
 

@@ -1,9 +1,9 @@
 //! Room for writes: converting update and cold blocks, and collecting data blocks and blocks of the table.
 
-use super::{Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
+use super::{DATA_BLOCK, Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
-use crate::ftl::mapping::Flash;
+use crate::ftl::mapping::{Flash, NOBODY};
 use crate::ftl::table::{Frontier, from_raw};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
@@ -47,6 +47,7 @@ impl Lazy {
         let g = flash.geometry();
         self.umt.forget_block(pbn, |ppn| g.block_of(ppn));
         self.area.remove(&pbn);
+        flash.retag(pbn, DATA_BLOCK, NOBODY);
         self.counters.conversions += 1;
         Ok(true)
     }

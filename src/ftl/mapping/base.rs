@@ -26,6 +26,7 @@
 //! record before it, and that of the logical pages it lists nothing older is left. Base and notes together
 //! are one newer base.
 
+use super::marks::Marks;
 use super::slots::Slots;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
@@ -94,8 +95,7 @@ pub(super) struct NoteContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) next_version: u64,
     pub(super) trimmed: &'a BTreeMap<u32, Option<Ppn>>,
-    /// A bit for each block.
-    pub(super) changed: &'a [u64],
+    pub(super) changed: &'a Marks,
     pub(super) slots: &'a Slots,
     pub(super) tags: &'a BlockTags,
     /// The note is filled up to so many bytes.
@@ -104,18 +104,17 @@ pub(super) struct NoteContents<'a> {
 
 impl Contents for NoteContents<'_> {
     fn byte_count(&self) -> usize {
-        let changed: u32 = self.changed.iter().map(|word| word.count_ones()).sum();
-        let bytes = NOTE_BYTES + 4 * self.trimmed.len() + row_bytes(self.geometry) * changed as usize;
+        let rows = row_bytes(self.geometry) * self.changed.count() as usize;
+        let bytes = NOTE_BYTES + 4 * self.trimmed.len() + rows;
         bytes.max(self.bytes_min)
     }
 
     fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
-        let is_changed = |pbn: &Pbn| self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1;
-        let changed = (0..self.geometry.blocks).map(Pbn).filter(is_changed);
+        let changed = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.changed.has(pbn));
         page.bytes(&[NOTE]);
         page.bytes(&self.next_version.to_le_bytes());
         page.bytes(&(self.trimmed.len() as u32).to_le_bytes());
-        page.bytes(&(changed.clone().count() as u32).to_le_bytes());
+        page.bytes(&self.changed.count().to_le_bytes());
         self.trimmed.keys().for_each(|n| page.bytes(&n.to_le_bytes()));
         changed.for_each(|pbn| self.put_row(pbn, blocks, page));
     }

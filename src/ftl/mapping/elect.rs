@@ -13,8 +13,9 @@
 //!    record calls it valid, or if its version is missing among those since the record. If it cannot even be
 //!    named the mount is refused: no older version is passed off for it.
 
+use super::marks::Marks;
 use super::scan::Scan;
-use super::{BlockTag, Flash, Live, NOBODY, UNUSED};
+use super::{BlockTag, Flash, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
@@ -50,13 +51,30 @@ impl Key {
     }
 }
 
-/// A page that may be alive. There are many at a time: 16 bytes.
+/// A page that may be alive, and is when a mount has chosen it. There are many at a time: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub struct Live {
     pub(super) key: Key,
     pub(super) ppn: Ppn,
     /// 0 for a page that the base calls valid.
     pub(super) version: u64,
+}
+
+impl Live {
+    /// Logical page, or page of the mapping table.
+    pub fn number(&self) -> u32 {
+        self.key.number()
+    }
+
+    /// Whether it is a page of the mapping table.
+    pub fn is_map(&self) -> bool {
+        self.key.is_map()
+    }
+
+    /// Where it is.
+    pub fn ppn(&self) -> Ppn {
+        self.ppn
+    }
 }
 
 const NOT_FOUND: &str = "a page written since the last record cannot be found";
@@ -109,7 +127,7 @@ impl<N: Nand> Flash<N> {
         }
         self.lost.extend(lost);
         self.next_version = scan.highest + 1;
-        Ok(self.adopt(scan))
+        self.adopt(scan)
     }
 
     /// No page that may lose is valid until it is chosen.
@@ -150,12 +168,14 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The number of a page in a data block, by the place and the other pages there.
-    fn named_by_place(&self, scan: &Scan, ppn: Ppn) -> Option<u32> {
+    pub(super) fn named_by_place(&self, scan: &Scan, ppn: Ppn) -> Option<u32> {
         let (g, pbn) = (self.geometry, self.geometry.block_of(ppn));
         scan.kinds[pbn.index()].filter(|&kind| kind == PageKind::Data)?;
         let other = scan.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
-        let first = other?.key.number() / g.pages_per_block * g.pages_per_block;
-        Some(first + g.page_in_block(ppn)).filter(|&number| number < self.page_count)
+        // Pages that are not held are valid as the record says, and so is whose the block is.
+        let recorded = || self.number_in_place(ppn).filter(|_| self.blocks.valid_count(pbn) > 0);
+        let number = other.map(|p| p.number() / g.pages_per_block * g.pages_per_block + g.page_in_block(ppn));
+        number.or_else(recorded).filter(|&number| number < self.page_count)
     }
 
     /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
@@ -189,69 +209,74 @@ impl<N: Nand> Flash<N> {
     /// erased.
     fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
         sort::unstable_by_key(&mut scan.pages, |c| (c.key, c.version, c.ppn));
-        let mut doubtful: Vec<(Ppn, u32)> = Vec::new();
-        for copies in scan.pages.chunk_by(|a, b| a.key == b.key) {
-            let same = copies.iter().take_while(|c| c.version == 0);
-            if same.clone().count() > 1 {
-                doubtful.extend(same.map(|c| (c.ppn, c.key.number())));
+        let mut done = Ok(());
+        thin(&mut scan.pages, same_key, |copies| {
+            let same = copies.partition_point(|c| c.version == 0);
+            if same < 2 {
+                return copies.len();
             }
-        }
-        let mut gone: BTreeSet<Ppn> = BTreeSet::new();
-        for (ppn, number) in doubtful {
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-            if !matches!(found, Found::Page(h, _) if h.number == number) {
-                gone.insert(ppn);
-            }
-        }
-        scan.pages.retain(|c| !gone.contains(&c.ppn));
-        Ok(())
+            keep(copies, |at, copy| {
+                at >= same
+                    || match read_page(&mut self.nand, copy.ppn, Cause::Recovery, &mut self.page) {
+                        Ok(found) => matches!(found, Found::Page(h, _) if h.number == copy.number()),
+                        Err(error) => {
+                            done = Err(error);
+                            true
+                        }
+                    }
+            })
+        });
+        done
     }
 
     /// Step 3: drops the pages of data blocks that are superseded or incomplete.
     fn keep_one_data_block(&self, scan: &mut Scan) -> Result<(), StoreError> {
         let g = self.geometry;
-        let is_data = |ppn: Ppn| scan.kinds[g.block_of(ppn).index()] == Some(PageKind::Data);
-        let mut blocks: BTreeMap<u32, BTreeSet<Pbn>> = BTreeMap::new();
-        for page in scan.pages.iter().filter(|p| is_data(p.ppn)) {
-            blocks.entry(page.key.number() / g.pages_per_block).or_default().insert(g.block_of(page.ppn));
-        }
-        let mut dropped: BTreeSet<Ppn> = BTreeSet::new();
-        for (lbn, rivals) in blocks.into_iter().filter(|(_, rivals)| rivals.len() > 1) {
-            let mut pages: Vec<Candidate> =
-                scan.pages.iter().filter(|p| p.key.number() / g.pages_per_block == lbn).copied().collect();
-            let holder = match self.best_holder(&pages, &rivals, &is_data) {
-                Some(pbn) => pbn,
-                None => {
-                    let unacknowledged = scan.highest;
-                    let (cut, rest): (Vec<Candidate>, Vec<Candidate>) =
-                        pages.iter().copied().partition(|p| p.version == unacknowledged && is_data(p.ppn));
-                    dropped.extend(cut.iter().map(|p| p.ppn));
-                    pages = rest;
-                    self.best_holder(&pages, &rivals, &is_data).ok_or(StoreError::Corrupted {
-                        what: "no data block of a logical block is complete",
-                        at: u64::from(lbn),
-                    })?
+        let (kinds, unacknowledged) = (&scan.kinds, scan.highest);
+        let lbn = |page: &Live| page.number() / g.pages_per_block;
+        let is_data = |page: &Live| kinds[g.block_of(page.ppn).index()] == Some(PageKind::Data);
+        let mut done = Ok(());
+        thin(
+            &mut scan.pages,
+            |a, b| lbn(a) == lbn(b),
+            |pages| {
+                let mut rivals: Vec<Pbn> = Vec::new();
+                for pbn in pages.iter().filter(|p| is_data(p)).map(|p| g.block_of(p.ppn)) {
+                    if !rivals.contains(&pbn) {
+                        rivals.push(pbn);
+                    }
                 }
-            };
-            let others = pages.iter().filter(|p| is_data(p.ppn) && g.block_of(p.ppn) != holder);
-            dropped.extend(others.map(|p| p.ppn));
-        }
-        scan.pages.retain(|p| !dropped.contains(&p.ppn));
-        Ok(())
+                if rivals.len() < 2 {
+                    return pages.len();
+                }
+                sort::total(&mut rivals);
+                let mut count = pages.len();
+                let mut holder = self.best_holder(pages, &rivals, &is_data);
+                if holder.is_none() {
+                    count = keep(pages, |_, p| !(p.version == unacknowledged && is_data(p)));
+                    holder = self.best_holder(&pages[..count], &rivals, &is_data);
+                }
+                let Some(holder) = holder else {
+                    let what = "no data block of a logical block is complete";
+                    done = Err(StoreError::Corrupted { what, at: u64::from(lbn(&pages[0])) });
+                    return count;
+                };
+                keep(&mut pages[..count], |_, p| !is_data(p) || g.block_of(p.ppn) == holder)
+            },
+        );
+        done
     }
 
-    /// The data block to keep: it holds all winners, or all that no log block holds.
-    fn best_holder(
-        &self,
-        pages: &[Candidate],
-        rivals: &BTreeSet<Pbn>,
-        is_data: &impl Fn(Ppn) -> bool,
-    ) -> Option<Pbn> {
-        let mut newest = pages.to_vec();
-        keep_newest(&mut newest);
-        let winners = || newest.chunk_by(|a, b| a.key == b.key);
-        let in_block = |w: &[Candidate], pbn: Pbn| w.iter().any(|c| self.geometry.block_of(c.ppn) == pbn);
-        let in_log = |w: &[Candidate]| w.iter().any(|c| !is_data(c.ppn));
+    /// The data block to keep, given the pages of a logical block by key and version: it holds all winners,
+    /// or all that no log block holds.
+    fn best_holder(&self, pages: &[Live], rivals: &[Pbn], is_data: &impl Fn(&Live) -> bool) -> Option<Pbn> {
+        let newest = |copies: &&[Live]| copies.last().map_or(0, |c| c.version);
+        let winners = || {
+            let copies = pages.chunk_by(same_key);
+            copies.map(move |w| &w[w.partition_point(|c| c.version < newest(&w))..])
+        };
+        let in_block = |w: &[Live], pbn: Pbn| w.iter().any(|c| self.geometry.block_of(c.ppn) == pbn);
+        let in_log = |w: &[Live]| w.iter().any(|c| !is_data(c));
         let alone = rivals.iter().find(|&&pbn| winners().all(|w| in_block(w, pbn)));
         let held = |pbn: Pbn| winners().filter(|w| in_block(w, pbn)).count();
         let with_logs = rivals.iter().filter(|&&pbn| winners().all(|w| in_block(w, pbn) || in_log(w)));
@@ -267,27 +292,23 @@ impl<N: Nand> Flash<N> {
         if suspects.is_empty() {
             return;
         }
-        thin(&mut scan.pages, |copies| {
-            let mut kept = 0;
-            for at in 0..copies.len() {
-                if !suspects.contains(&block(copies[at].ppn)) {
-                    copies.swap(kept, at);
-                    kept += 1;
-                }
-            }
+        thin(&mut scan.pages, same_key, |copies| {
+            let kept = keep(copies, |_, copy| !suspects.contains(&block(copy.ppn)));
             if kept == 0 { copies.len() } else { kept }
         });
     }
 
     /// Step 4: one copy of each stays.
-    fn keep_fewest_blocks(&self, pages: &mut Vec<Candidate>) {
+    fn keep_fewest_blocks(&self, pages: &mut Vec<Live>) {
         let g = self.geometry;
-        let mut kept: Vec<bool> = (0..g.blocks).map(|pbn| self.blocks.valid_count(Pbn(pbn)) > 0).collect();
-        for only in pages.chunk_by(|a, b| a.key == b.key).filter(|copies| copies.len() == 1) {
-            kept[g.block_of(only[0].ppn).index()] = true;
+        let mut kept = Marks::none(g.blocks);
+        let in_use = (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) > 0);
+        in_use.for_each(|pbn| kept.set(pbn));
+        for only in pages.chunk_by(same_key).filter(|copies| copies.len() == 1) {
+            kept.set(g.block_of(only[0].ppn));
         }
         loop {
-            thin(pages, |copies| match copies.iter().position(|c| kept[g.block_of(c.ppn).index()]) {
+            thin(pages, same_key, |copies| match copies.iter().position(|c| kept.has(g.block_of(c.ppn))) {
                 Some(place) => {
                     copies.swap(0, place);
                     1
@@ -295,12 +316,12 @@ impl<N: Nand> Flash<N> {
                 None => copies.len(),
             });
             let mut votes: BTreeMap<Pbn, u32> = BTreeMap::new();
-            let open = pages.chunk_by(|a, b| a.key == b.key).filter(|copies| copies.len() > 1);
+            let open = pages.chunk_by(same_key).filter(|copies| copies.len() > 1);
             for copy in open.flatten() {
                 *votes.entry(g.block_of(copy.ppn)).or_default() += 1;
             }
             let Some((most, _)) = votes.into_iter().max_by_key(|&(_, count)| count) else { return };
-            kept[most.index()] = true;
+            kept.set(most);
         }
     }
 
@@ -315,42 +336,50 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    fn adopt(&mut self, scan: &mut Scan) -> Vec<Live> {
+    fn adopt(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
         let g = self.geometry;
         for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) == 0) {
             self.tags.set(pbn.index(), UNUSED);
         }
-        let mut chosen = core::mem::take(&mut scan.pages);
-        sort::unstable_by_key(&mut chosen, |page| page.ppn);
-        let mut live = Vec::with_capacity(chosen.len());
-        for Candidate { key, ppn, .. } in chosen {
-            let (number, pbn) = (key.number(), g.block_of(ppn));
+        let mut live = core::mem::take(&mut scan.pages);
+        sort::unstable_by_key(&mut live, |page| page.ppn);
+        for page in &live {
+            let (number, pbn) = (page.number(), g.block_of(page.ppn));
             let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            self.tags.set(pbn.index(), BlockTag { role: Some(kind), owner });
+            let tag = BlockTag { role: Some(kind), owner };
+            // Pages that are not held are known by the block that theirs is.
+            if kind == PageKind::Data && self.blocks.valid_count(pbn) > 0 && self.tag(pbn) != tag {
+                let what = "a data block holds pages of two logical blocks";
+                return Err(StoreError::Corrupted { what, at: u64::from(page.ppn.0) });
+            }
+            self.tags.set(pbn.index(), tag);
             if self.blocks.state(pbn).is_free() {
                 self.blocks.claim(pbn);
             }
-            self.blocks.mark_valid(ppn);
-            live.push(Live { kind, number, ppn });
+            self.blocks.mark_valid(page.ppn);
+            if let Some(place) = scan.map.get_mut(number as usize).filter(|_| !page.is_map()) {
+                *place = page.ppn.0;
+            }
         }
-        for pbn in self.blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
-            self.blocks.close(pbn);
-        }
-        for pbn in self.blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
-            if self.blocks.valid_count(pbn) == 0 && scan.spare[pbn.index()] {
+        for pbn in (0..g.blocks).map(Pbn) {
+            if self.blocks.state(pbn) == BlockState::Open {
+                self.blocks.close(pbn);
+            }
+            let is_full = self.blocks.state(pbn) == BlockState::Full;
+            if is_full && self.blocks.valid_count(pbn) == 0 && scan.spare.has(pbn) {
                 self.blocks.discard(pbn);
             }
         }
         self.hold(scan);
-        live
+        Ok(live)
     }
 }
 
 impl<N: Nand> Flash<N> {
     /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
     fn hold(&mut self, scan: &Scan) {
-        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|pbn| !scan.spare[pbn.index()]) {
+        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|&pbn| !scan.spare.has(pbn)) {
             match self.blocks.state(pbn) {
                 BlockState::Free | BlockState::Unclean => {
                     self.blocks.claim(pbn);
@@ -366,7 +395,7 @@ impl<N: Nand> Flash<N> {
 
 /// A page that cannot be read is the newest of its number, unless another copy is as new.
 fn lose_found(
-    winners: &mut Vec<Candidate>,
+    winners: &mut Vec<Live>,
     lost: &mut BTreeSet<u32>,
     (key, version, ppn): (Key, u64, Ppn),
 ) -> Result<(), StoreError> {
@@ -386,9 +415,9 @@ fn lose_found(
 }
 
 /// Step 2: the pages of the highest version of each number stay. Ascending by key.
-fn keep_newest(pages: &mut Vec<Candidate>) {
+fn keep_newest(pages: &mut Vec<Live>) {
     sort::unstable_by_key(pages, |c| (c.key, c.version, c.ppn));
-    thin(pages, |history| {
+    thin(pages, same_key, |history| {
         let newest = history.last().map_or(0, |c| c.version);
         let older = history.partition_point(|c| c.version < newest);
         history.rotate_left(older);
@@ -396,19 +425,40 @@ fn keep_newest(pages: &mut Vec<Candidate>) {
     });
 }
 
-/// Has `choose` bring those of the pages of each key to the front that stay, and say how many. The order of
-/// keys stays.
-fn thin(pages: &mut Vec<Candidate>, mut choose: impl FnMut(&mut [Candidate]) -> usize) {
+/// Whether two pages are copies or versions of one.
+fn same_key(a: &Live, b: &Live) -> bool {
+    a.key == b.key
+}
+
+/// Has `choose` bring those pages of each group of neighbours to the front that stay, and say how many. The
+/// order of groups stays.
+fn thin(
+    pages: &mut Vec<Live>,
+    is_same: impl Fn(&Live, &Live) -> bool,
+    mut choose: impl FnMut(&mut [Live]) -> usize,
+) {
     let (mut start, mut kept) = (0, 0);
     while start < pages.len() {
-        let key = pages[start].key;
-        let end = start + pages[start..].iter().take_while(|page| page.key == key).count();
+        let first = pages[start];
+        let end = start + pages[start..].iter().take_while(|page| is_same(&first, page)).count();
         let stays = choose(&mut pages[start..end]);
-        debug_assert!((1..=end - start).contains(&stays), "{stays} copies of {key:?} stay");
+        debug_assert!(stays <= end - start, "{stays} of {} pages stay", end - start);
         pages.copy_within(start..start + stays, kept);
         (start, kept) = (end, kept + stays);
     }
     pages.truncate(kept);
+}
+
+/// Brings the pages to the front that stay, in their order, and says how many.
+fn keep(pages: &mut [Live], mut stays: impl FnMut(usize, &Live) -> bool) -> usize {
+    let mut kept = 0;
+    for at in 0..pages.len() {
+        if stays(at, &pages[at]) {
+            pages.swap(kept, at);
+            kept += 1;
+        }
+    }
+    kept
 }
 
 #[cfg(test)]

@@ -24,6 +24,13 @@ pub(crate) enum Source<'a> {
 type Move = (Option<Ppn>, Ppn);
 
 impl<N: Nand> Flash<N> {
+    /// Bytes of RAM that a merge takes.
+    pub(super) fn merge_bytes(&self) -> usize {
+        let page = size_of::<Option<Source<'_>>>() + size_of::<Move>();
+        let merges = self.rules.has_owners && !self.rules.has_map;
+        if merges { self.geometry.pages_per_block as usize * page } else { 0 }
+    }
+
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
     /// be read are lost. The old blocks are left without the pages that moved.
     pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
@@ -71,7 +78,7 @@ impl<N: Nand> Flash<N> {
         );
         let kind = self.tag(pbn).role.unwrap_or(PageKind::Data);
         let version = self.next_version;
-        let mut moves: Vec<Move> = Vec::new();
+        let mut moves: Vec<Move> = Vec::with_capacity(sources.len());
         let mut lost: Vec<(Ppn, u32)> = Vec::new();
         for (page, source) in (first..).zip(sources) {
             let (to, lpn) = (self.geometry.page_at(pbn, page), self.lpn_at(lbn, page));

@@ -21,8 +21,7 @@
 //! One is written at format, at a clean end, before the first program after a mount, and before any block was
 //! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
 //! were trimmed, and what became of the blocks that changed since the record before. One is written before a
-//! block is erased that has changed since, and, for a scheme that finds its pages by a table on flash, after
-//! so many programs (`record_interval`).
+//! block is erased that has changed since, and after so many programs (`record_interval`).
 //!
 //! # Mounting
 //!
@@ -30,10 +29,9 @@
 //! base and notes make one newer base, and `scan` reads: of a block that it knows, one page, to see that it
 //! was not erased since, and all pages that were not spent; of any other block every page. A page that the
 //! base knows is alive if it was valid; a page programmed since, by its version. `elect` then chooses one
-//! copy of each number, such that a merge or a collection that was cut short is undone or completed. Of a
-//! scheme with its table on flash the scan holds only what was programmed since the record, and what that may
-//! replace. No block
-//! that was open is continued, because its next page may be half programmed and look erased.
+//! copy of each number, such that a merge or a collection that was cut short is undone or completed. The scan
+//! holds only what was programmed since the record, and what that may replace. No block that was open is
+//! continued, because its next page may be half programmed and look erased.
 //!
 //! # What is lost is noticed
 //!
@@ -55,8 +53,10 @@
 
 mod base;
 mod block_use;
+mod contest;
 mod elect;
 mod gather;
+mod marks;
 mod pages;
 mod plan;
 mod records;
@@ -67,6 +67,7 @@ mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use elect::Live;
 pub(crate) use gather::Source;
 pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
@@ -83,6 +84,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use base::Base;
+use marks::Marks;
 use slots::Slots;
 use tags::{BlockTags, UNUSED};
 
@@ -103,36 +105,29 @@ pub struct Rules {
     /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks
     /// then.
     pub old_may_stay_valid: bool,
-    /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
-    pub listed: &'static [PageKind],
-    /// Whether the scheme finds its logical pages by a mapping table on flash, and fills each block page by
-    /// page. A mount then tells it nothing of the logical pages that were neither written nor moved since the
-    /// last record, and records come often.
-    pub pages_by_table: bool,
+    /// Whether blocks belong to logical blocks, or to groups of them.
+    pub has_owners: bool,
+    /// Whether each block is filled page by page, without a gap.
+    pub fills_in_order: bool,
+    /// Whether the scheme keeps in RAM where each logical page is. The mount makes that map, as it reads
+    /// every page anyway.
+    pub has_map: bool,
+    /// Pages programmed between two records, in percent of `record_interval`: more where notes are long and
+    /// there is RAM for it at a mount.
+    pub record_percent: u32,
 }
 
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
 
-/// A valid page found by a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
-    /// The page's kind; Data for any page of a block that is a Data block by now.
-    pub kind: PageKind,
-    /// Logical page, or page of the mapping table.
-    pub number: u32,
-    /// Where it is.
-    pub ppn: Ppn,
-}
-
 /// The state that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
-    /// Valid pages, by place: all of them after an unclean end, but see [`Rules::pages_by_table`], else those
-    /// of the kinds listed in [`Rules`].
+    /// Valid pages, by place: those of the mapping table, and after an unclean end what was programmed since
+    /// the last record, or may have lost against that. `Flash::live_in` tells of any block.
     pub live: Vec<Live>,
-    /// Logical pages trimmed since the base.
-    pub trimmed: Vec<u32>,
+    /// Where each logical page is, all ones for nowhere, if [`Rules::has_map`].
+    pub map: Vec<u32>,
     /// The scheme's own bytes in the base.
     pub extra: Vec<u8>,
     /// Nothing was programmed since the base.
@@ -205,8 +200,8 @@ pub struct Flash<N> {
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
     mark: Mark,
-    /// Blocks that changed since the last record, a bit each.
-    changed: Vec<u64>,
+    /// Blocks that changed since the last record.
+    changed: Marks,
     /// Blocks without valid pages that could not be erased, for want of a record that says so.
     unfreed: Vec<Pbn>,
     /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
@@ -278,7 +273,7 @@ impl<N: Nand> Flash<N> {
             is_levelling: false,
             worn: None,
             mark: Mark::Base,
-            changed: vec![0; (geometry.blocks as usize).div_ceil(64)],
+            changed: Marks::none(geometry.blocks),
             unfreed: Vec::new(),
             held: Vec::new(),
             weak: Vec::new(),
@@ -319,6 +314,11 @@ impl<N: Nand> Flash<N> {
         self.tags.get(pbn.index())
     }
 
+    /// The use of a block in which pages are valid.
+    pub(crate) fn live_role(&self, pbn: Pbn) -> Option<PageKind> {
+        self.tag(pbn).role.filter(|_| self.blocks.valid_count(pbn) > 0)
+    }
+
     /// Whether a page can be programmed: erased, and not below a programmed one where the chip minds.
     pub fn is_open(&self, pbn: Pbn, page: u32) -> bool {
         self.slots.is_open(pbn, page)
@@ -352,27 +352,35 @@ impl<N: Nand> Flash<N> {
         lbn.0 * self.geometry.pages_per_block + page
     }
 
+    /// Pages that are programmed between two records at most, but for those of one write.
+    pub(crate) fn record_interval(&self) -> u32 {
+        // With few blocks no note is long.
+        let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };
+        u32::try_from(u64::from(record_interval(self.geometry)) * u64::from(percent) / 100)
+            .unwrap_or(u32::MAX)
+    }
+
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
             + self.nand.ram_bytes()
             + self.table_bytes()
-            + self.changed.len() * 8
+            + self.changed.ram_bytes()
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
             + self.page.len()
             + self.geometry.page_bytes as usize * 2
+            + self.merge_bytes()
     }
 
     /// Bytes of RAM that the tables of the blocks take.
     pub(crate) fn table_bytes(&self) -> usize {
         self.blocks.ram_bytes()
             + self.slots.ram_bytes()
-            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.one_data_block)
+            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
     }
 }
 
-/// Pages that are programmed between two records at most, but for those of one write, where a mount has RAM
-/// for these alone ([`Rules::pages_by_table`]).
+/// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
 pub(crate) fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }

@@ -1,7 +1,7 @@
 //! Records: bases and notes, and what may be done before the next one.
 
 use super::base::{BaseContents, NoteContents};
-use super::{Flash, Mark, record_interval};
+use super::{Flash, Mark};
 use crate::nand::Nand;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -13,7 +13,7 @@ impl<N: Nand> Flash<N> {
     /// base be written.
     pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
         match self.mark {
-            Mark::Nothing if self.rules.pages_by_table && self.is_record_due() => self.write_note(extra),
+            Mark::Nothing if self.is_record_due() => self.write_note(extra),
             Mark::Nothing => Ok(()),
             Mark::Base => self.write_base(false, &extra()),
             Mark::Note => self.write_note(extra),
@@ -21,7 +21,7 @@ impl<N: Nand> Flash<N> {
     }
 
     fn is_record_due(&self) -> bool {
-        self.since_record >= record_interval(self.geometry)
+        self.since_record >= self.record_interval()
     }
 
     /// A write that failed half-way may have left a whole page of the next version: it must be in the past of
@@ -52,7 +52,7 @@ impl<N: Nand> Flash<N> {
         }
         self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
         self.trimmed.clear();
-        self.changed.fill(0);
+        self.changed.clear();
         self.since_record = 0;
         self.erases_since_base.fill(0);
         self.counters.bases += 1;
@@ -80,7 +80,7 @@ impl<N: Nand> Flash<N> {
         }
         self.mark = Mark::Nothing;
         self.trimmed.clear();
-        self.changed.fill(0);
+        self.changed.clear();
         self.since_record = 0;
         Ok(())
     }
@@ -102,11 +102,11 @@ impl<N: Nand> Flash<N> {
 
     /// A block is not any more what the last record says.
     pub(super) fn touch(&mut self, pbn: Pbn) {
-        self.changed[pbn.index() / 64] |= 1 << (pbn.0 % 64);
+        self.changed.set(pbn);
     }
 
     pub(super) fn has_changed(&self, pbn: Pbn) -> bool {
-        self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
+        self.changed.has(pbn)
     }
 
     /// Makes the trims so far survive a power cut.

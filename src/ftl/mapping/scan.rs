@@ -9,18 +9,18 @@
 //!    place the record calls spent is the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
 //!
-//! Then, of all blocks, the pages that the record calls valid. Where the scheme finds its pages by a table on
-//! flash ([`Rules::pages_by_table`]) those are held only that something programmed since may replace: so it
-//! takes RAM for what was programmed since the record, and of that there is a bound ([`record_interval`]).
+//! Then, of all blocks, the pages that the record calls valid. Those are held only that may lose against
+//! something programmed since (`contest`): so it takes RAM for what was programmed since the record, and of
+//! that there is a bound ([`record_interval`](super::record_interval)).
 
 use super::base::{self, Base};
-use super::elect::{Candidate, Key, Rotten};
-use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED, record_interval};
+use super::elect::{Key, Live, Rotten};
+use super::marks::Marks;
+use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -38,13 +38,17 @@ const ERASED_IN_A_ROW: u32 = 2;
 /// The pages that a scan found.
 pub(super) struct Scan {
     /// Pages programmed since the record first; all of them by key once the scan is done.
-    pub(super) pages: Vec<Candidate>,
-    /// How many were programmed since.
-    since: usize,
+    pub(super) pages: Vec<Live>,
+    /// How many were programmed since, or count as if they were; none while that is being found out.
+    pub(super) since: Option<usize>,
+    /// Logical blocks of which every page is held.
+    pub(super) in_dispute: Vec<u32>,
+    /// Where logical pages are that no other page disputes, if [`Rules::has_map`].
+    pub(super) map: Vec<u32>,
     pub(super) rotten: Vec<Rotten>,
     /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
     /// since that can be read.
-    pub(super) spare: Vec<bool>,
+    pub(super) spare: Marks,
     /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their
     /// group.
     pub(super) committed: u64,
@@ -54,6 +58,17 @@ pub(super) struct Scan {
     pub(super) kinds: Vec<Option<PageKind>>,
     /// A base that no reference names, and the next version when it was written.
     unreferred: Option<(Ppn, u64)>,
+}
+
+impl Scan {
+    fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreError> {
+        if self.rotten.len() == self.rotten.capacity() {
+            let more = self.rotten.len() / 4 + 1;
+            reserve(&mut self.rotten, more)?;
+        }
+        self.rotten.push(rotten);
+        Ok(())
+    }
 }
 
 const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
@@ -75,12 +90,16 @@ impl<N: Nand> Flash<N> {
         let mut flash = Flash::assemble(nand, rules, area, *base);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
         if is_clean && flash.is_newest()? {
-            mounted.live = flash.list_known()?;
+            mounted.map = flash.empty_map()?;
+            mounted.live = flash.list_known(&mut mounted.map)?;
             return Ok((flash, mounted));
         }
         mounted.is_clean = false;
         let mut scan = flash.scan()?;
         mounted.live = flash.elect(&mut scan)?;
+        mounted.map = core::mem::take(&mut scan.map);
+        drop(scan);
+        mounted.live.shrink_to_fit();
         Ok((flash, mounted))
     }
 
@@ -102,8 +121,18 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// After a clean end: the valid pages of the kinds that the scheme wants to know.
-    fn list_known(&mut self) -> Result<Vec<Live>, StoreError> {
+    /// A map that knows no logical page, if the scheme has one.
+    fn empty_map(&self) -> Result<Vec<u32>, StoreError> {
+        let mut map = Vec::new();
+        if self.rules.has_map {
+            reserve(&mut map, self.page_count as usize)?;
+            map.resize(self.page_count as usize, u32::MAX);
+        }
+        Ok(map)
+    }
+
+    /// After a clean end: the valid pages of the mapping table; and the map, if the scheme has one.
+    fn list_known(&mut self, map: &mut [u32]) -> Result<Vec<Live>, StoreError> {
         let mut live = Vec::new();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
@@ -115,19 +144,48 @@ impl<N: Nand> Flash<N> {
                 self.held.push(pbn);
                 self.tags.set(pbn.index(), UNUSED);
             }
-            let Some(kind) = self.tag(pbn).role else { continue };
-            if kind != PageKind::Data && !self.rules.listed.contains(&kind) {
+            let is_map = self.tag(pbn).role == Some(PageKind::Map);
+            if is_map {
+                reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
+            } else if !self.rules.has_map {
                 continue;
             }
-            for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
-                let number = match self.number_in_place(ppn) {
-                    Some(number) => number,
-                    None => self.number_on_chip(ppn)?,
-                };
-                live.push(Live { kind, number, ppn });
+            let mut at = 0;
+            while let Some(ppn) = self.blocks.next_valid(pbn, at) {
+                at = self.geometry.page_in_block(ppn) + 1;
+                let number = self.number_on_chip(ppn)?;
+                if is_map {
+                    live.push(Live { key: Key::of(PageKind::Map, number), ppn, version: 0 });
+                } else if let Some(place) = map.get_mut(number as usize) {
+                    *place = ppn.0;
+                }
             }
         }
         Ok(live)
+    }
+
+    /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
+    /// a data block, else by the page itself.
+    pub(crate) fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreError> {
+        let mut live = Vec::new();
+        reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
+        let mut at = 0;
+        while let Some(ppn) = self.blocks.next_valid(pbn, at) {
+            at = self.geometry.page_in_block(ppn) + 1;
+            live.push((self.number_of(ppn, held)?, ppn));
+        }
+        Ok(live)
+    }
+
+    /// Whose a valid page is, after a mount that holds some.
+    pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreError> {
+        match held.binary_search_by_key(&ppn, |page| page.ppn) {
+            Ok(at) => Ok(held[at].number()),
+            Err(_) => match self.number_in_place(ppn) {
+                Some(number) => Ok(number),
+                None => self.number_on_chip(ppn),
+            },
+        }
     }
 
     /// Whose a valid page is, by itself.
@@ -143,7 +201,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The number of a page that lies in its place in a data block.
-    fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
+    pub(super) fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
         let tag = self.tag(self.geometry.block_of(ppn));
         let place = self.geometry.page_in_block(ppn);
         let known = tag.role == Some(PageKind::Data) && tag.owner != NOBODY;
@@ -156,22 +214,21 @@ impl<N: Nand> Flash<N> {
         let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
             pages: Vec::new(),
-            since: 0,
+            since: None,
+            in_dispute: Vec::new(),
+            map: self.empty_map()?,
             rotten: Vec::new(),
-            spare: vec![false; blocks],
+            spare: Marks::none(self.geometry.blocks),
             committed: past,
             highest: past,
             kinds: vec![None; blocks],
             unreferred: None,
         };
-        if self.rules.pages_by_table {
-            let since = record_interval(self.geometry) + 2 * self.geometry.pages_per_block;
-            reserve(&mut scan.pages, since as usize)?;
-        }
+        reserve(&mut scan.pages, self.held_max())?;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => continue,
-                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan),
+                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan)?,
                 _ => self.scan_block(pbn, &mut scan)?,
             }
         }
@@ -184,12 +241,13 @@ impl<N: Nand> Flash<N> {
     }
 
     /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
-    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) {
-        for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
-            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 });
+    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
+            scan.add_rotten(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 })?;
             self.blocks.invalidate(ppn);
         }
         self.blocks.retire(pbn);
+        Ok(())
     }
 
     fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
@@ -209,7 +267,7 @@ impl<N: Nand> Flash<N> {
         };
         let rotten_before = scan.rotten.len();
         let found_before = scan.pages.len();
-        let has_holes = self.geometry.random_order || !self.rules.pages_by_table;
+        let has_holes = self.geometry.random_order || !self.rules.fills_in_order;
         let mut erased = 0;
         for page in 0..self.geometry.pages_per_block {
             let is_old = is_known && !self.slots.is_open(pbn, page);
@@ -226,7 +284,9 @@ impl<N: Nand> Flash<N> {
                 break;
             }
         }
-        scan.spare[pbn.index()] = !is_held && scan.pages.len() == found_before;
+        if !is_held && scan.pages.len() == found_before {
+            scan.spare.set(pbn);
+        }
         let last = seen.last.filter(|_| !self.geometry.random_order);
         for rotten in &mut scan.rotten[rotten_before..] {
             rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
@@ -238,51 +298,6 @@ impl<N: Nand> Flash<N> {
             self.slots.seal(pbn);
         }
         self.slots.set_first(pbn, seen.first);
-        Ok(())
-    }
-
-    /// The pages that the record calls valid, once those programmed since are known.
-    fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
-        sort::unstable_by_key(&mut scan.pages, |page| (page.key, page.version, page.ppn));
-        scan.since = scan.pages.len();
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            let stamp = self.blocks.erase_count(pbn) as u8;
-            let mut at = 0;
-            while let Some(ppn) = self.blocks.next_valid(pbn, at) {
-                at = self.geometry.page_in_block(ppn) + 1;
-                match self.number_in_place(ppn) {
-                    Some(number) => {
-                        let key = Key::of(PageKind::Data, number);
-                        self.hold_page(Candidate { key, ppn, version: 0 }, scan)?;
-                    }
-                    None => {
-                        self.scan_page(ppn, (stamp, true), &mut Seen::default(), scan)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
-    fn is_contested(&self, scan: &Scan, key: Key) -> bool {
-        let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
-        !self.rules.pages_by_table
-            || key.is_map()
-            || scan.pages[..scan.since].binary_search_by_key(&key, |page| page.key).is_ok()
-            || scan.rotten.iter().any(claims)
-    }
-
-    /// Takes a page into account that may be alive.
-    fn hold_page(&self, page: Candidate, scan: &mut Scan) -> Result<(), StoreError> {
-        let is_since = !self.blocks.is_valid(page.ppn);
-        if is_since || self.is_contested(scan, page.key) {
-            if scan.pages.len() == scan.pages.capacity() {
-                let more = scan.pages.len() / 2;
-                reserve(&mut scan.pages, more.max(self.geometry.pages_per_block as usize))?;
-            }
-            scan.pages.push(page);
-        }
         Ok(())
     }
 
@@ -313,7 +328,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Looks at a page; true if it reads as erased, and should.
-    fn scan_page(
+    pub(super) fn scan_page(
         &mut self,
         ppn: Ppn,
         (stamp, is_known): (u8, bool),
@@ -348,13 +363,13 @@ impl<N: Nand> Flash<N> {
         }
         let Some(header) = header else {
             if !readable {
-                scan.rotten.push(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 });
+                scan.add_rotten(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 })?;
             }
             return Ok(false);
         };
         let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
-            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version });
+            scan.add_rotten(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version })?;
             return Ok(false);
         }
         seen.note(place, header);
@@ -377,7 +392,7 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
         if h.number >= self.page_count {
             let what = "a page names a logical page beyond the store";
             return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
@@ -388,18 +403,19 @@ impl<N: Nand> Flash<N> {
         }
         let kind = &mut scan.kinds[self.geometry.block_of(ppn).index()];
         *kind = kind.or(Some(h.kind));
-        self.hold_page(Candidate { key: Key::of(h.kind, h.number), ppn, version }, scan)
+        self.hold_page(Live { key: Key::of(h.kind, h.number), ppn, version }, scan)
     }
 }
 
-fn reserve(pages: &mut Vec<Candidate>, more: usize) -> Result<(), StoreError> {
-    let what = "there is too little RAM for the pages written since the last record";
-    pages.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))
+/// Room for so many more elements and no others.
+pub(super) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), StoreError> {
+    let what = "there is too little RAM for the pages that a mount must hold";
+    items.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))
 }
 
 /// The account that the pages of a block give of it.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     first: Option<u32>,
     last: Option<u32>,
     erases: Option<u8>,

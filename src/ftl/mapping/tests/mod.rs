@@ -2,9 +2,11 @@
 
 mod damage;
 mod dying;
+mod news;
 
 pub(crate) use damage::*;
 pub(crate) use dying::*;
+pub(crate) use news::*;
 
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;

@@ -1,0 +1,151 @@
+//! The pages that the record calls valid and that may lose, once those programmed since are known.
+//!
+//! A page that the record calls valid stays valid, unless
+//! - its number was written or moved since, or a page that cannot be read claims it;
+//! - its logical block has two data blocks, of which one must go;
+//! - its logical block has a page in its data block that says nothing of itself.
+//!
+//! Only such pages are held, and the pages of the mapping table. Where an older version may stay valid
+//! ([`Rules::old_may_stay_valid`](super::Rules)) the newer one is in a block of the host's pages or of
+//! copies: all of these count as programmed since.
+
+use super::Flash;
+use super::elect::{Key, Live, Rotten};
+use super::scan::{Scan, Seen, reserve};
+use crate::blocks::spare::PageKind;
+use crate::nand::Nand;
+use crate::sort;
+use crate::store::StoreError;
+use crate::units::Pbn;
+use alloc::vec::Vec;
+
+impl<N: Nand> Flash<N> {
+    /// Pages that a scan holds, but for what they dispute: those between two records, of one write, of the
+    /// mapping table, and those beside which an older version may be valid.
+    pub(super) fn held_max(&self) -> usize {
+        let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
+        let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
+        let held: u32 = held.map(|pbn| self.blocks.valid_count(pbn)).sum();
+        (self.record_interval() + 2 * self.geometry.pages_per_block + held) as usize
+    }
+
+    /// Whether a page of this block may be valid beside an older version.
+    fn may_supersede(&self, pbn: Pbn) -> bool {
+        let is_young = matches!(self.tag(pbn).role, Some(PageKind::Host | PageKind::More | PageKind::Copy));
+        self.rules.old_may_stay_valid && is_young
+    }
+
+    /// Holds what may lose among the pages that the record calls valid.
+    pub(super) fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if self.may_supersede(pbn) {
+                self.scan_valid_in(pbn, scan)?;
+            }
+        }
+        sort::unstable_by_key(&mut scan.pages, |page| (page.key, page.version, page.ppn));
+        scan.since = Some(scan.pages.len());
+        scan.in_dispute = self.in_dispute(scan)?;
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if !self.may_supersede(pbn) {
+                self.scan_valid_in(pbn, scan)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_valid_in(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let stamp = self.blocks.erase_count(pbn) as u8;
+        let mut at = 0;
+        while let Some(ppn) = self.blocks.next_valid(pbn, at) {
+            at = self.geometry.page_in_block(ppn) + 1;
+            match self.number_in_place(ppn) {
+                Some(number) => {
+                    let key = Key::of(PageKind::Data, number);
+                    self.hold_page(Live { key, ppn, version: 0 }, scan)?;
+                }
+                None => {
+                    self.scan_page(ppn, (stamp, true), &mut Seen::default(), scan)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The logical blocks of which every page is held.
+    fn in_dispute(&self, scan: &Scan) -> Result<Vec<u32>, StoreError> {
+        let pages_per_block = self.geometry.pages_per_block;
+        let block_of = |page: &Live| page.number() / pages_per_block;
+        let mut blocks = Vec::new();
+        let chunks = scan.pages.chunk_by(|a, b| block_of(a) == block_of(b));
+        for pages in chunks.filter(|_| self.rules.one_data_block) {
+            if self.has_rivals(scan, block_of(&pages[0]), pages) {
+                reserve(&mut blocks, 1)?;
+                blocks.push(block_of(&pages[0]));
+            }
+        }
+        for rotten in scan.rotten.iter().filter(|rotten| !rotten.is_old && rotten.claim.is_none()) {
+            if let Some(number) = self.named_by_place(scan, rotten.ppn) {
+                reserve(&mut blocks, 1)?;
+                blocks.push(number / pages_per_block);
+            }
+        }
+        sort::total(&mut blocks);
+        Ok(blocks)
+    }
+
+    /// Whether a logical block has several data blocks, given its pages programmed since.
+    fn has_rivals(&self, scan: &Scan, lbn: u32, pages: &[Live]) -> bool {
+        let block = |page: &Live| self.geometry.block_of(page.ppn);
+        let mut data = pages.iter().map(block).filter(|&pbn| scan.kinds[pbn.index()] == Some(PageKind::Data));
+        let Some(one) = data.next() else { return false };
+        let is_other = |pbn: Pbn| {
+            let tag = self.tag(pbn);
+            tag.role == Some(PageKind::Data) && tag.owner == lbn && self.blocks.valid_count(pbn) > 0
+        };
+        // A block of the record in which pages are valid is the only one there.
+        let mut others = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| pbn != one);
+        data.any(|pbn| pbn != one) || self.blocks.valid_count(one) == 0 && others.any(is_other)
+    }
+
+    /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
+    fn is_contested(&self, scan: &Scan, since: &[Live], key: Key) -> bool {
+        let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
+        key.is_map()
+            || since.binary_search_by_key(&key, |page| page.key).is_ok()
+            || scan.in_dispute.binary_search(&(key.number() / self.geometry.pages_per_block)).is_ok()
+            || scan.rotten.iter().any(claims)
+    }
+
+    /// Whether a page that the record calls valid has lost for sure: there is an acknowledged version after
+    /// the record. The highest is not known to be acknowledged; and pages in a data block tell whose the
+    /// others there are.
+    fn has_lost(&self, scan: &Scan, since: &[Live], page: &Live) -> bool {
+        let end = since.partition_point(|other| other.key <= page.key);
+        let newest = |other: &&Live| other.key == page.key && other.version <= scan.committed;
+        let newest = since[..end].iter().rev().find(newest).map_or(0, |other| other.version);
+        let older = if self.rules.old_may_stay_valid { page.version } else { self.next_version - 1 };
+        let is_data = self.tag(self.geometry.block_of(page.ppn)).role == Some(PageKind::Data);
+        newest > older && newest < scan.highest && !is_data
+    }
+
+    /// Takes a page into account that may be alive.
+    pub(super) fn hold_page(&mut self, page: Live, scan: &mut Scan) -> Result<(), StoreError> {
+        if let Some(since) = scan.since.map(|since| &scan.pages[..since]) {
+            if self.has_lost(scan, since, &page) {
+                self.blocks.invalidate(page.ppn);
+                return Ok(());
+            }
+            if !self.is_contested(scan, since, page.key) {
+                if let Some(place) = scan.map.get_mut(page.number() as usize) {
+                    *place = page.ppn.0;
+                }
+                return Ok(());
+            }
+        }
+        if scan.pages.len() == scan.pages.capacity() {
+            reserve(&mut scan.pages, self.geometry.pages_per_block as usize)?;
+        }
+        scan.pages.push(page);
+        Ok(())
+    }
+}

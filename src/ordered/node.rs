@@ -151,6 +151,26 @@ impl NodeShape {
         target[t..t + bytes].copy_from_slice(&node[s..s + bytes]);
     }
 
+    /// Moves `count` entries from place `from.1` of a node to the beginning of another, whose capacity may
+    /// differ. Both lie in one buffer, where they begin at `from.0` and `into.1`, and may overlap.
+    pub fn move_entries(
+        &self,
+        buffer: &mut [u8],
+        from: (usize, usize),
+        count: usize,
+        into: (&NodeShape, usize),
+    ) {
+        let ((node, first), (shape, target)) = (from, into);
+        assert!(first + count <= self.capacity && count <= shape.capacity);
+        assert!((shape.key_bytes, shape.value_bytes) == (self.key_bytes, self.value_bytes), "other entries");
+        let (keys, values) = (count * self.key_bytes, count * self.value_bytes);
+        let (key, value) = (node + first * self.key_bytes, node + self.value_at(first));
+        // Close together first, so that one move takes both, then apart.
+        buffer.copy_within(value..value + values, key + keys);
+        buffer.copy_within(key..key + keys + values, target);
+        buffer.copy_within(target + keys..target + keys + values, target + shape.value_at(0));
+    }
+
     /// The first place whose key does not rise above the one before it, if any.
     pub fn first_unsorted(&self, node: &[u8], count: usize) -> Option<usize> {
         assert!(count <= self.capacity, "{count} entries of {}", self.capacity);
@@ -237,6 +257,29 @@ mod tests {
     fn a_node_is_a_sorted_map() {
         for (k, v) in [(4, 4), (8, 4), (8, 8), (16, 8), (1, 0), (3, 5)] {
             random_walk(k, v, 11);
+        }
+    }
+
+    #[test]
+    fn entries_move_within_a_buffer_as_they_are_copied_to_another() {
+        let mut rng = Rng::new(5);
+        for _ in 0..2_000 {
+            let (key, value) = (1 + rng.below(9) as usize, rng.below(12) as usize);
+            let shape = |capacity| NodeShape { capacity, key_bytes: key, value_bytes: value };
+            let (wide, half) = (shape(2 + rng.below(20) as usize), shape(1 + rng.below(20) as usize));
+            let count = rng.below(wide.capacity.min(half.capacity) as u64 + 1) as usize;
+            let from = rng.below((wide.capacity - count) as u64 + 1) as usize;
+            let mut buffer = vec![0; wide.bytes().max(half.bytes()) + 40];
+            rng.fill(&mut buffer);
+            let start = |rng: &mut Rng, bytes| rng.below((buffer.len() - bytes) as u64 + 1) as usize;
+            let (node, target) = (start(&mut rng, wide.bytes()), start(&mut rng, half.bytes()));
+            let mut copied = vec![0; half.bytes()];
+            wide.copy_entries((&buffer[node..], from), count, (&half, &mut copied, 0));
+            wide.move_entries(&mut buffer, (node, from), count, (&half, target));
+            for i in 0..count {
+                assert_eq!(half.key(&buffer[target..], i), half.key(&copied, i));
+                assert_eq!(half.value(&buffer[target..], i), half.value(&copied, i));
+            }
         }
     }
 

@@ -339,17 +339,12 @@ fn grow<N: Nand, C: LayoutChoice>(
     debug_assert!(tree.height <= tree.scheme.height_max(layout), "R2: a height of {}", tree.height);
     tree.counts.splits += 1;
     let area = tree.scheme.page_area(layout, level, tree.height);
-    // Both halves are copied out of the root before its place is written over. That of the path waits in the
-    // part of the other's page that is free.
-    let waits = if area.start >= area.len() { 0..area.len() } else { area.end..area.end + area.len() };
     tree.detached.fill(0xff);
-    for (from, entries, to) in [(moved, count - kept_count, &area), (kept, kept_count, &waits)] {
-        let root = &tree.path.buffer[root_area.clone()];
-        wide.copy_entries((root, from), entries, (&half, &mut tree.detached[to.clone()], 0));
-    }
+    // The root lies where the half on the path comes to lie, or near it.
+    let root = &tree.path.buffer[root_area.clone()];
+    wide.copy_entries((root, moved), count - kept_count, (&half, &mut tree.detached[area.clone()], 0));
+    wide.move_entries(&mut tree.path.buffer, (root_area.start, kept), kept_count, (&half, area.start));
     tree.path.buffer[..area.start].fill(0xff);
-    tree.path.buffer[area.clone()].copy_from_slice(&tree.detached[waits.clone()]);
-    tree.detached[waits].fill(0xff);
     tree.path.step_mut(level).count = kept_count as u16;
     let tag = Tag { layout, ..tree.path.tag(lowest, level) };
     tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;

@@ -4,12 +4,11 @@ use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
+use crate::check::{IndexError, message};
 use crate::index::most;
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// Bytes of RAM of a sealed page, its cursor apart.
 const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
@@ -55,13 +54,13 @@ impl PlowConfig {
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
             return Err(IndexError::Unsupported(
-                format!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
+                message!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
                     .into(),
             ));
         }
         match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
             Some(levels) => {
-                let what = format!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
+                let what = message!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
                 Err(IndexError::Unsupported(what.into()))
             }
             None => Ok(()),
@@ -98,7 +97,7 @@ impl Shares {
         let most = memtable_max(record, geometry);
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
                 )
                 .into(),
@@ -167,7 +166,7 @@ fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexEr
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
         return Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
                 geometry.blocks
             )

@@ -2,11 +2,10 @@
 
 use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
-use crate::check::IndexError;
+use crate::check::{IndexError, message};
 use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
@@ -127,7 +126,7 @@ impl RawConfig {
             }
         }
         if write_pages > 0 && !divided {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
             ).into()));
         }

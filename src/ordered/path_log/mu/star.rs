@@ -23,10 +23,9 @@ use super::LayoutChoice;
 use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
-use crate::check::IndexError;
+use crate::check::{IndexError, message};
 use crate::ordered::Metric;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A mu*-Tree on a chip.
@@ -105,7 +104,7 @@ impl LayoutChoice for Menu {
             && share.id() >= self.layouts
         {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "layout {}: the inner nodes of pages and records of these sizes would be too small",
                     share.name()
                 )

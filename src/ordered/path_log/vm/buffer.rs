@@ -7,13 +7,12 @@
 //! free: an insertion that it would no longer hold is refused as `Full`, and none that was accepted fails
 //! later.
 
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::ordered::buffered::{Answers, Merge, Pending};
 use crate::ordered::change::{Change, check_batch, newest_by_key};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
 };
-use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -61,11 +60,11 @@ impl Waiting {
         (durability, page_bytes): (Durability, u32),
     ) -> Result<Waiting, IndexError> {
         if log_pages > LOG_PAGES_MAX {
-            let what = format!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
+            let what = message!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
             return Err(IndexError::Unsupported(what.into()));
         }
         if log_pages > 0 && durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
             ).into()));
         }

@@ -42,6 +42,10 @@ mod codec;
 #[cfg(feature = "unstable")]
 pub mod codec;
 #[cfg(not(feature = "unstable"))]
+mod fault;
+#[cfg(feature = "unstable")]
+pub mod fault;
+#[cfg(not(feature = "unstable"))]
 mod log;
 #[cfg(feature = "unstable")]
 pub mod log;

@@ -8,6 +8,7 @@ use super::{BlockState, BlockTable};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
 use crate::codec::{get_u32, get_u40, put_u32, put_u40};
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::sort;
 use crate::store::StoreError;
@@ -60,7 +61,7 @@ impl BlockTable {
 
     /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
     /// Unclean: a program may have been cut short in one of them since.
-    pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreError> {
+    pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreFault> {
         if source.left() < BlockTable::encoded_bytes(geometry) {
             return Err(corrupted(source.left()));
         }
@@ -138,6 +139,6 @@ impl BlockTable {
     }
 }
 
-fn corrupted(at: usize) -> StoreError {
-    StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 }
+fn corrupted(at: usize) -> StoreFault {
+    StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 }.into()
 }

@@ -40,6 +40,7 @@ mod tests;
 pub mod victim;
 pub mod wear;
 
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -265,7 +266,7 @@ impl BlockTable {
     }
 
     /// After a mount: these blocks are the reserved ones, whatever the table that was loaded says.
-    pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreError> {
+    pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreFault> {
         let stale: Vec<Pbn> = self.in_state(BlockState::Reserved).filter(|p| !reserved.contains(p)).collect();
         for pbn in stale {
             self.discard(pbn);
@@ -276,7 +277,7 @@ impl BlockTable {
                 Some(BlockState::Free | BlockState::Unclean) => self.reserve(pbn),
                 _ => {
                     let what = "a checkpoint lies in a block that holds other data";
-                    return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+                    return Err(StoreFault::corrupted(what, pbn.0));
                 }
             }
         }
@@ -467,17 +468,17 @@ fn count_valid(geometry: Geometry, bits: &[u64], pbn: Pbn) -> u32 {
 }
 
 /// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
-pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
-    nand.mark_bad(pbn).map_err(|error| match error {
+pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
+    Ok(nand.mark_bad(pbn).map_err(|error| match error {
         NandError::BadBlock(_) => StoreError::WornOut,
         error => error.into(),
-    })
+    })?)
 }
 
 /// With the chip.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
-    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreError> {
+    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.state(pbn) != BlockState::Bad && nand.is_bad(pbn)? {
                 self.retire(pbn);
@@ -487,7 +488,7 @@ impl BlockTable {
     }
 
     /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
-    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
             Ok(()) => {
@@ -509,7 +510,7 @@ impl BlockTable {
         nand: &mut N,
         wanted: u32,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         loop {
             let next = self.places.by_least_wear().take(wanted as usize);
             let (mut count, mut unclean) = (0, None);
@@ -518,7 +519,7 @@ impl BlockTable {
                 unclean = unclean.or((self.state(pbn) == BlockState::Unclean).then_some(pbn));
             }
             let Some(pbn) = unclean else {
-                return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
+                return if count < wanted { Err(StoreError::Full.into()) } else { Ok(()) };
             };
             match nand.erase(pbn, cause) {
                 Ok(()) => self.rows.set_ahead(pbn.index()),
@@ -529,7 +530,7 @@ impl BlockTable {
     }
 
     /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
-    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
+    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
         mark_bad(nand, pbn)?;
         self.retire(pbn);
         Ok(())
@@ -542,7 +543,7 @@ impl BlockTable {
         nand: &mut N,
         wear: Wear,
         cause: Cause,
-    ) -> Result<Pbn, StoreError> {
+    ) -> Result<Pbn, StoreFault> {
         loop {
             let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
             if self.claim_erased(nand, pbn, cause)? {
@@ -558,7 +559,7 @@ impl BlockTable {
         nand: &mut N,
         pbn: Pbn,
         cause: Cause,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         if !self.claim(pbn) {
             return Ok(true);
         }

@@ -1,6 +1,7 @@
 //! Programming the write part of the cache.
 
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::parts::WritePart;
 use crate::log::tag::{self, Gaps, Tag};
 use crate::log::{Log, WritePartLimit, parts};
@@ -10,7 +11,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Log<N> {
     /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
     /// keeps its pages and takes no more.
-    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexFault> {
         self.require_sound_part()?;
         let slots = self.writes.take();
         let flushed = self.program_slots(&slots, cause);
@@ -44,7 +45,7 @@ impl<N: Nand> Log<N> {
 
     /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
     /// which no root leads to yet: whatever waited before was programmed when the batch began.
-    pub fn relieve(&mut self) -> Result<(), IndexError> {
+    pub fn relieve(&mut self) -> Result<(), IndexFault> {
         debug_assert!(self.goes_on, "what is dropped may be needed");
         if self.writes.slots.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
@@ -53,7 +54,7 @@ impl<N: Nand> Log<N> {
     /// for. Not after a page of the part died: the root before may lead to it, or to the one that stands in
     /// its place. Then it waits for the operation's end, as the mu-Tree paper has it (section 5.3). Nor where
     /// blocks failed: such a flush might find none.
-    pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let divides = self.config.write_part != WritePartLimit::Operation && !self.has_failed_blocks();
         if !divides || self.is_part_divided || self.writes.slots.len() < self.part_limit() {
             return Ok(());
@@ -65,11 +66,11 @@ impl<N: Nand> Log<N> {
         self.flush(cause)
     }
 
-    pub(super) fn require_sound_part(&self) -> Result<(), IndexError> {
-        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
+    pub(super) fn require_sound_part(&self) -> Result<(), IndexFault> {
+        if self.flush_failed { Err(IndexError::WornOut.into()) } else { Ok(()) }
     }
 
-    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
+    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexFault> {
         let g = self.geometry;
         let needed = self.needed_slots(slots);
         let mut remaining = needed.iter().filter(|needed| needed.is_some()).count();

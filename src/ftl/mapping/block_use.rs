@@ -45,7 +45,7 @@ impl<N: Nand> Flash<N> {
             }
             Err(error) => {
                 self.blocks.discard(pbn);
-                return Err(error);
+                return Err(error.into());
             }
         }
         self.slots.clear(pbn);
@@ -126,7 +126,7 @@ impl<N: Nand> Flash<N> {
         debug_assert_eq!(self.blocks.valid_count(pbn), 0, "F2: {pbn} still has valid pages");
         if self.doomed.remove(&pbn) {
             self.counters.retired_blocks += 1;
-            return self.blocks.give_up(&mut self.nand, pbn);
+            return Ok(self.blocks.give_up(&mut self.nand, pbn)?);
         }
         if self.erase(pbn, cause)? {
             self.blocks.release(pbn);

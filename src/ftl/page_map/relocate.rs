@@ -214,7 +214,7 @@ impl<N: Nand> PageMapFtl<N> {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)
             }
-            found => found.map(|_| ()),
+            found => found.map(drop).map_err(StoreError::from),
         };
         self.page = data;
         moved

@@ -104,7 +104,7 @@ impl FtlSettings {
             return Err(StoreError::Unsupported(LEFT_OUT.into()));
         }
         self.victim.require_built()?;
-        self.wear_levelling.require_built()
+        Ok(self.wear_levelling.require_built()?)
     }
 }
 

@@ -155,7 +155,8 @@ impl Format {
             return Err(IndexError::Unsupported(
                 message!(
                     "blocks of {} pages are too small: {} pages of log and four nodes must fit",
-                    geometry.pages_per_block, format.log_pages
+                    geometry.pages_per_block,
+                    format.log_pages
                 )
                 .into(),
             ));

@@ -5,6 +5,7 @@ use super::fences::Extent;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::index::most;
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
@@ -50,18 +51,19 @@ impl PlowConfig {
     }
 
     /// Refuses numbers that no chip has room for.
-    fn require_possible(&self) -> Result<(), IndexError> {
+    fn require_possible(&self) -> Result<(), IndexFault> {
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
             return Err(IndexError::Unsupported(
                 message!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
                     .into(),
-            ));
+            )
+            .into());
         }
         match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
             Some(levels) => {
                 let what = message!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
-                Err(IndexError::Unsupported(what.into()))
+                Err(IndexError::Unsupported(what.into()).into())
             }
             None => Ok(()),
         }
@@ -87,7 +89,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Shares the RAM out: `own` bytes are the index itself.
-    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
+    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
         let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
         let blocks = geometry.blocks as usize;
@@ -101,7 +103,8 @@ impl Shares {
                     "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         // Two blocks a level are half used; where they run short as it fills, levels go.
         let levels_max = (blocks / 6).clamp(1, LEVELS_MAX);
@@ -125,7 +128,8 @@ impl Shares {
                 what: "two pages, the blocks and the memtable",
                 given: ram,
                 needed,
-            });
+            }
+            .into());
         }
         shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
         let left = ram - fixed - shares.fences;
@@ -160,7 +164,7 @@ fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
 }
 
 /// Refuses records and chips for which a page holds too little.
-fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexError> {
+fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexFault> {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes());
     // A page holds a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
@@ -171,7 +175,8 @@ fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexEr
                 geometry.blocks
             )
             .into(),
-        ));
+        )
+        .into());
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::page::{Header, entry, is_blank};
 use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::sorted::Map;
 use crate::store::StoreError;
@@ -87,7 +88,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
     /// whoever reads it.
-    fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
+    fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexFault> {
         let newest = seen.full.values().next_back().map(|newest| newest.0);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
         let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
@@ -95,12 +96,12 @@ impl<N: Nand> Sbits<N> {
             is_alone || block == newest || block == aside
         };
         match seen.damage.iter().find(hides) {
-            Some(&(what, ppn, _)) => Err(IndexError::Corrupted { what, at: ppn.0.into() }),
+            Some(&(what, ppn, _)) => Err(IndexError::Corrupted { what, at: ppn.0.into() }.into()),
             None => Ok(()),
         }
     }
 
-    fn look_around(&mut self) -> Result<Seen, IndexError> {
+    fn look_around(&mut self) -> Result<Seen, IndexFault> {
         let mut seen = Seen::default();
         let mut claims: Map<u32, Vec<Pbn>> = Map::new();
         let mut aside = Vec::new();
@@ -142,7 +143,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
-    fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
+    fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexFault> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let pages_per_block = self.geometry.pages_per_block;
         let mut votes: Map<u64, (u32, u32, u64)> = Map::new();
@@ -157,7 +158,7 @@ impl<N: Nand> Sbits<N> {
             let ppn = self.geometry.page_at(block, at);
             match self.read_sound(ppn, &mut page) {
                 Ok(()) => is_erased &= is_blank(&page),
-                Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {
+                Err(error) if error.is_uncorrectable() => {
                     is_erased = false;
                     broken = broken.or(Some(("S2: a page cannot be read", ppn)));
                     continue;
@@ -208,7 +209,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Takes the blocks of full pages from the oldest that is kept to the newest.
-    fn adopt(&mut self, full: &Map<u32, (Pbn, u32, u64)>) -> Result<(), IndexError> {
+    fn adopt(&mut self, full: &Map<u32, (Pbn, u32, u64)>) -> Result<(), IndexFault> {
         for (_, &(block, ..)) in full.range(..self.oldest) {
             self.free.push_back(block);
         }
@@ -216,7 +217,9 @@ impl<N: Nand> Sbits<N> {
         self.full_pages = self.first_page();
         let Some((&last, &(_, pages, _))) = full.range(self.oldest..).next_back() else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
-            return Err(IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() });
+            return Err(
+                IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() }.into()
+            );
         }
         for number in self.oldest..=last {
             self.kept.push_back(full.get(&number).map(|entry| entry.0));
@@ -227,7 +230,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Fills the page being filled from the newest partly filled one, unless the full one followed it.
-    fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexError> {
+    fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexFault> {
         let Some((header, ppn)) = partial else { return Ok(()) };
         // Its block stays out of use until another partly filled page is programmed.
         let block = self.geometry.block_of(ppn);
@@ -242,7 +245,9 @@ impl<N: Nand> Sbits<N> {
         self.filling = filling;
         read?;
         if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
-            return Err(IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() });
+            return Err(
+                IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() }.into()
+            );
         }
         self.count = header.count.into();
         self.closed = header.closed;
@@ -250,7 +255,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Builds the spline from the first key of each block, and finds the largest key.
-    fn learn(&mut self) -> Result<(), IndexError> {
+    fn learn(&mut self) -> Result<(), IndexFault> {
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         let first_page = self.first_page();
         for at in 0..self.kept.len() as u64 {

@@ -3,6 +3,7 @@
 use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
 use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
@@ -96,7 +97,7 @@ impl RawConfig {
         geometry: Geometry,
         fixed_bytes: usize,
         pages_at_once: u32,
-    ) -> Result<LogConfig, IndexError> {
+    ) -> Result<LogConfig, IndexFault> {
         let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
         let mut blocks = BlockTable::new(geometry);
         blocks.follow(self.victim);
@@ -128,7 +129,7 @@ impl RawConfig {
         if write_pages > 0 && !divided {
             return Err(IndexError::Unsupported(message!(
                 "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()));
+            ).into()).into());
         }
         Ok(LogConfig {
             read_pages,
@@ -144,6 +145,6 @@ impl RawConfig {
     }
 }
 
-fn too_little(given: usize, needed: usize) -> IndexError {
-    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }
+fn too_little(given: usize, needed: usize) -> IndexFault {
+    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }.into()
 }

@@ -24,6 +24,7 @@ use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
 use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::ordered::Metric;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
 use alloc::vec::Vec;
@@ -99,7 +100,7 @@ impl LayoutChoice for Menu {
         }
     }
 
-    fn configured(mut self, config: &MenuConfig) -> Result<Menu, IndexError> {
+    fn configured(mut self, config: &MenuConfig) -> Result<Menu, IndexFault> {
         if let LayoutPolicy::Fixed(share) = config.layout
             && share.id() >= self.layouts
         {
@@ -109,7 +110,8 @@ impl LayoutChoice for Menu {
                     share.name()
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         self.policy_of(config.layout);
         self.costs = config.costs;

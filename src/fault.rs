@@ -58,6 +58,16 @@ impl IndexFault {
 }
 
 impl StoreFault {
+    /// Whether no room is left.
+    pub fn is_full(&self) -> bool {
+        matches!(*self.0, StoreError::Full)
+    }
+
+    /// Whether the page that was read makes no sense.
+    pub fn is_corrupted(&self) -> bool {
+        matches!(*self.0, StoreError::Corrupted { .. })
+    }
+
     /// Bytes of a page that make no sense.
     #[cold]
     #[inline(never)]

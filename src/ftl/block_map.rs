@@ -2,9 +2,9 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, Live, Source};
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -48,7 +48,7 @@ impl BlockMap {
     }
 
     /// The data block of a logical block, a new one if it has none.
-    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreError> {
+    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreFault> {
         if let Some(pbn) = self.get(lbn) {
             return Ok(pbn);
         }
@@ -65,7 +65,7 @@ impl BlockMap {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let (lbn, page) = flash.split(lpn);
         let pbn = self.get_or_take(flash, lbn)?;
         let ppn = flash.geometry().page_at(pbn, page);
@@ -97,7 +97,7 @@ impl BlockMap {
         flash: &mut Flash<N>,
         lbn: Lbn,
         pbn: Pbn,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         flash.retag(pbn, PageKind::Data, lbn.0);
         match self.replace(lbn, Some(pbn)) {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),
@@ -112,7 +112,7 @@ impl BlockMap {
         flash: &mut Flash<N>,
         lbn: Lbn,
         sources: &[Option<Source<'_>>],
-    ) -> Result<Option<Pbn>, StoreError> {
+    ) -> Result<Option<Pbn>, StoreFault> {
         let is_empty = sources.iter().all(Option::is_none);
         let new = if is_empty { None } else { Some(flash.gather(lbn, sources)?) };
         Ok(self.replace(lbn, new))

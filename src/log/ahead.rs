@@ -1,11 +1,9 @@
 //! Work ahead of time: garbage collected before a block is short, and pages looked at before anybody asks.
 
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
-use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
+use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 
 /// Weak pages that are kept in mind.

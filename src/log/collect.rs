@@ -1,6 +1,5 @@
 //! Garbage collection: the log picks a victim block, the tree moves what lives in it.
 
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};

@@ -1,7 +1,6 @@
 //! Addresses that must not be given to a page, because something on the chip still names what was there: one
 //! bit a page, and how many of them lie where the log is yet to write.
 
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::tag::{Place, Tag};

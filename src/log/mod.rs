@@ -45,7 +45,6 @@ pub use tag::{Gaps, Tag};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable, Wear};
-use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use ahead::WEAK_MAX;

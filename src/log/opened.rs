@@ -3,7 +3,6 @@
 //! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
 
 use crate::blocks::BlockState;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::tag::Place;

@@ -5,7 +5,6 @@
 //! copy counts.
 
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::tag::Seal;
 use crate::log::{Log, PageBuffer, tag};

@@ -1,7 +1,6 @@
 //! The pages that a mount reads since the checkpoint: the newest root, the journal leaves after it, and what
 //! is missing.
 
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Root;
 use crate::log::recovery::corrupted;

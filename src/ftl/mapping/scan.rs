@@ -19,6 +19,7 @@ use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED, record_interval};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
 use crate::store::StoreError;
@@ -60,13 +61,13 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode = |base: Option<Box<Base>>, source: &mut dyn Source| {
             Ok(base::decode(geometry, &rules, (base, source))?)
         };
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint").into());
         };
         let mut base = newest.made;
         base.blocks.reserve_exactly(&area.occupied())?;
@@ -86,7 +87,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
-    fn is_newest(&mut self) -> Result<bool, StoreError> {
+    fn is_newest(&mut self) -> Result<bool, StoreFault> {
         for pbn in self.blocks.free_by_least_wear() {
             if self.nand.is_bad(pbn)? {
                 continue;
@@ -104,7 +105,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// After a clean end: the valid pages of the kinds that the scheme wants to know.
-    fn list_known(&mut self) -> Result<Vec<Live>, StoreError> {
+    fn list_known(&mut self) -> Result<Vec<Live>, StoreFault> {
         let mut live = Vec::new();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
@@ -132,14 +133,14 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, by itself.
-    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
+    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
             {
                 Ok(h.number)
             }
-            _ => Err(StoreError::Corrupted { what: "a live page cannot be read", at: u64::from(ppn.0) }),
+            _ => Err(StoreFault::corrupted("a live page cannot be read", ppn.0)),
         }
     }
 
@@ -152,7 +153,7 @@ impl<N: Nand> Flash<N> {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    fn scan(&mut self) -> Result<Scan, StoreError> {
+    fn scan(&mut self) -> Result<Scan, StoreFault> {
         let past = self.next_version - 1;
         let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
@@ -179,7 +180,7 @@ impl<N: Nand> Flash<N> {
         self.scan_valid(&mut scan)?;
         if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
             debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
-            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         Ok(scan)
     }
@@ -193,13 +194,13 @@ impl<N: Nand> Flash<N> {
         self.blocks.retire(pbn);
     }
 
-    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
         let stamp = self.blocks.erase_count(pbn) as u8;
         let is_held = self.blocks.valid_count(pbn) > 0;
         let is_known = self.is_as_recorded(pbn, stamp)?.unwrap_or(is_held);
         if is_held && !is_known {
             let what = "a block was erased after the newest record that can be found";
-            return Err(StoreError::Corrupted { what, at: u64::from(self.geometry.page_at(pbn, 0).0) });
+            return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
         }
         scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
         let mut seen = Seen {
@@ -243,7 +244,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The pages that the record calls valid, once those programmed since are known.
-    fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
         sort::unstable_by_key(&mut scan.pages, |page| (page.key, page.version, page.ppn));
         scan.since = scan.pages.len();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
@@ -275,7 +276,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Takes a page into account that may be alive.
-    fn hold_page(&self, page: Candidate, scan: &mut Scan) -> Result<(), StoreError> {
+    fn hold_page(&self, page: Candidate, scan: &mut Scan) -> Result<(), StoreFault> {
         let is_since = !self.blocks.is_valid(page.ppn);
         if is_since || self.is_contested(scan, page.key) {
             if scan.pages.len() == scan.pages.capacity() {
@@ -288,7 +289,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
-    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
+    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
         let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
         let end = self.slots.next(pbn);
@@ -305,7 +306,7 @@ impl<N: Nand> Flash<N> {
         Ok(known)
     }
 
-    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreError> {
+    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
             Found::Erased => Some(false),
@@ -320,7 +321,7 @@ impl<N: Nand> Flash<N> {
         (stamp, is_known): (u8, bool),
         seen: &mut Seen,
         scan: &mut Scan,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let was_spent = !self.slots.is_open(pbn, place);
         let was_valid = self.blocks.is_valid(ppn);
@@ -365,10 +366,10 @@ impl<N: Nand> Flash<N> {
 
     /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
     /// where there was a reference to it.
-    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreFault> {
         let newest = self.area.version();
         if h.version > newest + 1 {
-            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         if h.version == newest + 1 && h.number == 0 {
             // In front of the record stands its length.
@@ -378,10 +379,10 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreFault> {
         if h.number >= self.page_count {
             let what = "a page names a logical page beyond the store";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         scan.highest = scan.highest.max(h.version);
         if h.kind != PageKind::More {
@@ -393,9 +394,9 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-fn reserve(pages: &mut Vec<Candidate>, more: usize) -> Result<(), StoreError> {
+fn reserve(pages: &mut Vec<Candidate>, more: usize) -> Result<(), StoreFault> {
     let what = "there is too little RAM for the pages written since the last record";
-    pages.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))
+    Ok(pages.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))?)
 }
 
 /// The account that the pages of a block give of it.

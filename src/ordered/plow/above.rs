@@ -9,7 +9,6 @@ use super::level::{Part, Place};
 use super::page::HEADER_BYTES;
 use super::step::{Step, copy_record};
 use super::{Plow, Source};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;

@@ -3,12 +3,10 @@
 use super::Plow;
 use super::memtable::Before;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand};
 use crate::ordered::Room;
 use crate::ordered::change::{Change, check_batch};
-use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 

@@ -5,7 +5,6 @@
 //! failed takes no more pages and is marked bad once its last page is dead.
 
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::Pbn;

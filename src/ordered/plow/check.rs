@@ -3,8 +3,8 @@
 use super::blocks::State;
 use super::level::Part;
 use super::{Plow, filter};
+use crate::check::CheckReport;
 use crate::check::message;
-use crate::check::{CheckReport, IndexError};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::Direction;

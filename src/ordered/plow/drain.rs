@@ -8,7 +8,6 @@
 use super::Plow;
 use super::cost::{READ, STEP};
 use super::room::READY;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 

@@ -73,12 +73,11 @@ mod walk;
 
 use crate::check::{CheckReport, IndexError};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{
     Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
-use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -319,7 +319,7 @@ impl<N: Nand> Plow<N> {
             // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
             if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
                 let what = "I7: a block that was erased holds a page of before";
-                return Err(IndexError::Corrupted { what, at: first.0.into() }.into());
+                return Err(IndexFault::corrupted(what, first.0));
             }
             return if begun > sequence { self.look_at_newest(block, seen) } else { Ok(()) };
         }
@@ -512,7 +512,7 @@ impl<N: Nand> Plow<N> {
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
                 .filter(|view| view.count() > 0);
         let what = "I3: the records of a page make no sense";
-        let Some(view) = view else { return Err(IndexError::Corrupted { what, at: ppn.0.into() }.into()) };
+        let Some(view) = view else { return Err(IndexFault::corrupted(what, ppn.0)) };
         let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
         if level == 0 && self.planned_for > 0 {
             let pages = self.planned_for;

@@ -6,7 +6,6 @@ use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
 use super::drain::Drain;
 use super::level::Level;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 

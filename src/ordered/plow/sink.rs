@@ -11,7 +11,6 @@ use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::vec::Vec;

@@ -9,7 +9,6 @@ use super::io::Target;
 use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;

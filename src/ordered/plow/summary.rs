@@ -16,7 +16,6 @@ use super::Plow;
 use super::io::Target;
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Reader, Writer};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};

@@ -8,7 +8,6 @@
 use super::Plow;
 use super::level::{Part, Place};
 use super::step::copy_record;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};

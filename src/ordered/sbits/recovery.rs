@@ -7,7 +7,6 @@ use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::sorted::Map;
-use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -96,7 +95,7 @@ impl<N: Nand> Sbits<N> {
             is_alone || block == newest || block == aside
         };
         match seen.damage.iter().find(hides) {
-            Some(&(what, ppn, _)) => Err(IndexError::Corrupted { what, at: ppn.0.into() }.into()),
+            Some(&(what, ppn, _)) => Err(IndexFault::corrupted(what, ppn.0)),
             None => Ok(()),
         }
     }

@@ -6,7 +6,6 @@
 
 use super::room::EMPTYINGS_MAX;
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};

@@ -1,7 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
 use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};

@@ -8,7 +8,6 @@
 use super::RawTree;
 use super::moves::Moves;
 use super::path::Sibling;
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Geometry, Nand};

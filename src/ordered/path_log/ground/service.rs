@@ -6,7 +6,6 @@
 //! is made beforehand.
 
 use super::{RawScheme, RawTree, height_bound};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
 use crate::log::collect::{Need, make_room};

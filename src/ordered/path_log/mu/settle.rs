@@ -22,7 +22,6 @@
 //! that nobody touches would hold it there.
 
 use super::{LayoutChoice, PathPages};
-use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;

@@ -4,7 +4,7 @@
 //! memory and copied by every function that it passes, which came to a tenth of the code. A result with a
 //! fault fits into a register or two. What users call turns it back.
 
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::nand::NandError;
 use crate::store::StoreError;
 use alloc::boxed::Box;
@@ -33,7 +33,7 @@ impl IndexFault {
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> IndexFault {
-        IndexError::Corrupted { what, at: u64::from(page) }.into()
+        IndexError::Corrupted { what: words(what), at: u64::from(page) }.into()
     }
 
     /// Whether no room is left.
@@ -72,7 +72,7 @@ impl StoreFault {
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> StoreFault {
-        StoreError::Corrupted { what, at: u64::from(page) }.into()
+        StoreError::Corrupted { what: words(what), at: u64::from(page) }.into()
     }
 }
 

@@ -7,6 +7,7 @@ use super::order::Order;
 use super::{BlockState, BlockTable};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
+use crate::check::words;
 use crate::codec::{get_u32, get_u40, put_u32, put_u40};
 use crate::fault::StoreFault;
 use crate::nand::Geometry;
@@ -140,5 +141,5 @@ impl BlockTable {
 }
 
 fn corrupted(at: usize) -> StoreFault {
-    StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 }.into()
+    StoreError::Corrupted { what: words("a block table makes no sense"), at: at as u64 }.into()
 }

@@ -11,6 +11,7 @@
 //! written one. The place (the number of the physical page) is not stored, only summed up: a page that comes
 //! back in another place does not pass either.
 
+use crate::check::words;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
@@ -231,7 +232,7 @@ fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
 pub fn require_spare(geometry: Geometry) -> Result<(), StoreFault> {
     let (needs, has) = (SPARE_BYTES as u32, geometry.spare_bytes);
     if has < needs {
-        return Err(StoreError::SpareTooSmall { who: "a log of pages", needs, has }.into());
+        return Err(StoreError::SpareTooSmall { who: words("a log of pages"), needs, has }.into());
     }
     Ok(geometry.validate().map_err(|e| StoreError::Unsupported(e.reason.into()))?)
 }

@@ -54,6 +54,7 @@ use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
@@ -172,7 +173,7 @@ impl Scheme for Sast {
     ) -> Result<Sast, StoreFault> {
         let [log_blocks, group_blocks, logs_per_group, _] = flash.setup();
         if group_blocks == 0 {
-            return Err(StoreError::Corrupted { what: "groups of no logical block", at: 0 }.into());
+            return Err(StoreError::Corrupted { what: words("groups of no logical block"), at: 0 }.into());
         }
         let mut sast = Sast {
             data: BlockMap::open(flash, &mounted.live),

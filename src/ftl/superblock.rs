@@ -55,6 +55,7 @@ use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
@@ -179,7 +180,9 @@ impl Scheme for Superblock {
     ) -> Result<Superblock, StoreFault> {
         let (g, group_blocks) = (flash.geometry(), flash.setup()[0]);
         if group_blocks == 0 {
-            return Err(StoreError::Corrupted { what: "superblocks of no logical block", at: 0 }.into());
+            return Err(
+                StoreError::Corrupted { what: words("superblocks of no logical block"), at: 0 }.into()
+            );
         }
         let pages = flash.page_count();
         let supers = pages.div_ceil(g.pages_per_block).div_ceil(group_blocks) as usize;

@@ -12,6 +12,7 @@ use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
@@ -322,7 +323,7 @@ impl MapTable {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
             let header = header.filter(known).ok_or(StoreError::Corrupted {
-                what: "a page of the mapping table cannot be read",
+                what: words("a page of the mapping table cannot be read"),
                 at: u64::from(from.0),
             })?;
             let to = self.frontier.store(flash, from, header, Cause::Mapping)?;

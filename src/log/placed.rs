@@ -15,7 +15,7 @@
 
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::state::State;
@@ -58,9 +58,9 @@ impl<N: Nand> Log<N> {
                     }
                 }
                 Found::Foreign => {
-                    return Err(IndexError::NotFormatted(
+                    return Err(IndexError::NotFormatted(words(
                         "the tree on the chip does not keep its pages in place",
-                    )
+                    ))
                     .into());
                 }
                 Found::Page(..) | Found::Garbage => broken = broken.or(Some(ppn)),
@@ -79,14 +79,16 @@ impl<N: Nand> Log<N> {
         crate::log::recovery::check_config(&geometry, &config)?;
         if !nand.replaces() {
             return Err(IndexError::Unsupported(
-                "placement = in_place needs an FTL beneath: a page of a chip takes one program".into(),
+                words("placement = in_place needs an FTL beneath: a page of a chip takes one program").into(),
             )
             .into());
         }
         if config.write_pages > 0 {
             return Err(IndexError::Unsupported(
-                "placement = in_place takes no write part: what waits in it would be written out of turn"
-                    .into(),
+                words(
+                    "placement = in_place takes no write part: what waits in it would be written out of turn",
+                )
+                .into(),
             )
             .into());
         }

@@ -28,8 +28,8 @@
 use crate::blocks::checkpoint;
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Source, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::IndexError;
 use crate::check::message;
+use crate::check::{IndexError, words};
 use crate::codec::{put_u16, put_u32, put_u64};
 use crate::fault::IndexFault;
 use crate::log::held::Held;
@@ -175,10 +175,10 @@ impl<N: Nand> Log<N> {
         let Some(checkpoint::Found { area, newest, .. }) =
             CheckpointArea::mount_and_look(&mut nand, &mut decode)?
         else {
-            return Err(IndexError::NotFormatted("the chip holds no checkpoint").into());
+            return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
         };
         let mut state =
-            newest.ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
+            newest.ok_or(IndexError::NotFormatted(words("the newest checkpoint is not that of a log")))?;
         let mut reserved = area.occupied();
         if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
             return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
@@ -509,7 +509,12 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
     let needed = tag::spare_bytes_needed(geometry.pages_per_block);
     if (geometry.spare_bytes as usize) < needed {
         let has = geometry.spare_bytes;
-        return Err(IndexError::SpareTooSmall { who: "a tree on raw NAND", needs: needed as u32, has }.into());
+        return Err(IndexError::SpareTooSmall {
+            who: words("a tree on raw NAND"),
+            needs: needed as u32,
+            has,
+        }
+        .into());
     }
     if config.write_pages > 200 {
         return Err(IndexError::Unsupported(
@@ -520,12 +525,15 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
     }
     config.victim.require_built()?;
     if geometry.blocks < 8 {
-        return Err(
-            IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks }.into()
-        );
+        return Err(IndexError::ChipTooSmall {
+            who: words("a tree on raw NAND"),
+            needs: 8,
+            has: geometry.blocks,
+        }
+        .into());
     }
     if geometry.blocks >= 1 << 24 {
-        return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())).into());
+        return Err(IndexError::Store(StoreError::Unsupported(words("more than 2^24 blocks").into())).into());
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ mod tests;
 
 use crate::blocks::spare::{Header, PageKind, require_spare};
 use crate::blocks::{BlockTable, Wear};
+use crate::check::words;
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
@@ -146,7 +147,7 @@ impl CheckpointArea {
         let mut good = (0..geometry.blocks).map(Pbn);
         while area.anchors.len() < anchor_count(geometry) as usize {
             let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
-                return Err(StoreError::Unsupported("the chip has too few good blocks".into()).into());
+                return Err(StoreError::Unsupported(words("the chip has too few good blocks").into()).into());
             };
             blocks.claim(pbn);
             if blocks.erase(nand, pbn, Cause::Checkpoint)? {
@@ -238,7 +239,7 @@ impl CheckpointArea {
     }
 
     fn incomplete(&self) -> StoreFault {
-        StoreError::Corrupted { what: "no checkpoint is complete", at: self.reference_version }.into()
+        StoreError::Corrupted { what: words("no checkpoint is complete"), at: self.reference_version }.into()
     }
 
     /// Follows the newest reference; none when there is none.
@@ -552,7 +553,7 @@ impl CheckpointArea {
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
         let corrupted = StoreError::Corrupted {
-            what: "a reference to the checkpoints makes no sense",
+            what: words("a reference to the checkpoints makes no sense"),
             at: self.reference_version,
         };
         let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();

@@ -5,6 +5,7 @@
 //! the pages come.
 
 use crate::blocks::BlockTable;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::store::StoreError;
 use alloc::vec;
@@ -100,7 +101,7 @@ impl Source for &[u8] {
 }
 
 pub(super) const SHORT: StoreError =
-    StoreError::Corrupted { what: "a checkpoint is shorter than it says", at: 0 };
+    StoreError::Corrupted { what: words("a checkpoint is shorter than it says"), at: 0 };
 
 /// The next bytes, so many.
 pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, StoreFault> {

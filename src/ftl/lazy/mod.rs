@@ -66,6 +66,7 @@ use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
@@ -202,7 +203,7 @@ impl Scheme for Lazy {
         };
         if mounted.is_clean {
             lazy.umt = Umt::decode(&mounted.extra).filter(|umt| is_sound(umt, flash)).ok_or(
-                StoreError::Corrupted { what: "the update map table of a base makes no sense", at: 0 },
+                StoreError::Corrupted { what: words("the update map table of a base makes no sense"), at: 0 },
             )?;
             lazy.update.resume(flash);
             lazy.cold.resume(flash);

@@ -31,6 +31,7 @@ use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
 use crate::nand::{Geometry, Nand};
@@ -199,7 +200,7 @@ pub(super) fn decode(
     let Some(mut base) = base else {
         let mut kind = [0; 1];
         if source.take(&mut kind).is_err() || kind[0] != BASE {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint").into());
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
         }
         return Ok(Box::new(Base::decode(g, rules, source)?));
     };
@@ -219,13 +220,16 @@ impl Base {
         let mut fixed = [BASE; FIXED_BYTES];
         let has_start = source.take(&mut fixed[1..]).is_ok();
         if !has_start || fixed[1..5] != rules.magic {
-            return Err(
-                StoreError::NotFormatted("the newest checkpoint is that of another kind of store").into()
-            );
+            return Err(StoreError::NotFormatted(words(
+                "the newest checkpoint is that of another kind of store",
+            ))
+            .into());
         }
         let number = |i: usize| get_u32(&fixed, 5 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(StoreError::NotFormatted("the chip was formatted with another geometry").into());
+            return Err(
+                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
+            );
         }
         let page_count = number(3);
         let (lost, extra) = (get_u32(&fixed, 46) as usize, get_u32(&fixed, 50) as usize);
@@ -308,5 +312,5 @@ impl Base {
 }
 
 fn corrupted(at: u64) -> StoreFault {
-    StoreError::Corrupted { what: "the base of a mapping scheme makes no sense", at }.into()
+    StoreError::Corrupted { what: words("the base of a mapping scheme makes no sense"), at }.into()
 }

@@ -17,6 +17,7 @@ use super::scan::Scan;
 use super::{BlockTag, Flash, Live, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
@@ -229,7 +230,7 @@ impl<N: Nand> Flash<N> {
                     dropped.extend(cut.iter().map(|p| p.ppn));
                     pages = rest;
                     self.best_holder(&pages, &rivals, &is_data).ok_or(StoreError::Corrupted {
-                        what: "no data block of a logical block is complete",
+                        what: words("no data block of a logical block is complete"),
                         at: u64::from(lbn),
                     })?
                 }

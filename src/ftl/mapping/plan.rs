@@ -3,6 +3,7 @@
 use super::{base, note_pages};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
@@ -78,7 +79,9 @@ impl ChipPlan {
         }
         if pages == 0 {
             let needs = u32::try_from(kept).unwrap_or(u32::MAX);
-            return Err(StoreError::ChipTooSmall { who: "the FTL alone", needs, has: good_blocks }.into());
+            return Err(
+                StoreError::ChipTooSmall { who: words("the FTL alone"), needs, has: good_blocks }.into()
+            );
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
         Ok(ChipPlan { page_count: pages as u32, base_blocks })

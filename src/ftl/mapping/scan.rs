@@ -19,6 +19,7 @@ use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED, record_interval};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
@@ -67,7 +68,7 @@ impl<N: Nand> Flash<N> {
             Ok(base::decode(geometry, &rules, (base, source))?)
         };
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint").into());
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
         };
         let mut base = newest.made;
         base.blocks.reserve_exactly(&area.occupied())?;

@@ -5,6 +5,7 @@ use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::patrol::Patrol;
@@ -330,7 +331,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         // Finding it may have moved pages, and lost this one.
         if self.flash.is_lost(lpn.0) {
             return Err(StoreError::Corrupted {
-                what: "the chip lost this logical page",
+                what: words("the chip lost this logical page"),
                 at: u64::from(lpn.0),
             });
         }

@@ -74,6 +74,7 @@ use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
@@ -179,7 +180,7 @@ impl<N: Nand> PageMapFtl<N> {
         let mut decode = |source: &mut dyn Source| State::decode(geometry, source);
         let found = CheckpointArea::mount_and_look(&mut nand, &mut decode)?;
         let Some(checkpoint::Found { area, newest, begun }) = found else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")));
         };
         let mut state = newest?;
         state.blocks.reserve_exactly(&area.occupied())?;

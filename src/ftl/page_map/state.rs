@@ -17,6 +17,7 @@ use super::map::PageMap;
 use super::settings::Layout;
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::words;
 use crate::codec::{get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
 use crate::nand::Geometry;
@@ -114,13 +115,16 @@ impl State {
         let mut fixed = [0; FIXED_BYTES];
         let has_start = source.take(&mut fixed).is_ok();
         if !has_start || fixed[..4] != MAGIC {
-            return Err(
-                StoreError::NotFormatted("the newest checkpoint is not that of a page-mapping FTL").into()
-            );
+            return Err(StoreError::NotFormatted(words(
+                "the newest checkpoint is not that of a page-mapping FTL",
+            ))
+            .into());
         }
         let number = |i: usize| get_u32(&fixed, 4 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(StoreError::NotFormatted("the chip was formatted with another geometry").into());
+            return Err(
+                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
+            );
         }
         let (page_count, atomic_pages) = (number(3), number(4));
         if page_count > g.pages() || len != encoded_bytes(g, page_count) {

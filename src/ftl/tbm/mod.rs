@@ -84,6 +84,7 @@ pub(crate) use direct::RULE_BYTES;
 
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
 use crate::sort;
@@ -256,7 +257,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
             let needs = SPARE_BYTES as u32;
-            return Err(StoreError::SpareTooSmall { who: "a TBM", needs, has }.into());
+            return Err(StoreError::SpareTooSmall { who: words("a TBM"), needs, has }.into());
         }
         if geometry.blocks > BLOCKS_MAX {
             let has = geometry.blocks;

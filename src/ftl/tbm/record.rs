@@ -18,6 +18,7 @@
 //! void version takes effect when all it stands on is durable. Erase counts of two moments in one record do
 //! no harm.
 
+use crate::check::words;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry};
@@ -95,9 +96,10 @@ impl Record {
         for number in 0..pages {
             store.read(Lpn(first + number), Cause::Recovery, &mut page)?;
             if page[4..8] != *MAGIC || get_u32(&page, 8) != number {
-                return Err(
-                    StoreError::NotFormatted("the last pages of the store are no record of a TBM").into()
-                );
+                return Err(StoreError::NotFormatted(words(
+                    "the last pages of the store are no record of a TBM",
+                ))
+                .into());
             }
             if get_u32(&page, 0) != crc32(&[&page[4..]]) {
                 let what = "the checksum of the TBM's record is wrong";
@@ -107,13 +109,14 @@ impl Record {
         }
         let found = (get_u32(&body, 8), get_u32(&body, 12), get_u32(&body, 16));
         if found != (first, geometry.pages_per_block, geometry.blocks) {
-            return Err(
-                StoreError::NotFormatted("the TBM was formatted on other blocks or another store").into()
-            );
+            return Err(StoreError::NotFormatted(words(
+                "the TBM was formatted on other blocks or another store",
+            ))
+            .into());
         }
         let void_below = get_u64(&body, 0);
         if void_below == 0 {
-            return Err(StoreError::NotFormatted("the TBM was not formatted to the end").into());
+            return Err(StoreError::NotFormatted(words("the TBM was not formatted to the end")).into());
         }
         let blocks = geometry.blocks as usize;
         let number = |i: usize| get_u32(&body, ERASES_AT + i * size_of::<u32>());

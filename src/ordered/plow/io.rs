@@ -7,7 +7,7 @@ use super::level::{Level, Place};
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::room::SWEEP_BLOCKS;
 use super::{Plow, State};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -54,7 +54,7 @@ impl<N: Nand> Plow<N> {
             Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header }),
             _ => {
                 return Err(IndexError::Corrupted {
-                    what: "I3: a page of a level is not whole",
+                    what: words("I3: a page of a level is not whole"),
                     at: ppn.0.into(),
                 }
                 .into());
@@ -68,7 +68,7 @@ impl<N: Nand> Plow<N> {
         let view = self.loaded.and_then(|Loaded { header, .. }| {
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
         });
-        view.ok_or(IndexError::Corrupted { what: "I3: the input buffer holds no page", at: 0 }.into())
+        view.ok_or(IndexError::Corrupted { what: words("I3: the input buffer holds no page"), at: 0 }.into())
     }
 
     /// Reads the page at a place of a level.

@@ -8,8 +8,8 @@ use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{LevelRoot, Reader, Root, Row, Worn, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
-use crate::check::IndexError;
 use crate::check::message;
+use crate::check::{IndexError, words};
 use crate::codec::{get_u40, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -69,7 +69,7 @@ impl<N: Nand> Plow<N> {
         }
         plow.find_commit(&mut seen)?;
         let Some((sequence, ppn)) = seen.commit else {
-            return Err(IndexError::NotFormatted("the chip holds no commit page of plow"));
+            return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")));
         };
         plow.take_root(ppn, sequence, &mut seen)?;
         if seen.named.0 > sequence {
@@ -241,9 +241,9 @@ impl<N: Nand> Plow<N> {
         let root = match read(&mut reader, self.geometry, self.record) {
             Ok(root) => root,
             Err(Wrong::Other) => {
-                return Err(IndexError::NotFormatted(
+                return Err(IndexError::NotFormatted(words(
                     "the index on the chip is of another chip or of other records",
-                )
+                ))
                 .into());
             }
             Err(Wrong::Broken) => return Err(broken.into()),
@@ -344,7 +344,8 @@ impl<N: Nand> Plow<N> {
         if header.count == 0 {
             return Ok(());
         }
-        let broken = IndexError::Corrupted { what: "I5: the records of a commit page make no sense", at: 0 };
+        let broken =
+            IndexError::Corrupted { what: words("I5: the records of a commit page make no sense"), at: 0 };
         let input = core::mem::take(&mut self.input);
         let Some(view) = View::new(&input[at.min(input.len())..], self.record, header.count.into(), true)
         else {

@@ -5,7 +5,7 @@ use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
 use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
@@ -157,7 +157,7 @@ impl<N: Nand> Sbits<N> {
 
     fn newest(&self) -> Result<Pbn, IndexFault> {
         let corrupted =
-            IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
+            IndexError::Corrupted { what: words("S2: the newest block is missing"), at: self.full_pages };
         self.kept.back().copied().flatten().ok_or(corrupted.into())
     }
 
@@ -266,9 +266,11 @@ impl<N: Nand> Sbits<N> {
         };
         let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;
         if reading == Reading::Broken {
-            return Err(
-                IndexError::Corrupted { what: "S2: this is not the page it should be", at: number }.into()
-            );
+            return Err(IndexError::Corrupted {
+                what: words("S2: this is not the page it should be"),
+                at: number,
+            }
+            .into());
         }
         self.read_number = Some(number);
         Ok(())
@@ -278,7 +280,8 @@ impl<N: Nand> Sbits<N> {
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         let kept = (number / pages_per_block).checked_sub(u64::from(self.oldest));
         let block = kept.and_then(|at| self.kept.get(at as usize).copied().flatten());
-        let block = block.ok_or(IndexError::Corrupted { what: "S2: a block is missing", at: number })?;
+        let block =
+            block.ok_or(IndexError::Corrupted { what: words("S2: a block is missing"), at: number })?;
         Ok(self.geometry.page_at(block, (number % pages_per_block) as u32))
     }
 

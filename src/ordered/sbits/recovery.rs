@@ -3,7 +3,7 @@
 use super::page::{Header, entry, is_blank};
 use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::sorted::Map;
@@ -60,10 +60,10 @@ impl<N: Nand> Sbits<N> {
         let mut store = Sbits::assemble(nand, config)?;
         let seen = store.look_around()?;
         let Some(newest) = seen.newest else {
-            return Err(IndexError::NotFormatted("the chip holds no page of SBITS"));
+            return Err(IndexError::NotFormatted(words("the chip holds no page of SBITS")));
         };
         if newest.record != store.record {
-            return Err(IndexError::NotFormatted("the records on the chip have other sizes"));
+            return Err(IndexError::NotFormatted(words("the records on the chip have other sizes")));
         }
         store.require_undamaged(&seen)?;
         store.sequence = newest.sequence;
@@ -74,12 +74,15 @@ impl<N: Nand> Sbits<N> {
         store.take_partial(seen.partial)?;
         if newest.number + u64::from(!newest.partial) > store.full_pages {
             let at = newest.number;
-            return Err(IndexError::Corrupted { what: "S2: full pages are missing", at });
+            return Err(IndexError::Corrupted { what: words("S2: full pages are missing"), at });
         }
         let expected = seen.full_page.and_then(|header| header.newest_partial());
         if expected.is_some_and(|sequence| store.partial_sequence < sequence) {
             let at = store.full_pages;
-            return Err(IndexError::Corrupted { what: "S4: the newest partly filled page is missing", at });
+            return Err(IndexError::Corrupted {
+                what: words("S4: the newest partly filled page is missing"),
+                at,
+            });
         }
         store.learn()?;
         Ok(store)
@@ -216,9 +219,11 @@ impl<N: Nand> Sbits<N> {
         self.full_pages = self.first_page();
         let Some((&last, &(_, pages, _))) = full.range(self.oldest..).next_back() else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
-            return Err(
-                IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() }.into()
-            );
+            return Err(IndexError::Corrupted {
+                what: words("S2: more blocks than the chip has"),
+                at: last.into(),
+            }
+            .into());
         }
         for number in self.oldest..=last {
             self.kept.push_back(full.get(&number).map(|entry| entry.0));
@@ -244,9 +249,11 @@ impl<N: Nand> Sbits<N> {
         self.filling = filling;
         read?;
         if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
-            return Err(
-                IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() }.into()
-            );
+            return Err(IndexError::Corrupted {
+                what: words("S2: a page reads otherwise now"),
+                at: ppn.0.into(),
+            }
+            .into());
         }
         self.count = header.count.into();
         self.closed = header.closed;

@@ -8,7 +8,7 @@
 //! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
 
 use super::BPlusTree;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Durability;
@@ -37,7 +37,7 @@ impl StructureWrites {
             return Ok(());
         }
         Err(IndexError::Unsupported(
-            "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left".into()).into())
+            words("structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left").into()).into())
     }
 }
 

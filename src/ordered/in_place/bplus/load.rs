@@ -7,7 +7,7 @@
 
 use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::index::Fill;
 use crate::nand::Cause;
@@ -26,7 +26,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.begin();
         self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
         if self.height > 1 || self.path[0].count() > 0 {
-            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()));
         }
         self.unmark_clean()?;
         let loaded = Loader { tree: self, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(records);

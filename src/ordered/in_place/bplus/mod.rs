@@ -79,7 +79,7 @@ pub use rules::{Overflow, Underflow};
 pub(in crate::ordered) use units::BPlusNodes;
 pub(in crate::ordered) use walk::Walk;
 
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::change::Change;
@@ -345,8 +345,10 @@ impl<S: PageStore> BPlusTree<S> {
         if expected == self.layout {
             Ok(self)
         } else {
-            Err(IndexError::NotFormatted("the tree has records of other sizes or nodes of other capacities")
-                .into())
+            Err(IndexError::NotFormatted(words(
+                "the tree has records of other sizes or nodes of other capacities",
+            ))
+            .into())
         }
     }
 

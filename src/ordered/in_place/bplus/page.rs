@@ -33,8 +33,8 @@
 
 use super::rules::{Overflow, Underflow};
 use super::{Above, BPlusConfig};
-use crate::check::IndexError;
 use crate::check::message;
+use crate::check::{IndexError, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
 use crate::ordered::RecordFormat;
@@ -97,7 +97,7 @@ impl Layout {
         }
         if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
             return Err(IndexError::Unsupported(
-                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged".into()).into());
+                words("full leaves that stay whole leave others less than half full: nodes must be expelled, not merged").into()).into());
         }
         debug_assert!(
             leaf.bytes().max(internal.bytes()) + HEADER_BYTES <= page_bytes,
@@ -186,13 +186,15 @@ impl Layout {
     /// Reads the superblock: the layout, and whether it is marked clean.
     pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
         if page.len() < SUPERBLOCK_BYTES || page[8..16] != *MAGIC {
-            return Err(IndexError::NotFormatted("page 0 is no superblock of a B+-tree").into());
+            return Err(IndexError::NotFormatted(words("page 0 is no superblock of a B+-tree")).into());
         }
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != SUPERBLOCK.0 || page[32] == 0 {
             return Err(corrupted("B7: the superblock's checksum is wrong", SUPERBLOCK));
         }
         if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
-            return Err(IndexError::NotFormatted("the tree was formatted on other or more pages").into());
+            return Err(
+                IndexError::NotFormatted(words("the tree was formatted on other or more pages")).into()
+            );
         }
         let (Some(overflow), Some(underflow)) =
             (Overflow::from_byte(page[35]), Underflow::from_byte(page[36]))

@@ -12,7 +12,7 @@
 use super::batch::{LeafSpan, NewLeaf, Reshaped};
 use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
 use super::{BPlusConfig, BPlusTree, StructureWrites};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
@@ -112,7 +112,8 @@ impl BPlusConfig {
             return Ok(());
         }
         Err(IndexError::Unsupported(
-            "groups are committed to leaves that split in halves and merge, and written together".into(),
+            words("groups are committed to leaves that split in halves and merge, and written together")
+                .into(),
         )
         .into())
     }

@@ -10,7 +10,7 @@
 //! it.
 
 use super::{RawScheme, RawTree, address};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
@@ -261,9 +261,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         for entry in note.chunks(8) {
             let sound = entry.len() == 8 && get_u32(entry, 0) < pages && get_u32(entry, 4) < pages;
             if !sound {
-                return Err(IndexError::NotFormatted(
+                return Err(IndexError::NotFormatted(words(
                     "the newest checkpoint keeps no journal of moved leaves",
-                )
+                ))
                 .into());
             }
             self.journal.note(Ppn(get_u32(entry, 0)), Ppn(get_u32(entry, 4)));

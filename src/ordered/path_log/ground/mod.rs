@@ -44,7 +44,7 @@ mod service;
 pub(crate) mod update;
 
 use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
@@ -178,14 +178,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
             Some(_) => {
-                return Err(
-                    IndexError::NotFormatted("the tree on the chip has records of other sizes").into()
-                );
+                return Err(IndexError::NotFormatted(words(
+                    "the tree on the chip has records of other sizes",
+                ))
+                .into());
             }
             None => {
-                return Err(
-                    IndexError::NotFormatted("the log on the chip is that of another kind of tree").into()
-                );
+                return Err(IndexError::NotFormatted(words(
+                    "the log on the chip is that of another kind of tree",
+                ))
+                .into());
             }
         }
         let mut tree = RawTree::assemble(log, scheme, record, (Ppn(0), 1));
@@ -234,10 +236,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             other => other?,
         };
         if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
-            return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()).into());
+            return Err(
+                IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
+            );
         }
         if journal > 0 && !S::TAKES_JOURNAL {
-            return Err(IndexError::Unsupported("this tree needs no journal of moved leaves".into()).into());
+            return Err(
+                IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
+            );
         }
         Ok(Setup { scheme, log, moves })
     }

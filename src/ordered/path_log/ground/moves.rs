@@ -10,7 +10,7 @@
 
 use super::{RawScheme, RawTree, address};
 use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};
@@ -448,9 +448,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let pairs = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let moved: BTreeMap<u32, u32> = pairs.filter(|pair| pair.0 < pages && pair.1 < pages).collect();
         if moved.len() * 8 != note.len() {
-            return Err(
-                IndexError::NotFormatted("the newest checkpoint keeps no table of moved nodes").into()
-            );
+            return Err(IndexError::NotFormatted(words(
+                "the newest checkpoint keeps no table of moved nodes",
+            ))
+            .into());
         }
         Ok(moved)
     }

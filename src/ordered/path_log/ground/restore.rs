@@ -1,7 +1,7 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
-        let root = self.log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
+        let root =
+            self.log.root().ok_or(IndexError::NotFormatted(words("the log on the chip has no root")))?;
         if root.height == 0 || root.height > self.scheme.height_max(0) {
             return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }

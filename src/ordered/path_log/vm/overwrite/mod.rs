@@ -59,8 +59,8 @@ mod walk;
 
 use super::Keep;
 use super::buffer::{Logged, Waiting};
-use crate::check::IndexError;
 use crate::check::message;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;
@@ -306,14 +306,16 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<usize, IndexFault> {
         let at = u64::from(ppn);
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at }.into());
+            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
         }
         let shape = self.shape(level);
         self.read_page(ppn, shape, cause, bytes)?;
         if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
-            return Err(
-                IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at }.into()
-            );
+            return Err(IndexError::Corrupted {
+                what: words("O1: no node of this level, or not born whole"),
+                at,
+            }
+            .into());
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used || frontier.is_halfway {
@@ -321,7 +323,7 @@ impl<N: Nand> InPlace<N> {
             if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
                 return Ok(shape.complete(bytes, frontier));
             }
-            return Err(IndexError::Corrupted { what: "O1: a slot is torn", at }.into());
+            return Err(IndexError::Corrupted { what: words("O1: a slot is torn"), at }.into());
         }
         Ok(frontier.used)
     }
@@ -384,7 +386,7 @@ impl<N: Nand> InPlace<N> {
                 let node = self.node(level);
                 let slot = self.child_slot(node, key, beyond);
                 let slot = slot.ok_or(IndexError::Corrupted {
-                    what: "O3: no child has a bound that high",
+                    what: words("O3: no child has a bound that high"),
                     at: u64::from(ppn),
                 })?;
                 ppn = self.address(&node.bytes, slot);
@@ -406,7 +408,7 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         Err(IndexError::Corrupted {
-            what: "O8: another version of the page that its parent names",
+            what: words("O8: another version of the page that its parent names"),
             at: ppn.into(),
         }
         .into())

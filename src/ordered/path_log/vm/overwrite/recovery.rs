@@ -14,7 +14,7 @@
 use super::batch::CHANGES;
 use super::page::{self, SlotState};
 use super::{InPlace, NONE, Node};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::store::StoreError;
@@ -44,15 +44,16 @@ impl<N: Nand> InPlace<N> {
     pub(super) fn mount(&mut self) -> Result<(), IndexFault> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {
-            return Err(IndexError::NotFormatted("no page of a VMTree-OW's settings").into());
+            return Err(IndexError::NotFormatted(words("no page of a VMTree-OW's settings")).into());
         };
         if entry != page::settings_entry(self.record, self.marks) {
-            return Err(
-                IndexError::NotFormatted("a VMTree-OW with other records or another option slots").into()
-            );
+            return Err(IndexError::NotFormatted(words(
+                "a VMTree-OW with other records or another option slots",
+            ))
+            .into());
         }
         let Some(&(_, root, height)) = found.roots.iter().max() else {
-            return Err(IndexError::Corrupted { what: "O2: no sound root", at: 0 }.into());
+            return Err(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 }.into());
         };
         (self.root, self.height, self.sequence) = (root, height, found.sequence);
         self.settings_page = settings_page;
@@ -185,15 +186,17 @@ impl<N: Nand> InPlace<N> {
     fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         let (shape, at) = (self.shape(level), u64::from(ppn));
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at }.into());
+            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
         }
         self.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
         let bytes = &mut node.bytes;
         let is_root = ppn == self.root;
         if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes, ppn) {
-            return Err(
-                IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at }.into()
-            );
+            return Err(IndexError::Corrupted {
+                what: words("O1: no node of this level, or not born whole"),
+                at,
+            }
+            .into());
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
@@ -241,7 +244,8 @@ impl<N: Nand> InPlace<N> {
         self.inner_nodes = 0;
         let found = self.scan()?;
         let newest = found.roots.iter().max();
-        let &(_, root, height) = newest.ok_or(IndexError::Corrupted { what: "O2: no sound root", at: 0 })?;
+        let &(_, root, height) =
+            newest.ok_or(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 })?;
         (self.root, self.height) = (root, height);
         self.space.set_live(self.settings_page);
         self.adopt(root, height, &mut node)
@@ -288,7 +292,7 @@ impl<N: Nand> InPlace<N> {
         self.read_page(ppn, shape, cause, &mut found)?;
         bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O1: not born whole", at: ppn.into() }.into());
+            return Err(IndexError::Corrupted { what: words("O1: not born whole"), at: ppn.into() }.into());
         }
         shape.frontier(bytes, ppn.into()).map(drop)
     }

@@ -221,7 +221,7 @@ impl<N: Nand> Log<N> {
     fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexFault> {
         debug_assert!(victim.is_none() || victim != self.frontier.block, "{victim:?} is open and a victim");
         let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
-        if self.writes.slots.iter().any(waits) {
+        if self.writes.len() > 0 && self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
         }
         Ok(victim)

@@ -2,7 +2,7 @@
 
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::log::parts::WritePart;
+use crate::log::parts::{HAS_WRITE_PART, WritePart};
 use crate::log::tag::{self, Gaps, Tag};
 use crate::log::{Log, WritePartLimit, parts};
 use crate::nand::{Cause, Nand};
@@ -13,6 +13,9 @@ impl<N: Nand> Log<N> {
     /// keeps its pages and takes no more.
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexFault> {
         self.require_sound_part()?;
+        if !HAS_WRITE_PART {
+            return Ok(());
+        }
         let slots = self.writes.take();
         let flushed = self.program_slots(&slots, cause);
         match &flushed {
@@ -47,7 +50,7 @@ impl<N: Nand> Log<N> {
     /// which no root leads to yet: whatever waited before was programmed when the batch began.
     pub fn relieve(&mut self) -> Result<(), IndexFault> {
         debug_assert!(self.goes_on, "what is dropped may be needed");
-        if self.writes.slots.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
+        if self.writes.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
 
     /// Programs a full write part before it takes another page, in the middle of an operation, where asked
@@ -56,7 +59,7 @@ impl<N: Nand> Log<N> {
     /// blocks failed: such a flush might find none.
     pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let divides = self.config.write_part != WritePartLimit::Operation && !self.has_failed_blocks();
-        if !divides || self.is_part_divided || self.writes.slots.len() < self.part_limit() {
+        if !divides || self.is_part_divided || self.writes.len() < self.part_limit() {
             return Ok(());
         }
         debug_assert!(
@@ -67,7 +70,7 @@ impl<N: Nand> Log<N> {
     }
 
     pub(super) fn require_sound_part(&self) -> Result<(), IndexFault> {
-        if self.flush_failed { Err(IndexError::WornOut.into()) } else { Ok(()) }
+        if HAS_WRITE_PART && self.flush_failed { Err(IndexError::WornOut.into()) } else { Ok(()) }
     }
 
     fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexFault> {

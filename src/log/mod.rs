@@ -38,6 +38,7 @@ pub mod tag;
 
 use crate::fault::IndexFault;
 pub use config::{LogConfig, SamePage, WritePartLimit};
+pub(crate) use parts::HAS_WRITE_PART;
 pub use parts::Page;
 pub use placed::Placement;
 use tag::Seal;
@@ -174,7 +175,7 @@ impl PageBuffer {
 impl<N: Nand> Log<N> {
     /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
-        if config.placement == Placement::InPlace {
+        if config.is_placed() {
             return Log::format_placed(nand, config, owner);
         }
         let geometry = nand.geometry();
@@ -545,7 +546,7 @@ impl<N: Nand> Log<N> {
         if self.writes.pages() == 0 {
             return Ok(());
         }
-        if self.writes.slots.len() > self.part_limit() {
+        if self.writes.len() > self.part_limit() {
             self.flush(Cause::CacheEviction)?;
         }
         self.secure(pages)

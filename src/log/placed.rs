@@ -105,7 +105,7 @@ impl<N: Nand> Log<N> {
 
     /// Whether pages keep their places.
     pub fn is_placed(&self) -> bool {
-        self.config.placement == Placement::InPlace
+        self.config.is_placed()
     }
 
     /// The lowest place in which nothing lives.

@@ -201,7 +201,7 @@ impl<N: Nand> Log<N> {
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
     /// in RAM.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
-        assert!(self.writes.slots.is_empty(), "what waits to be written would be lost");
+        assert!(self.writes.len() == 0, "what waits to be written would be lost");
         let Log {
             blocks,
             area,
@@ -523,7 +523,7 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
         )
         .into());
     }
-    config.victim.require_built()?;
+    config.require_built()?;
     if geometry.blocks < 8 {
         return Err(IndexError::ChipTooSmall {
             who: words("a tree on raw NAND"),

@@ -6,6 +6,7 @@ use crate::blocks::hot::HotSettings;
 use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
 use crate::blocks::wear::WearLevelling;
 use crate::check::message;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
@@ -102,7 +103,7 @@ impl FtlSettings {
     /// Refuses what was left out when the engine was built (feature `policies`).
     pub(super) fn require_built(&self) -> Result<(), StoreFault> {
         if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "policies") {
-            return Err(StoreError::Unsupported(LEFT_OUT.into()).into());
+            return Err(StoreError::Unsupported(words(LEFT_OUT).into()).into());
         }
         self.victim.require_built()?;
         Ok(self.wear_levelling.require_built()?)

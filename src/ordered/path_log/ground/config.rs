@@ -4,7 +4,7 @@ use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
-use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
+use crate::log::{HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
 
@@ -113,7 +113,7 @@ impl RawConfig {
                 (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 })
             }
         };
-        let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
+        let write_default = if divided && HAS_WRITE_PART { (spare_pages / 2).min(200) } else { 0 };
         // A cache has no use for more pages than the chip has.
         let most = geometry.pages() as usize;
         let write_pages = self.write_pages.unwrap_or(write_default).min(most);

@@ -170,7 +170,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
         moves: Moves,
     ) -> Result<RawTree<N, S>, IndexFault> {
-        let log = if config.placement == Placement::InPlace {
+        let log = if config.is_placed() {
             Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
         } else {
             Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?

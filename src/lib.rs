@@ -62,6 +62,7 @@ mod unit_layer;
 #[cfg(feature = "unstable")]
 pub mod unit_layer;
 
+mod bits;
 pub mod cache;
 pub mod check;
 pub mod ftl;

@@ -3,6 +3,7 @@
 //! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The
 //! rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
 
+use crate::bits::{self, Word};
 use super::order::Order;
 use super::{BlockState, BlockTable};
 use crate::blocks::checkpoint::{Source, Window};
@@ -81,13 +82,11 @@ impl BlockTable {
             table.decode_row(at, &row, &mut ranks).ok_or_else(|| corrupted(at))?;
         }
         for word in &mut table.valid_bits {
-            let mut bytes = [0; 8];
+            let mut bytes = [0; size_of::<Word>()];
             source.take(&mut bytes)?;
-            *word = u64::from_le_bytes(bytes);
+            *word = Word::from_le_bytes(bytes);
         }
-        let used = geometry.pages() % 64;
-        let unused = if used == 0 { 0 } else { u64::MAX << used };
-        if table.valid_bits.last().is_some_and(|last| last & unused != 0) {
+        if bits::is_any_set_from(&table.valid_bits, geometry.pages() as usize) {
             return Err(corrupted(0));
         }
         for pbn in (0..geometry.blocks).map(Pbn) {

@@ -40,6 +40,7 @@ mod tests;
 pub mod victim;
 pub mod wear;
 
+use crate::bits::{self, WORD_BITS, Word};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
@@ -108,7 +109,7 @@ pub struct BlockTable {
     places: Places,
     /// When a page of each block last became valid or invalid; empty where nobody asks.
     ages: Vec<u64>,
-    valid_bits: Vec<u64>,
+    valid_bits: Vec<Word>,
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
@@ -123,7 +124,7 @@ impl BlockTable {
             rows: Rows::unclean(geometry.blocks),
             places: Places::unworn(geometry.blocks, geometry.pages_per_block),
             ages: Vec::new(),
-            valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
+            valid_bits: bits::clear(geometry.pages() as usize),
             live_pages: 0,
             clock: 0,
             order: Order::None,
@@ -325,7 +326,7 @@ impl BlockTable {
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        let (word, bit) = bits::place(ppn.index());
         assert!(self.valid_bits[word] & bit == 0, "T2: {ppn} is valid already");
         self.valid_bits[word] |= bit;
         self.clock += 1;
@@ -336,7 +337,7 @@ impl BlockTable {
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        let (word, bit) = bits::place(ppn.index());
         assert!(self.valid_bits[word] & bit != 0, "T2: {ppn} is not valid");
         self.valid_bits[word] &= !bit;
         self.change_valid(pbn, false);
@@ -366,7 +367,7 @@ impl BlockTable {
     /// Whether a page holds live data.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid_bits[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
+        bits::is_set(&self.valid_bits, ppn.index())
     }
 
     /// The first valid page of a block at or after a place in it.
@@ -375,12 +376,12 @@ impl BlockTable {
         let end = self.geometry.page_at(pbn, 0).0 + self.geometry.pages_per_block;
         let mut at = self.geometry.page_at(pbn, from).0;
         while at < end {
-            let rest = self.valid_bits[at as usize / 64] >> (at % 64);
+            let rest = self.valid_bits[at as usize / WORD_BITS] >> (at % Word::BITS);
             if rest != 0 {
                 let found = at + rest.trailing_zeros();
                 return (found < end).then_some(Ppn(found));
             }
-            at = (at / 64 + 1) * 64;
+            at = (at / Word::BITS + 1) * Word::BITS;
         }
         None
     }
@@ -447,21 +448,21 @@ impl BlockTable {
             + self.rows.len() * Rows::BYTES_EACH
             + self.places.ram_bytes()
             + self.ages.len() * size_of::<u64>()
-            + self.valid_bits.len() * 8
+            + self.valid_bits.len() * size_of::<Word>()
             + self.order.ram_bytes()
     }
 }
 
 /// Valid pages of a block, by a bit for each page of the chip.
 #[inline]
-fn count_valid(geometry: Geometry, bits: &[u64], pbn: Pbn) -> u32 {
+fn count_valid(geometry: Geometry, bits: &[Word], pbn: Pbn) -> u32 {
     let mut at = geometry.page_at(pbn, 0).index();
     let end = at + geometry.pages_per_block as usize;
     let mut count = 0;
     while at < end {
-        let taken = (64 - at % 64).min(end - at);
-        let word = bits[at / 64] >> (at % 64);
-        count += (word & u64::MAX >> (64 - taken)).count_ones();
+        let taken = (WORD_BITS - at % WORD_BITS).min(end - at);
+        let word = bits[at / WORD_BITS] >> (at % WORD_BITS);
+        count += (word & Word::MAX >> (WORD_BITS - taken)).count_ones();
         at += taken;
     }
     count

@@ -2,6 +2,7 @@
 //!
 //! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
 
+use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
@@ -10,7 +11,6 @@ use crate::log::{Frontier, Log};
 use crate::nand::Nand;
 use crate::sort;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The account that the pages of a block give of it.
@@ -33,17 +33,18 @@ struct Good {
     /// Blocks with news, and those with the pages of another block, ascending.
     telling: Vec<(Pbn, Account)>,
     /// Blocks of which no page says anything, or that are passed over: one bit each.
-    silent: Vec<u64>,
+    silent: Vec<Word>,
 }
 
 impl Good {
     fn silence(&mut self, block: Pbn) {
-        self.silent[block.index() / 64] |= 1 << (block.0 % 64);
+        let (word, bit) = bits::place(block.index());
+        self.silent[word] |= bit;
     }
 
     /// The account of a block; nothing where there is no news of it.
     fn of(&self, block: Pbn) -> Option<Option<Account>> {
-        if self.silent[block.index() / 64] >> (block.0 % 64) & 1 == 1 {
+        if bits::is_set(&self.silent, block.index()) {
             return Some(None);
         }
         let at = self.telling.binary_search_by_key(&block, |entry| entry.0).ok()?;
@@ -56,7 +57,7 @@ impl<N: Nand> Log<N> {
     pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
         let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
-        let mut good = Good { telling: Vec::new(), silent: vec![0; (blocks as usize).div_ceil(64)] };
+        let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
         for block in (0..blocks).map(Pbn) {
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
             if unused && self.home_of_stand_in(block).is_none() {

@@ -67,8 +67,8 @@ struct Start {
 
 impl Start {
     fn pages(&self, geometry: Geometry) -> u32 {
-        let bytes = 4 + u64::from(self.payload_bytes);
-        bytes.div_ceil(u64::from(geometry.page_bytes)) as u32
+        // A length beyond what a chip holds ends behind every run.
+        self.payload_bytes.saturating_add(4).div_ceil(geometry.page_bytes)
     }
 }
 

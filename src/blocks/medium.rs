@@ -3,9 +3,9 @@
 //! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The
 //! rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
 
-use crate::bits::{self, Word};
 use super::order::Order;
 use super::{BlockState, BlockTable};
+use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
 use crate::check::words;

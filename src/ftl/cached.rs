@@ -8,8 +8,7 @@
 //! - D1: a clean entry equals that of the table.
 //! - D2: no logical page is both cached and untold.
 
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::codec::{get_u16, get_u32};
 use crate::fault::StoreFault;
 use crate::ftl::cmt::{Cmt, Run};

@@ -34,8 +34,7 @@
 use crate::blocks::Wear;
 use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::fault::StoreFault;
 use crate::ftl::fast::{Fast, FastSettings};
 use crate::ftl::log_map::log_blocks_of;

@@ -52,9 +52,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
-use crate::check::words;
+use crate::check::{CheckReport, message, words};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{LogMap, log_blocks_of, sources};

@@ -53,9 +53,7 @@
 
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
-use crate::check::CheckReport;
-use crate::check::message;
-use crate::check::words;
+use crate::check::{CheckReport, message, words};
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};

@@ -10,9 +10,7 @@
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
-use crate::check::CheckReport;
-use crate::check::message;
-use crate::check::words;
+use crate::check::{CheckReport, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, Live, NOBODY};

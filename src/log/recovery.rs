@@ -28,8 +28,7 @@
 use crate::blocks::checkpoint;
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Source, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::message;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
 use crate::fault::IndexFault;
 use crate::log::held::Held;

@@ -19,8 +19,7 @@
 use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
-use crate::check::message;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -6,8 +6,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
 use crate::store::space::Space;

@@ -2,8 +2,7 @@
 
 use super::Cftl;
 use crate::blocks::spare::{Header, PageKind};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::cached::CachedTable;

@@ -64,9 +64,7 @@ mod umt;
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
-use crate::check::words;
+use crate::check::{CheckReport, message, words};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};

@@ -3,9 +3,7 @@
 use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
-use crate::check::CheckReport;
-use crate::check::message;
-use crate::check::words;
+use crate::check::{CheckReport, message, words};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::patrol::Patrol;

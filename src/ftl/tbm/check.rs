@@ -3,8 +3,7 @@
 use super::page::{PageRead, read_page};
 use super::{Buffer, Condition, Tbm};
 use crate::blocks::BlockState;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};

@@ -83,8 +83,7 @@ pub use direct::DirectRule;
 pub(crate) use direct::RULE_BYTES;
 
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::message;
-use crate::check::words;
+use crate::check::{message, words};
 use crate::fault::StoreFault;
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
 use crate::sort;

@@ -84,8 +84,7 @@ mod writer;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};

@@ -3,8 +3,7 @@
 use super::blocks::State;
 use super::level::Part;
 use super::{Plow, filter};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::Direction;

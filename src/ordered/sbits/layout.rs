@@ -4,8 +4,7 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
-use crate::check::message;
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;

@@ -11,8 +11,7 @@
 //! ([`Tag`]).
 
 use super::{ForRules, Tag};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;

@@ -33,8 +33,7 @@
 
 use super::rules::{Overflow, Underflow};
 use super::{Above, BPlusConfig};
-use crate::check::message;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
 use crate::ordered::RecordFormat;

@@ -2,8 +2,7 @@
 
 use super::path::width_of;
 use super::{RawScheme, RawTree, address, named_width};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::fault::IndexFault;
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};

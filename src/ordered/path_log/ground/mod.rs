@@ -43,8 +43,7 @@ mod scheme;
 mod service;
 pub(crate) mod update;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};

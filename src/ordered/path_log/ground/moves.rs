@@ -9,8 +9,7 @@
 //! [`Log::hold`]: crate::log::Log::hold
 
 use super::{RawScheme, RawTree, address};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};

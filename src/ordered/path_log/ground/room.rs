@@ -2,8 +2,7 @@
 //! only where a higher one may take another record.
 
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;

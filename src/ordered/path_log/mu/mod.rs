@@ -27,8 +27,7 @@ pub mod layout;
 mod settle;
 pub mod star;
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};

@@ -50,8 +50,7 @@ mod tests;
 pub use buffer::{LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::IndexFault;
 use crate::log::Root;

@@ -18,8 +18,7 @@
 //! leaves are file system objects of any size; the superblock chain is the checkpoint area of
 //! [`crate::blocks::checkpoint`].
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};

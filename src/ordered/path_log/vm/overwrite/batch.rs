@@ -13,8 +13,7 @@
 use super::page::{self, Marks, Shape};
 use super::update::Anew;
 use super::{InPlace, NONE, Node};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;

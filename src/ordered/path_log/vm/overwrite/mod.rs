@@ -59,8 +59,7 @@ mod walk;
 
 use super::Keep;
 use super::buffer::{Logged, Waiting};
-use crate::check::message;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;

@@ -46,7 +46,7 @@ impl<N: Nand> Flash<N> {
             }
             Err(error) => {
                 self.blocks.discard(pbn);
-                return Err(error.into());
+                return Err(error);
             }
         }
         self.slots.clear(pbn);
@@ -127,7 +127,7 @@ impl<N: Nand> Flash<N> {
         debug_assert_eq!(self.blocks.valid_count(pbn), 0, "F2: {pbn} still has valid pages");
         if self.doomed.remove(&pbn) {
             self.counters.retired_blocks += 1;
-            return Ok(self.blocks.give_up(&mut self.nand, pbn)?);
+            return self.blocks.give_up(&mut self.nand, pbn);
         }
         if self.erase(pbn, cause)? {
             self.blocks.release(pbn);

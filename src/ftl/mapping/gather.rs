@@ -109,7 +109,7 @@ impl<N: Nand> Flash<N> {
                 self.program(to, Header { kind, ..header }, Cause::Merge, &page).map(Some)
             }
             Ok(_) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         self.page = page;
         programmed

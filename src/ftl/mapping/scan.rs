@@ -64,9 +64,8 @@ impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
-        let mut decode = |base: Option<Box<Base>>, source: &mut dyn Source| {
-            Ok(base::decode(geometry, &rules, (base, source))?)
-        };
+        let mut decode =
+            |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
             return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
         };

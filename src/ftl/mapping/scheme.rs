@@ -344,12 +344,12 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         self.require(lpn, data.len())?;
-        Ok(self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error.into()))?)
+        Ok(self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error))?)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         self.require(lpn, self.page_bytes())?;
-        let old = self.scheme.trim(&mut self.flash, lpn.0).map_err(|error| self.worn_out(error.into()))?;
+        let old = self.scheme.trim(&mut self.flash, lpn.0).map_err(|error| self.worn_out(error))?;
         if old.is_some() || self.flash.is_lost(lpn.0) {
             self.flash.note_trim(lpn.0, old);
         }

@@ -287,7 +287,7 @@ impl<N: Nand> PageMapFtl<N> {
                 self.state.blocks.mark_valid(ppn);
             }
             self.due |= self.area.is_torn();
-            return Err(error.into());
+            return Err(error);
         }
         self.trim_pages.clear();
         self.trim_number = 0;

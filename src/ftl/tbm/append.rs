@@ -246,7 +246,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.summary.remove(lbn);
         self.summary.insert(lbn, copy);
         self.counters.replaced_blocks += 1;
-        Ok(self.blocks.give_up(&mut self.nand, old.pbn)?)
+        self.blocks.give_up(&mut self.nand, old.pbn)
     }
 
     /// Copies pages to the end of a block; `None` if a program failed.

@@ -199,7 +199,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             has_hole: false,
         });
         if full.lbn != lbn || tag.version <= full.buffer.last_version {
-            return Ok(corrupted("K1: a page does not follow the one before it in its buffer block")?);
+            return corrupted("K1: a page does not follow the one before it in its buffer block");
         }
         if let Some(life) = tag.converted {
             if life.pbn.0 >= self.geometry.blocks {

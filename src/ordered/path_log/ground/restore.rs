@@ -44,7 +44,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// damaged ones.
     pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
         if let Some(damage) = self.keep_what_is_reached()? {
-            return Err(damage.into());
+            return Err(damage);
         }
         if self.log.needs_checkpoint() {
             if S::MAPS_MOVES {

@@ -59,7 +59,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// one that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         if let Some(damage) = self.keep_what_is_reached()? {
-            return Err(damage.into());
+            return Err(damage);
         }
         let pages = if is_insertion { self.pages_to_insert() } else { 0 };
         if self.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }

@@ -16,6 +16,12 @@ macro_rules! message {
 }
 pub(crate) use message;
 
+/// Words that are known when the engine is built: empty without the feature `messages`.
+#[inline(always)]
+pub(crate) const fn words(text: &'static str) -> &'static str {
+    if cfg!(feature = "messages") { text } else { "" }
+}
+
 /// Why an index could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

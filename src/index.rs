@@ -1,8 +1,7 @@
 //! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and
 //! bounds of what is set.
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::store::PageStore;
 use alloc::format;
 use alloc::vec::Vec;

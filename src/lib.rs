@@ -42,6 +42,10 @@ mod codec;
 #[cfg(feature = "unstable")]
 pub mod codec;
 #[cfg(not(feature = "unstable"))]
+mod fault;
+#[cfg(feature = "unstable")]
+pub mod fault;
+#[cfg(not(feature = "unstable"))]
 mod log;
 #[cfg(feature = "unstable")]
 pub mod log;
@@ -58,6 +62,7 @@ mod unit_layer;
 #[cfg(feature = "unstable")]
 pub mod unit_layer;
 
+mod bits;
 pub mod cache;
 pub mod check;
 pub mod ftl;

@@ -5,9 +5,12 @@
 
 use super::order::Order;
 use super::{BlockState, BlockTable};
+use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
+use crate::check::words;
 use crate::codec::{get_u32, get_u40, put_u32, put_u40};
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::sort;
 use crate::store::StoreError;
@@ -60,7 +63,7 @@ impl BlockTable {
 
     /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
     /// Unclean: a program may have been cut short in one of them since.
-    pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreError> {
+    pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreFault> {
         if source.left() < BlockTable::encoded_bytes(geometry) {
             return Err(corrupted(source.left()));
         }
@@ -79,13 +82,11 @@ impl BlockTable {
             table.decode_row(at, &row, &mut ranks).ok_or_else(|| corrupted(at))?;
         }
         for word in &mut table.valid_bits {
-            let mut bytes = [0; 8];
+            let mut bytes = [0; size_of::<Word>()];
             source.take(&mut bytes)?;
-            *word = u64::from_le_bytes(bytes);
+            *word = Word::from_le_bytes(bytes);
         }
-        let used = geometry.pages() % 64;
-        let unused = if used == 0 { 0 } else { u64::MAX << used };
-        if table.valid_bits.last().is_some_and(|last| last & unused != 0) {
+        if bits::is_any_set_from(&table.valid_bits, geometry.pages() as usize) {
             return Err(corrupted(0));
         }
         for pbn in (0..geometry.blocks).map(Pbn) {
@@ -138,6 +139,6 @@ impl BlockTable {
     }
 }
 
-fn corrupted(at: usize) -> StoreError {
-    StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 }
+fn corrupted(at: usize) -> StoreFault {
+    StoreError::Corrupted { what: words("a block table makes no sense"), at: at as u64 }.into()
 }

@@ -40,6 +40,8 @@ mod tests;
 pub mod victim;
 pub mod wear;
 
+use crate::bits::{self, WORD_BITS, Word};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -107,7 +109,7 @@ pub struct BlockTable {
     places: Places,
     /// When a page of each block last became valid or invalid; empty where nobody asks.
     ages: Vec<u64>,
-    valid_bits: Vec<u64>,
+    valid_bits: Vec<Word>,
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
@@ -122,7 +124,7 @@ impl BlockTable {
             rows: Rows::unclean(geometry.blocks),
             places: Places::unworn(geometry.blocks, geometry.pages_per_block),
             ages: Vec::new(),
-            valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
+            valid_bits: bits::clear(geometry.pages() as usize),
             live_pages: 0,
             clock: 0,
             order: Order::None,
@@ -265,7 +267,7 @@ impl BlockTable {
     }
 
     /// After a mount: these blocks are the reserved ones, whatever the table that was loaded says.
-    pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreError> {
+    pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreFault> {
         let stale: Vec<Pbn> = self.in_state(BlockState::Reserved).filter(|p| !reserved.contains(p)).collect();
         for pbn in stale {
             self.discard(pbn);
@@ -276,7 +278,7 @@ impl BlockTable {
                 Some(BlockState::Free | BlockState::Unclean) => self.reserve(pbn),
                 _ => {
                     let what = "a checkpoint lies in a block that holds other data";
-                    return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+                    return Err(StoreFault::corrupted(what, pbn.0));
                 }
             }
         }
@@ -324,7 +326,7 @@ impl BlockTable {
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        let (word, bit) = bits::place(ppn.index());
         assert!(self.valid_bits[word] & bit == 0, "T2: {ppn} is valid already");
         self.valid_bits[word] |= bit;
         self.clock += 1;
@@ -335,7 +337,7 @@ impl BlockTable {
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        let (word, bit) = bits::place(ppn.index());
         assert!(self.valid_bits[word] & bit != 0, "T2: {ppn} is not valid");
         self.valid_bits[word] &= !bit;
         self.change_valid(pbn, false);
@@ -365,7 +367,7 @@ impl BlockTable {
     /// Whether a page holds live data.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid_bits[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
+        bits::is_set(&self.valid_bits, ppn.index())
     }
 
     /// The first valid page of a block at or after a place in it.
@@ -374,12 +376,12 @@ impl BlockTable {
         let end = self.geometry.page_at(pbn, 0).0 + self.geometry.pages_per_block;
         let mut at = self.geometry.page_at(pbn, from).0;
         while at < end {
-            let rest = self.valid_bits[at as usize / 64] >> (at % 64);
+            let rest = self.valid_bits[at as usize / WORD_BITS] >> (at % Word::BITS);
             if rest != 0 {
                 let found = at + rest.trailing_zeros();
                 return (found < end).then_some(Ppn(found));
             }
-            at = (at / 64 + 1) * 64;
+            at = (at / Word::BITS + 1) * Word::BITS;
         }
         None
     }
@@ -446,38 +448,38 @@ impl BlockTable {
             + self.rows.len() * Rows::BYTES_EACH
             + self.places.ram_bytes()
             + self.ages.len() * size_of::<u64>()
-            + self.valid_bits.len() * 8
+            + self.valid_bits.len() * size_of::<Word>()
             + self.order.ram_bytes()
     }
 }
 
 /// Valid pages of a block, by a bit for each page of the chip.
 #[inline]
-fn count_valid(geometry: Geometry, bits: &[u64], pbn: Pbn) -> u32 {
+fn count_valid(geometry: Geometry, bits: &[Word], pbn: Pbn) -> u32 {
     let mut at = geometry.page_at(pbn, 0).index();
     let end = at + geometry.pages_per_block as usize;
     let mut count = 0;
     while at < end {
-        let taken = (64 - at % 64).min(end - at);
-        let word = bits[at / 64] >> (at % 64);
-        count += (word & u64::MAX >> (64 - taken)).count_ones();
+        let taken = (WORD_BITS - at % WORD_BITS).min(end - at);
+        let word = bits[at / WORD_BITS] >> (at % WORD_BITS);
+        count += (word & Word::MAX >> (WORD_BITS - taken)).count_ones();
         at += taken;
     }
     count
 }
 
 /// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
-pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
-    nand.mark_bad(pbn).map_err(|error| match error {
+pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
+    Ok(nand.mark_bad(pbn).map_err(|error| match error {
         NandError::BadBlock(_) => StoreError::WornOut,
         error => error.into(),
-    })
+    })?)
 }
 
 /// With the chip.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
-    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreError> {
+    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.state(pbn) != BlockState::Bad && nand.is_bad(pbn)? {
                 self.retire(pbn);
@@ -487,7 +489,7 @@ impl BlockTable {
     }
 
     /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
-    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
             Ok(()) => {
@@ -509,7 +511,7 @@ impl BlockTable {
         nand: &mut N,
         wanted: u32,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         loop {
             let next = self.places.by_least_wear().take(wanted as usize);
             let (mut count, mut unclean) = (0, None);
@@ -518,7 +520,7 @@ impl BlockTable {
                 unclean = unclean.or((self.state(pbn) == BlockState::Unclean).then_some(pbn));
             }
             let Some(pbn) = unclean else {
-                return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
+                return if count < wanted { Err(StoreError::Full.into()) } else { Ok(()) };
             };
             match nand.erase(pbn, cause) {
                 Ok(()) => self.rows.set_ahead(pbn.index()),
@@ -529,7 +531,7 @@ impl BlockTable {
     }
 
     /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
-    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
+    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
         mark_bad(nand, pbn)?;
         self.retire(pbn);
         Ok(())
@@ -542,7 +544,7 @@ impl BlockTable {
         nand: &mut N,
         wear: Wear,
         cause: Cause,
-    ) -> Result<Pbn, StoreError> {
+    ) -> Result<Pbn, StoreFault> {
         loop {
             let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
             if self.claim_erased(nand, pbn, cause)? {
@@ -558,7 +560,7 @@ impl BlockTable {
         nand: &mut N,
         pbn: Pbn,
         cause: Cause,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         if !self.claim(pbn) {
             return Ok(true);
         }

@@ -11,7 +11,9 @@
 //! written one. The place (the number of the physical page) is not stored, only summed up: a page that comes
 //! back in another place does not pass either.
 
+use crate::check::words;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
@@ -148,7 +150,7 @@ pub fn read_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<Found, StoreError> {
+) -> Result<Found, StoreFault> {
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
@@ -159,7 +161,7 @@ pub fn read_weak_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<(Found, bool), StoreError> {
+) -> Result<(Found, bool), StoreFault> {
     let mut spare = [0; SPARE_BYTES];
     let mut found = None;
     let is_whole = |data: &[u8], spare: &[u8]| {
@@ -183,7 +185,7 @@ pub fn read_weak_page<N: Nand>(
     let claim = Header::identify(ppn, data, &spare);
     if cause == Cause::Recovery && is_exchanged(nand, ppn, data, &spare)? {
         let what = "a page stands in the place of another one, and that one in its place";
-        return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        return Err(StoreFault::corrupted(what, ppn.0));
     }
     Ok((Found::Unreadable(claim), false))
 }
@@ -195,7 +197,7 @@ fn is_exchanged<N: Nand>(
     ppn: Ppn,
     data: &mut [u8],
     spare: &[u8; SPARE_BYTES],
-) -> Result<bool, StoreError> {
+) -> Result<bool, StoreFault> {
     let place = written_at(ppn, data, spare).filter(|place| place.0 < nand.geometry().pages());
     let Some(place) = place.filter(|_| Header::claimed(spare).is_some()) else { return Ok(false) };
     let mut other = [0; SPARE_BYTES];
@@ -227,12 +229,12 @@ fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
 }
 
 /// Refuses a chip whose spare area is too small.
-pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
+pub fn require_spare(geometry: Geometry) -> Result<(), StoreFault> {
     let (needs, has) = (SPARE_BYTES as u32, geometry.spare_bytes);
     if has < needs {
-        return Err(StoreError::SpareTooSmall { who: "a log of pages", needs, has });
+        return Err(StoreError::SpareTooSmall { who: words("a log of pages"), needs, has }.into());
     }
-    geometry.validate().map_err(|e| StoreError::Unsupported(e.reason.into()))
+    Ok(geometry.validate().map_err(|e| StoreError::Unsupported(e.reason.into()))?)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@
 //! whatever the policy, each victim gains a page at least, and collection ends. All arithmetic is in
 //! integers.
 
+use crate::check::words;
+use crate::fault::StoreFault;
 use crate::store::StoreError;
 
 /// The words of a refusal.
@@ -57,9 +59,9 @@ impl VictimPolicy {
     ];
 
     /// Refuses what was left out when the engine was built (feature `policies`).
-    pub(crate) fn require_built(self) -> Result<(), StoreError> {
+    pub(crate) fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "policies") || self == VictimPolicy::Greedy;
-        if is_built { Ok(()) } else { Err(StoreError::Unsupported(LEFT_OUT.into())) }
+        if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
     /// The name used in settings and results, without its number.

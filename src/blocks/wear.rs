@@ -35,6 +35,8 @@
 
 use crate::blocks::victim::LEFT_OUT;
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::words;
+use crate::fault::StoreFault;
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::Pbn;
@@ -60,9 +62,9 @@ pub enum WearLevelling {
 
 impl WearLevelling {
     /// Refuses what was left out when the engine was built (feature `policies`).
-    pub(crate) fn require_built(self) -> Result<(), StoreError> {
+    pub(crate) fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "policies") || self == WearLevelling::None;
-        if is_built { Ok(()) } else { Err(StoreError::Unsupported(LEFT_OUT.into())) }
+        if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
     /// Whether it goes by when blocks were last modified ([`BlockTable::keep_ages`]).

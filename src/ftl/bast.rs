@@ -49,14 +49,13 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{log_blocks_of, sources};
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::rng::Rng;
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -172,7 +171,7 @@ impl Scheme for Bast {
         flash: &mut Flash<N>,
         settings: &BastSettings,
         mounted: Mounted,
-    ) -> Result<Bast, StoreError> {
+    ) -> Result<Bast, StoreFault> {
         let mut bast = Bast {
             data: BlockMap::open(flash)?,
             logs: BTreeMap::new(),
@@ -191,7 +190,7 @@ impl Scheme for Bast {
         flash: &mut Flash<N>,
         lpn: u32,
         _: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
@@ -201,7 +200,7 @@ impl Scheme for Bast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let old = self.find(flash, lpn);
         if self.data.write_in_place(flash, lpn, cause, data)? {
             old.into_iter().for_each(|ppn| flash.invalidate(ppn));
@@ -212,13 +211,13 @@ impl Scheme for Bast {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         let by_log = self.logs.iter().find(|(_, log)| log.pbn == pbn).map(|(&lbn, _)| lbn);
         let is_data = flash.tag(pbn).role == Some(PageKind::Data);
         let Some(lbn) = by_log.or(is_data.then_some(Lbn(flash.tag(pbn).owner))) else { return Ok(false) };
@@ -241,7 +240,7 @@ impl Scheme for Bast {
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
-    fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         if self.logs.len() > self.log_blocks as usize {
             let (found, most) = (self.logs.len(), self.log_blocks);
             report.violation("B2", 0, message!("{found} log blocks, there may be {most}"));
@@ -256,7 +255,7 @@ impl Bast {
         self.logs.iter().map(|(&lbn, log)| (lbn, &log.places[..]))
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
@@ -278,7 +277,7 @@ impl Bast {
             self.clock += 1;
             if strays || self.logs.insert(lbn, log).is_some() {
                 let what = "a log block holds pages that do not belong there";
-                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].1.0) });
+                return Err(StoreFault::corrupted(what, pages[0].1.0));
             }
         }
         Ok(())
@@ -301,7 +300,7 @@ impl Bast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let (lbn, place) = flash.split(lpn);
         let pages = flash.geometry().pages_per_block;
         if self.logs.get(&lbn).is_some_and(|log| flash.next_page(log.pbn) == pages) {
@@ -326,7 +325,7 @@ impl Bast {
         Ok(true)
     }
 
-    fn start_log<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+    fn start_log<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         while self.logs.len() >= self.log_blocks as usize {
             let Some(victim) = self.choose() else { break };
             self.merge(flash, victim)?;
@@ -348,7 +347,7 @@ impl Bast {
     }
 
     /// Ends the log block of a logical block by the cheapest merge that is possible.
-    fn merge<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+    fn merge<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let Some(log) = self.logs.get(&lbn) else { return Ok(()) };
         let (pbn, pages) = (log.pbn, flash.geometry().pages_per_block);
         if flash.blocks().valid_count(pbn) == 0 {
@@ -376,7 +375,7 @@ impl Bast {
     }
 
     /// Gathers a logical block in a new block, if anything of it is left.
-    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
         let log = self.logs.remove(&lbn).map(|log| log.pbn);

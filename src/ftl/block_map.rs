@@ -2,9 +2,9 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, Source};
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,13 +17,13 @@ pub(super) struct BlockMap {
 
 impl BlockMap {
     /// The map of a store after a mount.
-    pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreError> {
+    pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreFault> {
         let mut map = BlockMap::new(flash);
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
             if flash.live_role(pbn) == Some(PageKind::Data) {
                 let what = "a data block belongs to no logical block";
                 let owner = map.entry(Lbn(flash.tag(pbn).owner));
-                *owner.ok_or(StoreError::Corrupted { what, at: u64::from(pbn.0) })? = Some(pbn);
+                *owner.ok_or_else(|| StoreFault::corrupted(what, pbn.0))? = Some(pbn);
             }
         }
         Ok(map)
@@ -51,7 +51,7 @@ impl BlockMap {
     }
 
     /// The data block of a logical block, a new one if it has none.
-    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreError> {
+    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreFault> {
         if let Some(pbn) = self.get(lbn) {
             return Ok(pbn);
         }
@@ -68,7 +68,7 @@ impl BlockMap {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let (lbn, page) = flash.split(lpn);
         let pbn = self.get_or_take(flash, lbn)?;
         let ppn = flash.geometry().page_at(pbn, page);
@@ -100,7 +100,7 @@ impl BlockMap {
         flash: &mut Flash<N>,
         lbn: Lbn,
         pbn: Pbn,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         flash.retag(pbn, PageKind::Data, lbn.0);
         match self.replace(lbn, Some(pbn)) {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),
@@ -115,7 +115,7 @@ impl BlockMap {
         flash: &mut Flash<N>,
         lbn: Lbn,
         sources: &[Option<Source<'_>>],
-    ) -> Result<Option<Pbn>, StoreError> {
+    ) -> Result<Option<Pbn>, StoreFault> {
         let is_empty = sources.iter().all(Option::is_none);
         let new = if is_empty { None } else { Some(flash.gather(lbn, sources)?) };
         Ok(self.replace(lbn, new))

@@ -8,9 +8,9 @@
 //! - D1: a clean entry equals that of the table.
 //! - D2: no logical page is both cached and untold.
 
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::codec::{get_u16, get_u32};
+use crate::fault::StoreFault;
 use crate::ftl::cmt::{Cmt, Run};
 use crate::ftl::mapping::{Flash, Live, Mounted};
 use crate::ftl::table::{MapTable, NONE, entries_per_page, from_raw};
@@ -56,10 +56,10 @@ impl CachedTable {
         mounted: &mut Mounted,
         entries: u32,
         (has_runs, elsewhere): (bool, impl Fn(&Flash<N>, u32) -> bool),
-    ) -> Result<CachedTable, StoreError> {
+    ) -> Result<CachedTable, StoreFault> {
         if entries < 2 || entries > flash.geometry().pages().max(2) {
             let what = "the size of the cached mapping table makes no sense";
-            return Err(StoreError::Corrupted { what, at: u64::from(entries) });
+            return Err(StoreFault::corrupted(what, entries));
         }
         let mut table = MapTable::open(flash, &mut mounted.live)?;
         let mut untold = BTreeMap::new();
@@ -90,7 +90,7 @@ impl CachedTable {
         flash: &mut Flash<N>,
         live: &[Live],
         elsewhere: impl Fn(&Flash<N>, u32) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let mut nowhere: Vec<u64> = Vec::new();
         let words = (flash.page_count() as usize).div_ceil(64);
         let what = "there is too little RAM to compare the mapping table with the chip";
@@ -124,7 +124,7 @@ impl CachedTable {
         (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
     }
 
-    fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
+    fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreFault> {
         for entry in extra.chunks(ENCODED_BYTES) {
             let is_whole = entry.len() == ENCODED_BYTES && !self.cmt.is_full();
             let run = match is_whole {
@@ -133,7 +133,7 @@ impl CachedTable {
             };
             if !self.is_sound(flash, run) {
                 let what = "a cached entry in a base makes no sense";
-                return Err(StoreError::Corrupted { what, at: u64::from(run.lpn) });
+                return Err(StoreFault::corrupted(what, run.lpn));
             }
             self.cmt.insert(run, true);
         }
@@ -205,7 +205,7 @@ impl CachedTable {
     }
 
     /// Rewrites a translation page with everything that is known of its entries.
-    pub(super) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+    pub(super) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.table.load(flash, page, Cause::Mapping)?;
         let lpns = self.table.range(page);
         for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
@@ -224,7 +224,7 @@ impl CachedTable {
     }
 
     /// Rewrites the translation pages of untold entries, so many at most.
-    pub(super) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreError> {
+    pub(super) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some((&lpn, _)) = self.untold.first_key_value() else { break };
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -234,7 +234,7 @@ impl CachedTable {
     }
 
     /// Drops the entry that goes next; its translation page is rewritten first if it is dirty.
-    pub(super) fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    pub(super) fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some((lpn, is_dirty)) = self.cmt.victim() else { return Ok(()) };
         if is_dirty {
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -245,7 +245,7 @@ impl CachedTable {
     }
 
     /// Moves translation pages out of a block, and frees it.
-    pub(super) fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreError> {
+    pub(super) fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
         let cmt = &self.cmt;
         self.table.collect(flash, victim, || encode(cmt))
     }
@@ -256,7 +256,7 @@ impl CachedTable {
         flash: &mut Flash<N>,
         ppn: Ppn,
         elsewhere: impl Fn(&Flash<N>, u32) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         for page in 0..self.table.pages() {
             self.table.load(flash, page, Cause::Mapping)?;
             let is_it = |lpn: &u32| match self.known(*lpn) {
@@ -268,7 +268,7 @@ impl CachedTable {
             self.update(lpn, NONE);
             return Ok(());
         }
-        Err(StoreError::Corrupted { what: "a valid page belongs to no logical page", at: u64::from(ppn.0) })
+        Err(StoreFault::corrupted("a valid page belongs to no logical page", ppn.0))
     }
 
     /// Bytes of RAM that say where logical pages are.
@@ -289,7 +289,7 @@ impl CachedTable {
         &self,
         flash: &mut Flash<N>,
         report: &mut CheckReport,
-    ) -> Result<u32, StoreError> {
+    ) -> Result<u32, StoreFault> {
         for lpn in self.untold.keys().filter(|&&lpn| self.cmt.get(lpn).is_some()) {
             report.violation("D2", u64::from(*lpn), message!("lpn {lpn} is cached and untold"));
         }

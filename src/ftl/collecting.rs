@@ -4,6 +4,7 @@
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::blocks::victim::VictimPolicy;
+use crate::fault::StoreFault;
 use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
 use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::mapping::{ChipPlan, Flash};
@@ -86,10 +87,10 @@ pub(super) trait Collecting {
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreFault>;
 
     /// Leaves no untold entry, and enough free blocks for a write.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         loop {
             while !room.is_enough(flash) {
@@ -103,7 +104,7 @@ pub(super) trait Collecting {
     }
 
     /// Collects a victim: one of the table while hardly a block is free.
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
         let victim = match of_table {
@@ -123,7 +124,7 @@ pub(super) trait Collecting {
     }
 
     /// Empties a block for wear levelling into one of its own.
-    fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<(), StoreError> {
+    fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<(), StoreFault> {
         let mut target = Frontier::new(PageKind::Copy, Wear::Most);
         let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
         if let Some(target) = target.block(flash) {
@@ -134,7 +135,7 @@ pub(super) trait Collecting {
     }
 
     /// Before a base that a mount may rely on alone, which has no untold entries.
-    fn tell_all<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn tell_all<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         if self.cached().untold.is_empty() {
             return Ok(());
         }

@@ -38,13 +38,12 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -136,7 +135,7 @@ impl Scheme for Fast {
         flash: &mut Flash<N>,
         settings: &FastSettings,
         mounted: Mounted,
-    ) -> Result<Fast, StoreError> {
+    ) -> Result<Fast, StoreFault> {
         let log_blocks = flash.setup()[0];
         let mut fast = Fast {
             data: BlockMap::open(flash)?,
@@ -156,7 +155,7 @@ impl Scheme for Fast {
         flash: &mut Flash<N>,
         lpn: u32,
         _: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
@@ -166,7 +165,7 @@ impl Scheme for Fast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         if self.write_in_place(flash, lpn, cause, data)? {
             return Ok(());
         }
@@ -199,13 +198,13 @@ impl Scheme for Fast {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         self.rw_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         let tag = flash.tag(pbn);
         if tag.role != Some(PageKind::Data) {
             return Ok(false);
@@ -231,7 +230,7 @@ impl Scheme for Fast {
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let is_log = |_, pbn: Pbn| self.rw.iter().any(|block| block.pbn == pbn);
         for (lpn, ppn) in self.rw_map.strays(flash, is_log) {
             let what = message!("lpn {lpn} is mapped to {ppn}, in no log block");
@@ -260,7 +259,7 @@ impl Fast {
         self.rw_map.lpns()
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if flash.live_role(pbn) != Some(PageKind::Sequential) {
@@ -320,7 +319,7 @@ impl Fast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         if self.find(flash, lpn).is_some() {
             return Ok(false);
         }
@@ -338,7 +337,7 @@ impl Fast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         if self.sw.is_some() {
             self.merge_owner(flash, None)?;
         }
@@ -361,7 +360,7 @@ impl Fast {
         &mut self,
         flash: &mut Flash<N>,
         incoming: Option<Incoming<'_>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let Some(sw) = self.sw else { return Ok(()) };
         let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
         let place = incoming.map_or(pages, |page| flash.split(page.lpn).1);
@@ -386,7 +385,7 @@ impl Fast {
         flash: &mut Flash<N>,
         sw: Sequential,
         incoming: Option<Incoming<'_>>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let sources = sources(flash, sw.owner, incoming, |lpn| self.find(flash, lpn));
         let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         if !flash.fill(sw.pbn, sw.owner, sw.fill, &sources[sw.fill as usize..])? {
@@ -404,7 +403,7 @@ impl Fast {
         flash: &mut Flash<N>,
         sw: Sequential,
         incoming: Option<Incoming<'_>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.merge_in_full(flash, sw.owner, incoming)?;
         self.counters.full_sw_merges += 1;
         self.sw = None;
@@ -417,7 +416,7 @@ impl Fast {
         flash: &mut Flash<N>,
         lbn: Lbn,
         incoming: Option<Incoming<'_>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, incoming, |lpn| self.find(flash, lpn));
         let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         let pbn = flash.gather(lbn, &sources)?;
@@ -435,7 +434,7 @@ impl Fast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         loop {
             self.make_tail(flash)?;
             let Some(tail) = self.rw.back_mut() else { continue };
@@ -453,7 +452,7 @@ impl Fast {
     }
 
     /// Sees to it that the last RW block has room for a page.
-    fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         if self.rw.back().is_some_and(|block| flash.next_page(block.pbn) < pages) {
             return Ok(());
@@ -467,7 +466,7 @@ impl Fast {
     }
 
     /// Merges every logical block with a live page in the oldest RW block, and erases it.
-    fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some(victim) = self.rw.front().map(|block| block.pbn) else { return Ok(()) };
         while let Some(ppn) = flash.blocks().next_valid(victim, 0) {
             let lpn = self.rw[0].lpns[flash.geometry().page_in_block(ppn) as usize];

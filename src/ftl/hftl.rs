@@ -34,14 +34,13 @@
 use crate::blocks::Wear;
 use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::ftl::fast::{Fast, FastSettings};
 use crate::ftl::log_map::log_blocks_of;
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
-use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -113,7 +112,7 @@ impl Scheme for Hftl {
         flash: &mut Flash<N>,
         settings: &HftlSettings,
         mounted: Mounted,
-    ) -> Result<Hftl, StoreError> {
+    ) -> Result<Hftl, StoreFault> {
         let mut area: Vec<Pbn> = Vec::new();
         let mut hot_map = BTreeMap::new();
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
@@ -142,7 +141,7 @@ impl Scheme for Hftl {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         match self.hot_map.get(&lpn) {
             Some(&ppn) => Ok(Some(ppn)),
             None => self.cold.locate(flash, lpn, cause),
@@ -155,7 +154,7 @@ impl Scheme for Hftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let (page, block) = (Lpn(lpn), Lpn(flash.split(lpn).0.0));
         self.hot_pages.note_write(page);
         self.hot_lbns.note_write(block);
@@ -167,7 +166,7 @@ impl Scheme for Hftl {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.hot_map.remove(&lpn) {
             None => self.cold.trim(flash, lpn),
             Some(ppn) => {
@@ -177,7 +176,7 @@ impl Scheme for Hftl {
         }
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.cold.evacuate(flash, pbn)
     }
 
@@ -207,7 +206,7 @@ impl Scheme for Hftl {
         self.page.len()
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for (&lpn, &ppn) in &self.hot_map {
             if !self.area.contains(&flash.geometry().block_of(ppn)) {
                 report.violation(
@@ -240,7 +239,7 @@ impl Hftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let old = self.hot_map.get(&lpn).copied();
         flash.replaces(old);
         let written = self.cold.write(flash, lpn, cause, data);
@@ -257,7 +256,7 @@ impl Hftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         loop {
             let ppn = self.hot_place(flash)?;
             let old = self.locate(flash, lpn, cause)?;
@@ -274,7 +273,7 @@ impl Hftl {
     }
 
     /// The next page of the hot area.
-    fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
+    fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         loop {
             if let Some(ppn) = self.area.last().and_then(|&pbn| flash.next_ppn(pbn)) {
                 return Ok(ppn);
@@ -288,7 +287,7 @@ impl Hftl {
     }
 
     /// Gains room in the full hot area.
-    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let live = |pbn: &Pbn| flash.blocks().valid_count(*pbn);
         let Some(victim) = self.area.iter().copied().min_by_key(live) else { return Ok(()) };
         let keeps = flash.blocks().valid_count(victim) < flash.geometry().pages_per_block;
@@ -311,13 +310,13 @@ impl Hftl {
         ppn: Ppn,
         (keeps, target): (bool, &mut Option<Pbn>),
         page: &mut [u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         const CAUSE: Cause = Cause::GarbageCollection;
         let Some(header) = flash.load_into(ppn, CAUSE, page)? else {
             let lost = self.hot_map.iter().find(|(_, at)| **at == ppn).map(|(&lpn, _)| lpn);
             let Some(lpn) = lost else {
                 let what = "A3: a live page of the hot area is not in its map";
-                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+                return Err(StoreFault::corrupted(what, ppn.0));
             };
             self.hot_map.remove(&lpn);
             flash.lose(ppn, lpn);

@@ -55,8 +55,8 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::ftl::log_map::{Incoming, sources};
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
@@ -148,7 +148,7 @@ impl Scheme for Nftl {
         flash: &mut Flash<N>,
         settings: &NftlSettings,
         mounted: Mounted,
-    ) -> Result<Nftl, StoreError> {
+    ) -> Result<Nftl, StoreFault> {
         let g = flash.geometry();
         let units = flash.page_count().div_ceil(g.pages_per_block);
         let mut nftl = Nftl {
@@ -162,7 +162,7 @@ impl Scheme for Nftl {
             let owner = flash.tag(g.block_of(page.ppn())).owner;
             if flash.split(page.number()) != (Lbn(owner), g.page_in_block(page.ppn())) {
                 let what = "a page of a chain is out of its place";
-                return Err(StoreError::Corrupted { what, at: u64::from(page.ppn().0) });
+                return Err(StoreFault::corrupted(what, page.ppn().0));
             }
         }
         let ranks = if mounted.is_clean { &mounted.extra[..] } else { &[] };
@@ -170,7 +170,7 @@ impl Scheme for Nftl {
             let unit = Lbn(flash.tag(pbn).owner);
             if unit.0 >= units {
                 let what = "a block of a chain belongs to no unit";
-                return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+                return Err(StoreFault::corrupted(what, pbn.0));
             }
             nftl.enter(unit, pbn, ranks);
         }
@@ -182,7 +182,7 @@ impl Scheme for Nftl {
         flash: &mut Flash<N>,
         lpn: u32,
         _: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
@@ -192,7 +192,7 @@ impl Scheme for Nftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let (unit, page) = flash.split(lpn);
         // Blocks that failed came out of the reserve.
         while flash.blocks().free_count() < self.floor && self.fold_longest(flash)? {}
@@ -216,18 +216,18 @@ impl Scheme for Nftl {
             } else if has_room {
                 self.append(flash, unit)?;
             } else if !self.fold_longest(flash)? {
-                return Err(StoreError::Full);
+                return Err(StoreError::Full.into());
             }
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         let unit = flash.tag(pbn).owner;
         let is_member = (unit as usize) < self.first.len() && self.chain(Lbn(unit)).any(|block| block == pbn);
         if flash.blocks().free_count() < self.floor || !is_member {
@@ -257,7 +257,7 @@ impl Scheme for Nftl {
         self.next.len() * RANK_BYTES as usize
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let mut seen = vec![false; self.next.len()];
         for unit in (0..self.first.len() as u32).map(Lbn) {
             for pbn in self.chain(unit).take(self.next.len()) {
@@ -318,7 +318,7 @@ impl Nftl {
         self.chain(unit).map(|pbn| flash.geometry().page_at(pbn, page)).find(|&ppn| flash.is_valid(ppn))
     }
 
-    fn append<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreError> {
+    fn append<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
         let pbn = flash.take(PageKind::Data, unit.0, Wear::Least)?;
         let mut chain: Vec<Pbn> = self.chain(unit).collect();
         self.counters.replacements += u64::from(!chain.is_empty());
@@ -328,7 +328,7 @@ impl Nftl {
     }
 
     /// Folds the longest chain; false: none has a block to give.
-    fn fold_longest<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+    fn fold_longest<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let Some(unit) = self.longest(flash) else { return Ok(false) };
         self.counters.folds_for_room += 1;
         self.fold(flash, unit)?;
@@ -348,7 +348,7 @@ impl Nftl {
     }
 
     /// Folds in place if possible, else out of place.
-    fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreError> {
+    fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
         let Some(last) = self.chain(unit).last() else { return Ok(()) };
         let mut sources = sources(flash, unit, None, |lpn| self.find(flash, lpn));
         for (page, source) in (0..).zip(&mut sources) {
@@ -375,7 +375,7 @@ impl Nftl {
         flash: &mut Flash<N>,
         unit: Lbn,
         incoming: Option<Incoming<'_>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let sources = sources(flash, unit, incoming, |lpn| self.find(flash, lpn));
         if sources.iter().all(Option::is_none) {
             return self.replace(flash, unit, None);
@@ -393,7 +393,7 @@ impl Nftl {
         flash: &mut Flash<N>,
         unit: Lbn,
         only: Option<Pbn>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let former: Vec<Pbn> = self.chain(unit).filter(|&pbn| Some(pbn) != only).collect();
         self.link(unit, only.into_iter());
         for pbn in former {

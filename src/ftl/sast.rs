@@ -52,8 +52,8 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
+use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
@@ -170,10 +170,10 @@ impl Scheme for Sast {
         flash: &mut Flash<N>,
         settings: &SastSettings,
         mounted: Mounted,
-    ) -> Result<Sast, StoreError> {
+    ) -> Result<Sast, StoreFault> {
         let [log_blocks, group_blocks, logs_per_group, _] = flash.setup();
         if group_blocks == 0 {
-            return Err(StoreError::Corrupted { what: "groups of no logical block", at: 0 });
+            return Err(StoreError::Corrupted { what: words("groups of no logical block"), at: 0 }.into());
         }
         let mut sast = Sast {
             data: BlockMap::open(flash)?,
@@ -196,7 +196,7 @@ impl Scheme for Sast {
         flash: &mut Flash<N>,
         lpn: u32,
         _: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
@@ -206,7 +206,7 @@ impl Scheme for Sast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let old = self.find(flash, lpn);
         if self.data.write_in_place(flash, lpn, cause, data)? {
             self.log_map.drop_copy(flash, lpn, old);
@@ -217,13 +217,13 @@ impl Scheme for Sast {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         self.log_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         let tag = flash.tag(pbn);
         if tag.role == Some(PageKind::Data) {
             self.merge_in_full(flash, Lbn(tag.owner))?;
@@ -256,7 +256,7 @@ impl Scheme for Sast {
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let is_log = |lpn: u32, pbn: Pbn| {
             let group = self.groups.get(&self.group_of(flash.split(lpn).0));
             group.is_some_and(|g| g.logs.iter().any(|log| log.pbn == pbn))
@@ -287,7 +287,7 @@ impl Sast {
         lbn.0 / self.group_blocks
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
@@ -303,7 +303,7 @@ impl Sast {
             let number = self.group_of(lbn);
             if pages.iter().any(|&(page, _)| self.group_of(flash.split(page).0) != number) {
                 let what = "a log block holds pages that do not belong there";
-                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].1.0) });
+                return Err(StoreFault::corrupted(what, pages[0].1.0));
             }
             let mut lpns: Vec<u32> = Vec::with_capacity(g.pages_per_block as usize);
             for (page, ppn) in pages {
@@ -333,7 +333,7 @@ impl Sast {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let number = self.group_of(flash.split(lpn).0);
         self.make_room(flash, number)?;
         let old = self.find(flash, lpn);
@@ -354,7 +354,7 @@ impl Sast {
     }
 
     /// Sees to it that the last log block of a group has room for a page.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreError> {
+    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let logs = self.groups.get(&number).map(|group| &group.logs);
         if logs.and_then(|logs| logs.back()).is_some_and(|log| flash.next_page(log.pbn) < pages) {
@@ -380,7 +380,7 @@ impl Sast {
     }
 
     /// Cleans the log blocks of a group, or the oldest of them.
-    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreError> {
+    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
         let count = self.groups.get(&number).map_or(0, |group| group.logs.len());
         for _ in 0..if self.whole_group { count } else { count.min(1) } {
             self.clean_oldest(flash, number)?;
@@ -388,7 +388,7 @@ impl Sast {
         Ok(())
     }
 
-    fn clean_oldest<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreError> {
+    fn clean_oldest<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
         let Some(log) = self.groups.get(&number).and_then(|group| group.logs.front()) else { return Ok(()) };
         let pbn = log.pbn;
         if flash.blocks().valid_count(pbn) == 0 {
@@ -433,7 +433,7 @@ impl Sast {
         flash: &mut Flash<N>,
         number: u32,
         index: usize,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(log) = self.groups.get(&number).and_then(|group| group.logs.get(index)) {
             let Some(ppn) = flash.blocks().next_valid(log.pbn, 0) else { break };
             let lpn = log.lpns[flash.geometry().page_in_block(ppn) as usize];
@@ -443,7 +443,7 @@ impl Sast {
     }
 
     /// Gathers a logical block in a new block, if anything of it is left.
-    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
         // All of it is in the data block by now.
@@ -470,7 +470,7 @@ impl Sast {
         flash: &mut Flash<N>,
         number: u32,
         index: usize,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         match self.remove_log(number, index) {
             Some(pbn) => flash.free(pbn, Cause::Merge, Vec::new),
             None => Ok(()),

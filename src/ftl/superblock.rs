@@ -55,8 +55,8 @@ mod mount;
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -179,10 +179,12 @@ impl Scheme for Superblock {
         flash: &mut Flash<N>,
         settings: &SuperblockSettings,
         mounted: Mounted,
-    ) -> Result<Superblock, StoreError> {
+    ) -> Result<Superblock, StoreFault> {
         let (g, group_blocks) = (flash.geometry(), flash.setup()[0]);
         if group_blocks == 0 {
-            return Err(StoreError::Corrupted { what: "superblocks of no logical block", at: 0 });
+            return Err(
+                StoreError::Corrupted { what: words("superblocks of no logical block"), at: 0 }.into()
+            );
         }
         let pages = flash.page_count();
         let supers = pages.div_ceil(g.pages_per_block).div_ceil(group_blocks) as usize;
@@ -201,7 +203,7 @@ impl Scheme for Superblock {
         Ok(superblock)
     }
 
-    fn locate<N: Nand>(&mut self, _: &mut Flash<N>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreError> {
+    fn locate<N: Nand>(&mut self, _: &mut Flash<N>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(lpn))
     }
 
@@ -211,7 +213,7 @@ impl Scheme for Superblock {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let number = self.super_of(flash, lpn);
         // Blocks that failed came out of the reserve.
         while flash.blocks().free_count() < self.floor && self.reclaim_any(flash)? {}
@@ -239,7 +241,7 @@ impl Scheme for Superblock {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(lpn);
         if let Some(old) = old {
             flash.invalidate(old);
@@ -248,7 +250,7 @@ impl Scheme for Superblock {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         let number = flash.tag(pbn).owner as usize;
         let is_closed = |s: &Super| s.blocks.contains(&pbn) && !s.is_open(pbn);
         if flash.blocks().free_count() < self.floor || !self.supers.get(number).is_some_and(is_closed) {
@@ -277,7 +279,7 @@ impl Scheme for Superblock {
             + blocks * size_of::<Pbn>()
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let mut live = vec![0; self.supers.len()];
         for lpn in 0..self.map.len() as u32 {
             let Some(ppn) = self.find(lpn) else { continue };
@@ -364,7 +366,7 @@ impl Superblock {
         &mut self,
         flash: &mut Flash<N>,
         number: usize,
-    ) -> Result<(Update, Ppn), StoreError> {
+    ) -> Result<(Update, Ppn), StoreFault> {
         loop {
             self.close_full(flash, number);
             let group = &self.supers[number];
@@ -378,14 +380,14 @@ impl Superblock {
             } else if flash.blocks().free_count() > self.floor {
                 self.take_update(flash, number)?;
             } else if !self.reclaim_any(flash)? {
-                return Err(StoreError::Full);
+                return Err(StoreError::Full.into());
             }
         }
     }
 
     /// Makes the superblock not written for longest that has a block too many give it back; false: there is
     /// none.
-    fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+    fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);
         let oldest = self.supers.iter().enumerate().filter(has_slack).min_by_key(|(_, s)| s.written);
@@ -394,7 +396,7 @@ impl Superblock {
         Ok(true)
     }
 
-    fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
+    fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreFault> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Least)?;
         let group = &mut self.supers[number];
         group.enter(pbn);
@@ -402,7 +404,7 @@ impl Superblock {
         Ok(pbn)
     }
 
-    fn take_cold<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {
+    fn take_cold<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreFault> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Most)?;
         let group = &mut self.supers[number];
         group.enter(pbn);
@@ -411,7 +413,7 @@ impl Superblock {
     }
 
     /// Collects one block of a superblock that has too many.
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
         // Both U and C may have to be taken, and blocks may fail.
         let is_ample = flash.blocks().free_count() > self.floor + 1;
         let (copies, group) = (if is_ample { Copies::Apart } else { Copies::Together }, &self.supers[number]);
@@ -431,7 +433,7 @@ impl Superblock {
     }
 
     /// Collects a superblock that has more blocks than its live pages need, until it has one less.
-    fn reclaim<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
+    fn reclaim<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
         let before = self.supers[number].blocks.len();
         while self.supers[number].blocks.len() >= before {
             let group = &self.supers[number];
@@ -441,7 +443,7 @@ impl Superblock {
             let others = group.blocks.iter().copied().filter(|&pbn| Some(pbn) != target);
             let victim = empty.or_else(|| others.min_by_key(|&pbn| valid(pbn)));
             let Some(victim) = victim.filter(|&pbn| valid(pbn) < flash.geometry().pages_per_block) else {
-                return Err(StoreError::Full);
+                return Err(StoreError::Full.into());
             };
             self.collect_block(flash, number, victim, Copies::Together)?;
         }
@@ -455,7 +457,7 @@ impl Superblock {
         number: usize,
         victim: Pbn,
         copies: Copies,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         if flash.blocks().valid_count(victim) == 0 {
             self.counters.empty_blocks += 1;
         } else {
@@ -473,7 +475,7 @@ impl Superblock {
         (number, from): (usize, Pbn),
         copies: Copies,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(ppn) = flash.blocks().next_valid(from, 0) {
             let Some(header) = flash.load(ppn, cause)? else {
                 self.lose(flash, number, ppn)?;
@@ -482,7 +484,7 @@ impl Superblock {
             let lpn = header.number;
             if self.map.get(lpn as usize) != Some(&ppn.0) {
                 let what = "a page holds another logical page";
-                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+                return Err(StoreFault::corrupted(what, ppn.0));
             }
             loop {
                 let is_hot = copies == Copies::Apart && self.is_hot(lpn);
@@ -510,7 +512,7 @@ impl Superblock {
         number: usize,
         copies: Copies,
         is_hot: bool,
-    ) -> Result<Pbn, StoreError> {
+    ) -> Result<Pbn, StoreFault> {
         self.close_full(flash, number);
         let group = &mut self.supers[number];
         let into_update = |update: &mut Update| {
@@ -532,12 +534,12 @@ impl Superblock {
     }
 
     /// A live page cannot be read: the logical page that is mapped to it is lost.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, ppn: Ppn) -> Result<(), StoreError> {
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, ppn: Ppn) -> Result<(), StoreFault> {
         let pages = self.group_blocks.saturating_mul(flash.geometry().pages_per_block);
         let first = number as u32 * pages;
         let mut lpns = first..first.saturating_add(pages).min(self.map.len() as u32);
         let Some(lpn) = lpns.find(|&lpn| self.map[lpn as usize] == ppn.0) else {
-            return Err(StoreError::Corrupted { what: "a live page is not mapped", at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted("a live page is not mapped", ppn.0));
         };
         flash.lose(ppn, lpn);
         self.forget(flash, lpn);
@@ -572,7 +574,7 @@ impl Superblock {
         number: usize,
         pbn: Pbn,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.close(flash, number, pbn);
         self.supers[number].blocks.retain(|&block| block != pbn);
         flash.free(pbn, cause, Vec::new)

@@ -10,9 +10,9 @@
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
 use crate::codec::{get_u32, put_u32};
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -83,7 +83,7 @@ impl Frontier {
     }
 
     /// The page to program next.
-    pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
+    pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         let pbn = match self.block(flash) {
             Some(pbn) => pbn,
             None => flash.take(self.role, NOBODY, self.wear)?,
@@ -99,7 +99,7 @@ impl Frontier {
         from: Ppn,
         header: Header,
         cause: Cause,
-    ) -> Result<Ppn, StoreError> {
+    ) -> Result<Ppn, StoreFault> {
         loop {
             let to = self.slot(flash)?;
             if flash.store((from, to), header, cause)? {
@@ -115,7 +115,7 @@ impl Frontier {
         (kind, lpn): (PageKind, u32),
         cause: Cause,
         data: &[u8],
-    ) -> Result<Ppn, StoreError> {
+    ) -> Result<Ppn, StoreFault> {
         loop {
             let ppn = self.slot(flash)?;
             if flash.write(ppn, (kind, lpn), cause, data)? {
@@ -130,7 +130,7 @@ impl Frontier {
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
-    ) -> Result<Vec<Ppn>, StoreError> {
+    ) -> Result<Vec<Ppn>, StoreFault> {
         let mut written = Vec::with_capacity(pages.len());
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 == pages.len() { PageKind::Host } else { PageKind::More };
@@ -175,7 +175,7 @@ pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
 
 impl MapTable {
     /// The table of a store, given its live pages; those of the table are taken out of them.
-    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreError> {
+    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);
         let mut table = MapTable {
@@ -223,7 +223,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         page: u32,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
             self.page.fill(0xff);
             return Ok(());
@@ -233,7 +233,7 @@ impl MapTable {
         let is_wrong = |raw: &[u8]| (limit..NONE).contains(&get_u32(raw, 0));
         if self.page.chunks_exact(4).any(is_wrong) {
             let what = "an entry of the mapping table lies beyond the chip";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl MapTable {
     }
 
     /// Writes the buffer as the new version of a page of the table.
-    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         loop {
             let ppn = self.frontier.slot(flash)?;
             if flash.write_map(ppn, page, &self.page)? {
@@ -278,7 +278,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         let page = self.page_of(lpn);
         if !self.exists(page) {
             return Ok(None);
@@ -289,18 +289,18 @@ impl MapTable {
 
     /// The entry of a logical page in the buffer, which nothing newer is known of: so it names a page that is
     /// live.
-    pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
                 let what = "the mapping table names a page that is not live";
-                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted(what, ppn.0))
             }
             entry => Ok(entry),
         }
     }
 
     /// A page of the table as it is on the chip, for a checker.
-    pub(super) fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
         let mut bytes = vec![0xff; self.page.len()];
         if let Some(ppn) = from_raw(self.directory[page as usize]) {
             flash.read(ppn, page, Cause::Check, &mut bytes)?;
@@ -323,12 +323,12 @@ impl MapTable {
         flash: &mut Flash<N>,
         victim: Pbn,
         extra: impl FnOnce() -> Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
             let header = header.filter(known).ok_or(StoreError::Corrupted {
-                what: "a page of the mapping table cannot be read",
+                what: words("a page of the mapping table cannot be read"),
                 at: u64::from(from.0),
             })?;
             let to = self.frontier.store(flash, from, header, Cause::Mapping)?;
@@ -345,7 +345,7 @@ impl MapTable {
         flash: &mut Flash<N>,
         live: &[Live],
         tell: &mut impl Unsaid<N>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let part = (self.physical_pages / 64).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
@@ -368,7 +368,7 @@ impl MapTable {
         places: Range<u32>,
         claims: &mut [u32],
         tell: &mut impl Unsaid<N>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         for page in 0..self.pages() {
             if !self.exists(page) {
                 continue;
@@ -398,7 +398,7 @@ impl MapTable {
         (ppn, live): (Ppn, &[Live]),
         claim: u32,
         tell: &mut impl Unsaid<N>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         if !flash.is_valid(ppn) {
             return Ok(());
         }

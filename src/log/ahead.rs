@@ -1,10 +1,9 @@
 //! Work ahead of time: garbage collected before a block is short, and pages looked at before anybody asks.
 
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
-use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
+use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 
 /// Weak pages that are kept in mind.
@@ -15,7 +14,7 @@ const BLOCKS_AHEAD: u32 = 2;
 
 /// Collects garbage until some blocks more are free than an operation asks for, or nothing is gained; about
 /// so many pages are read or programmed. Returns the pages of such work that are left.
-pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Result<u32, IndexError> {
+pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Result<u32, IndexFault> {
     if tree.log().is_placed() {
         return Ok(0);
     }
@@ -65,7 +64,7 @@ impl<N: Nand> Log<N> {
 
     /// Looks at the next valid page of a round over the chip, so that it is noted where it is weak; none at
     /// the end of the round. A page that is lost already is told to whoever asks for it.
-    pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexError> {
+    pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexFault> {
         let pages = self.geometry().pages();
         while self.scrubbed < pages {
             let ppn = Ppn(self.scrubbed);
@@ -75,10 +74,8 @@ impl<N: Nand> Log<N> {
                 continue;
             }
             match self.load(ppn, Cause::Scrubbing) {
-                Ok(())
-                | Err(IndexError::Corrupted { .. })
-                | Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {}
-                Err(error) => return Err(error),
+                Err(error) if !error.is_loss() => return Err(error),
+                _ => {}
             }
             return Ok(Some(ppn));
         }

@@ -1,6 +1,6 @@
 //! Garbage collection: the log picks a victim block, the tree moves what lives in it.
 
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
@@ -12,22 +12,22 @@ pub trait Relocate<N: Nand> {
 
     /// Writes what lives in the page elsewhere, or, when nothing in it can be reached from the root,
     /// invalidates it. The page is invalid afterwards.
-    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError>;
+    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault>;
 
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
-    fn checkpoint(&mut self) -> Result<(), IndexError>;
+    fn checkpoint(&mut self) -> Result<(), IndexFault>;
 
     /// Sees to it that a mount does without a block that is about to be erased; false where that cannot be.
-    fn let_go(&mut self, _victim: Pbn) -> Result<bool, IndexError> {
+    fn let_go(&mut self, _victim: Pbn) -> Result<bool, IndexFault> {
         Ok(true)
     }
 
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
     /// doubt.
-    fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
+    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault>;
 
     /// Does what else lets collection gain; false when nothing came of it.
-    fn help_collection(&mut self) -> Result<bool, IndexError> {
+    fn help_collection(&mut self) -> Result<bool, IndexFault> {
         Ok(false)
     }
 
@@ -63,7 +63,7 @@ pub struct Need {
 
 /// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or
 /// `WornOut` when even `need` is not met; nothing was changed then but the place of some pages.
-pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
     if tree.log().needs_checkpoint() {
         tree.checkpoint()?;
@@ -94,7 +94,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
 
 /// Writes a page that was hard to read elsewhere, where there is room besides `need`; moves that fail undo
 /// nothing.
-fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     while let Some(weak) = tree.log().take_weak() {
         let programs = tree.programs_per_move() + tree.collection_slack();
         debug_assert!(programs > 0, "a move takes a program");
@@ -119,7 +119,7 @@ fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
     tree.log().free_pages() >= pages.saturating_add(owed)
 }
 
-fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
+fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
     let (live, cost) = (tree.log().live_pages() as u32, tree.programs_per_move());
     tree.log().refusal(live, need.pages, cost)
 }
@@ -127,7 +127,7 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
 /// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of
 /// a few does where what a move takes is not known beforehand. The log is short of blocks here, so the policy
 /// that chooses victims otherwise does not count.
-fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexError> {
+fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
         if tree.log().is_closed() {
@@ -159,7 +159,7 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexEr
 
 /// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one
 /// spends, as when a journal is committed on the way.
-fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexError> {
+fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while tree.log().wants_collection() && futile_rounds < 8 && collect_one(tree)? {
         let free = tree.log().free_pages();
@@ -170,7 +170,7 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 }
 
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
-pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
+pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
     let programs_per_move = tree.programs_per_move();
     debug_assert!(programs_per_move > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
@@ -187,7 +187,7 @@ pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool,
     Ok(true)
 }
 
-pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexError> {
+pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexFault> {
     let geometry = tree.log().geometry();
     for page in 0..geometry.pages_per_block {
         let ppn = geometry.page_at(victim, page);
@@ -201,27 +201,27 @@ pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -
 
 impl<N: Nand> Log<N> {
     /// The block to collect, by the policy; pages waiting for it are programmed first.
-    fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
+    fn victim(&mut self) -> Result<Option<Pbn>, IndexFault> {
         let victim = self.blocks.victim(self.config.victim);
         self.ready_to_collect(victim)
     }
 
     /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed
     /// first.
-    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
+    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexFault> {
         let victim = self.blocks.fewest_valid();
         self.ready_to_collect(victim)
     }
 
     /// The valid pages of the next victim.
-    pub(super) fn valid_in_victim(&mut self) -> Result<Option<u32>, IndexError> {
+    pub(super) fn valid_in_victim(&mut self) -> Result<Option<u32>, IndexFault> {
         Ok(self.victim()?.map(|victim| self.valid_count(victim)))
     }
 
-    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
+    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexFault> {
         debug_assert!(victim.is_none() || victim != self.frontier.block, "{victim:?} is open and a victim");
         let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
-        if self.writes.slots.iter().any(waits) {
+        if self.writes.len() > 0 && self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
         }
         Ok(victim)
@@ -240,7 +240,7 @@ impl<N: Nand> Log<N> {
 
     /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither
     /// place.
-    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
+    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
         assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
         debug_assert_ne!(self.frontier.block, Some(home), "the open block {home} is reclaimed");
@@ -255,7 +255,7 @@ impl<N: Nand> Log<N> {
         match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
             Ok(true) => self.blocks.release(block),
             Ok(false) => {}
-            Err(error) => return Err(self.worn_or(error)),
+            Err(error) => return Err(self.worn_or(error.into())),
         }
         if block != home {
             self.blocks.retire(home);

@@ -1,6 +1,9 @@
 //! How a log is set up.
 
 use crate::blocks::victim::VictimPolicy;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
+use crate::log::parts::HAS_WRITE_PART;
 use crate::log::placed::Placement;
 
 /// The cost of a child that lies in the same page as its parent.
@@ -48,6 +51,29 @@ pub struct LogConfig {
     pub same_page: SamePage,
     /// Where pages are written.
     pub placement: Placement,
+}
+
+impl LogConfig {
+    /// Whether pages keep their places: never where that was left out when the engine was built (feature
+    /// `in-place`).
+    pub(crate) fn is_placed(&self) -> bool {
+        cfg!(feature = "in-place") && self.placement == Placement::InPlace
+    }
+
+    /// Refuses what was left out when the engine was built.
+    pub(super) fn require_built(&self) -> Result<(), IndexFault> {
+        if !HAS_WRITE_PART && self.write_pages > 0 {
+            return Err(left_out("a write part: feature 'write-part'"));
+        }
+        if self.placement == Placement::InPlace && !self.is_placed() {
+            return Err(left_out("pages in place: feature 'in-place'"));
+        }
+        Ok(self.victim.require_built()?)
+    }
+}
+
+fn left_out(what: &'static str) -> IndexFault {
+    IndexError::Unsupported(message!("left out when the engine was built: {what}").into()).into()
 }
 
 impl Default for LogConfig {

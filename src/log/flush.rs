@@ -1,7 +1,8 @@
 //! Programming the write part of the cache.
 
 use crate::check::IndexError;
-use crate::log::parts::WritePart;
+use crate::fault::IndexFault;
+use crate::log::parts::{HAS_WRITE_PART, WritePart};
 use crate::log::tag::{self, Gaps, Tag};
 use crate::log::{Log, WritePartLimit, parts};
 use crate::nand::{Cause, Nand};
@@ -10,8 +11,11 @@ use alloc::vec::Vec;
 impl<N: Nand> Log<N> {
     /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
     /// keeps its pages and takes no more.
-    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexFault> {
         self.require_sound_part()?;
+        if !HAS_WRITE_PART {
+            return Ok(());
+        }
         let slots = self.writes.take();
         let flushed = self.program_slots(&slots, cause);
         match &flushed {
@@ -44,18 +48,18 @@ impl<N: Nand> Log<N> {
 
     /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
     /// which no root leads to yet: whatever waited before was programmed when the batch began.
-    pub fn relieve(&mut self) -> Result<(), IndexError> {
+    pub fn relieve(&mut self) -> Result<(), IndexFault> {
         debug_assert!(self.goes_on, "what is dropped may be needed");
-        if self.writes.slots.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
+        if self.writes.len() > self.part_limit() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
 
     /// Programs a full write part before it takes another page, in the middle of an operation, where asked
     /// for. Not after a page of the part died: the root before may lead to it, or to the one that stands in
     /// its place. Then it waits for the operation's end, as the mu-Tree paper has it (section 5.3). Nor where
     /// blocks failed: such a flush might find none.
-    pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let divides = self.config.write_part != WritePartLimit::Operation && !self.has_failed_blocks();
-        if !divides || self.is_part_divided || self.writes.slots.len() < self.part_limit() {
+        if !divides || self.is_part_divided || self.writes.len() < self.part_limit() {
             return Ok(());
         }
         debug_assert!(
@@ -65,11 +69,11 @@ impl<N: Nand> Log<N> {
         self.flush(cause)
     }
 
-    pub(super) fn require_sound_part(&self) -> Result<(), IndexError> {
-        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
+    pub(super) fn require_sound_part(&self) -> Result<(), IndexFault> {
+        if HAS_WRITE_PART && self.flush_failed { Err(IndexError::WornOut.into()) } else { Ok(()) }
     }
 
-    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
+    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexFault> {
         let g = self.geometry;
         let needed = self.needed_slots(slots);
         let mut remaining = needed.iter().filter(|needed| needed.is_some()).count();

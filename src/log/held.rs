@@ -1,7 +1,7 @@
 //! Addresses that must not be given to a page, because something on the chip still names what was there: one
 //! bit a page, and how many of them lie where the log is yet to write.
 
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::tag::{Place, Tag};
 use crate::nand::{Cause, Geometry, Nand};
@@ -128,7 +128,7 @@ impl<N: Nand> Log<N> {
 
     /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has
     /// the valid bits: there a page without a node is written.
-    pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(self.held.contains(ppn), "{ppn} is passed over and not held");
         self.held.pass();
         let page = self.geometry.page_in_block(ppn);

@@ -36,7 +36,9 @@ mod seen;
 mod state;
 pub mod tag;
 
+use crate::fault::IndexFault;
 pub use config::{LogConfig, SamePage, WritePartLimit};
+pub(crate) use parts::HAS_WRITE_PART;
 pub use parts::Page;
 pub use placed::Placement;
 use tag::Seal;
@@ -44,7 +46,6 @@ pub use tag::{Gaps, Tag};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable, Wear};
-use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use ahead::WEAK_MAX;
@@ -173,8 +174,8 @@ impl PageBuffer {
 
 impl<N: Nand> Log<N> {
     /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
-    pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
-        if config.placement == Placement::InPlace {
+    pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
+        if config.is_placed() {
             return Log::format_placed(nand, config, owner);
         }
         let geometry = nand.geometry();
@@ -302,7 +303,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Reads a page through the cache.
-    pub fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexError> {
+    pub fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexFault> {
         if cause == Cause::Check {
             return self.peek(ppn);
         }
@@ -328,7 +329,7 @@ impl<N: Nand> Log<N> {
 
     /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
     /// cost.
-    pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexError> {
+    pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexFault> {
         if let Some(frame) = self.reads.find(ppn) {
             return Ok(self.reads.frame(frame).page());
         }
@@ -342,7 +343,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Reads a page for a checker: neither counted nor kept.
-    fn peek(&mut self, ppn: Ppn) -> Result<Page<'_>, IndexError> {
+    fn peek(&mut self, ppn: Ppn) -> Result<Page<'_>, IndexFault> {
         if self.writes.find(ppn).is_some() {
             return Ok(self.written(ppn));
         }
@@ -359,12 +360,9 @@ impl<N: Nand> Log<N> {
     }
 
     /// Reads a page from the chip into the buffer and verifies it.
-    fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+    fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
         if ppn.0 >= self.geometry.pages() {
-            return Err(IndexError::Corrupted {
-                what: "a page address beyond the chip",
-                at: u64::from(ppn.0),
-            });
+            return Err(IndexFault::corrupted("a page address beyond the chip", ppn.0));
         }
         let (physical, cause) = (self.physical(ppn), self.charged(cause));
         self.loaded = None;
@@ -381,7 +379,7 @@ impl<N: Nand> Log<N> {
             },
         )?;
         let home = self.geometry.block_of(ppn);
-        let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(ppn.0) });
+        let wrong = |what| Err(IndexFault::corrupted(what, ppn.0));
         match found {
             Some((_, place)) if place.home != home.0 => wrong("the page belongs to another address"),
             Some((_, place)) if place.block_sequence as u16 != self.openings[home.index()] => {
@@ -415,7 +413,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// The address the next page will have. The caller made room before ([`collect::make_room`]).
-    pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+    pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         if self.is_placed() {
             return self.free_place();
         }
@@ -431,7 +429,7 @@ impl<N: Nand> Log<N> {
         Ok(ppn)
     }
 
-    fn next_address(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+    fn next_address(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         loop {
             let ppn = self.next_page(cause)?;
             if !self.held.contains(ppn) {
@@ -441,7 +439,7 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    fn next_page(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+    fn next_page(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         let block = match self.frontier.block {
             Some(block) if self.frontier.next_page < self.geometry.pages_per_block => block,
             _ => self.open_block(cause)?,
@@ -452,7 +450,7 @@ impl<N: Nand> Log<N> {
         Ok(ppn)
     }
 
-    fn open_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
+    fn open_block(&mut self, cause: Cause) -> Result<Pbn, IndexFault> {
         let block = self.take_erased_block(cause)?;
         debug_assert_ne!(self.frontier.block, Some(block), "{block} is open already");
         if let Some(full) = self.frontier.block {
@@ -466,19 +464,19 @@ impl<N: Nand> Log<N> {
         Ok(block)
     }
 
-    fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
+    fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexFault> {
         let cause = self.charged(cause);
         match self.blocks.take_erased(&mut self.nand, Wear::Least, cause) {
             Ok(block) => Ok(block),
             Err(error) => {
                 self.recount();
-                Err(self.worn_or(error))
+                Err(self.worn_or(error.into()))
             }
         }
     }
 
     /// Writes a page at an address that [`Log::allocate`] gave.
-    pub fn write(&mut self, ppn: Ppn, mut tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexError> {
+    pub fn write(&mut self, ppn: Ppn, mut tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(!tag.root || tag.height > 0, "R2: a root of no height");
         debug_assert!(usize::from(tag.lowest_level) <= tag::LEVELS_MAX, "R2: level {}", tag.lowest_level);
         self.sequence += 1;
@@ -540,7 +538,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Begins an operation that will write so many pages at most: programs an overfull write part.
-    pub fn begin(&mut self, pages: u32) -> Result<(), IndexError> {
+    pub fn begin(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.require_sound_part()?;
         // What an operation that met a damaged page was about to replace is still there.
         self.dying.clear();
@@ -548,7 +546,7 @@ impl<N: Nand> Log<N> {
         if self.writes.pages() == 0 {
             return Ok(());
         }
-        if self.writes.slots.len() > self.part_limit() {
+        if self.writes.len() > self.part_limit() {
             self.flush(Cause::CacheEviction)?;
         }
         self.secure(pages)

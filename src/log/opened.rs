@@ -2,15 +2,15 @@
 //!
 //! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
 
+use crate::bits::{self, Word};
 use crate::blocks::BlockState;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::tag::Place;
 use crate::log::{Frontier, Log};
 use crate::nand::Nand;
 use crate::sort;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The account that the pages of a block give of it.
@@ -33,17 +33,18 @@ struct Good {
     /// Blocks with news, and those with the pages of another block, ascending.
     telling: Vec<(Pbn, Account)>,
     /// Blocks of which no page says anything, or that are passed over: one bit each.
-    silent: Vec<u64>,
+    silent: Vec<Word>,
 }
 
 impl Good {
     fn silence(&mut self, block: Pbn) {
-        self.silent[block.index() / 64] |= 1 << (block.0 % 64);
+        let (word, bit) = bits::place(block.index());
+        self.silent[word] |= bit;
     }
 
     /// The account of a block; nothing where there is no news of it.
     fn of(&self, block: Pbn) -> Option<Option<Account>> {
-        if self.silent[block.index() / 64] >> (block.0 % 64) & 1 == 1 {
+        if bits::is_set(&self.silent, block.index()) {
             return Some(None);
         }
         let at = self.telling.binary_search_by_key(&block, |entry| entry.0).ok()?;
@@ -53,10 +54,10 @@ impl Good {
 
 impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
-    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
         let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
-        let mut good = Good { telling: Vec::new(), silent: vec![0; (blocks as usize).div_ceil(64)] };
+        let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
         for block in (0..blocks).map(Pbn) {
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
             if unused && self.home_of_stand_in(block).is_none() {
@@ -103,7 +104,7 @@ impl<N: Nand> Log<N> {
     /// Passes over a cut copy: of two blocks with the pages of a third one, which is marked bad, one failed
     /// in turn while it stood in, and the other is the copy of it. Before the failed one is marked bad, the
     /// copy that was cut holds less. One that was whole has the last page besides.
-    fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexError> {
+    fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexFault> {
         let is_copy = |entry: &&(Pbn, Account)| entry.1.home != entry.0;
         let copies: Vec<(Pbn, Account)> = good.telling.iter().filter(is_copy).copied().collect();
         for at in 1..copies.len() {
@@ -121,7 +122,7 @@ impl<N: Nand> Log<N> {
 
     /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the
     /// last whole page, and how many there are.
-    fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexError> {
+    fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexFault> {
         let is_known = self.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
         for page in 0..self.geometry.pages_per_block {
@@ -141,7 +142,7 @@ impl<N: Nand> Log<N> {
 
     /// The place of a block by its first page, or by another page if that one cannot be read or is of
     /// another block.
-    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
+    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexFault> {
         let home = self.home_of_stand_in(block).unwrap_or(block);
         let first = self.geometry.page_at(block, 0);
         let damaged = match self.read_raw(first)? {
@@ -165,7 +166,7 @@ impl<N: Nand> Log<N> {
         &mut self,
         block: Pbn,
         mut damaged: Option<Ppn>,
-    ) -> Result<Option<Place>, IndexError> {
+    ) -> Result<Option<Place>, IndexFault> {
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(block, page);
             match self.read_raw(ppn)? {
@@ -186,7 +187,7 @@ impl<N: Nand> Log<N> {
         &mut self,
         since: Frontier,
         opened: &[(u32, Pbn, u32)],
-    ) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+    ) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
         let mut hidden = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
@@ -215,7 +216,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// The page programmed after the first one of a block; an erased one if there is none.
-    pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexError> {
+    pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexFault> {
         let pages = self.geometry.pages_per_block;
         for page in 1..self.gaps_before.most().map_or(pages, |most| pages.min(2 + most)) {
             let found = self.read_raw(self.geometry.page_at(block, page))?;
@@ -233,7 +234,7 @@ impl<N: Nand> Log<N> {
         block: Pbn,
         account: Option<Account>,
         since: Frontier,
-    ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
+    ) -> Result<Option<(u32, Pbn, u32)>, IndexFault> {
         let Some(account) = account else {
             self.forget(block, None);
             return Ok(None);
@@ -285,7 +286,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
-    fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexError> {
+    fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexFault> {
         let home = account.home;
         let at = self.geometry.page_at(block, 0).0;
         if home.0 >= self.geometry.blocks {

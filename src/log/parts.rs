@@ -97,6 +97,9 @@ impl ReadPart {
     }
 }
 
+/// Whether pages may wait in RAM, by what the engine was built with.
+pub(crate) const HAS_WRITE_PART: bool = cfg!(feature = "write-part");
+
 /// A page of the write part.
 pub(super) struct Slot {
     pub(super) ppn: Ppn,
@@ -122,14 +125,25 @@ impl WritePart {
 
     /// Pages it is meant to hold; an operation may exceed them until it ends.
     pub(super) fn pages(&self) -> usize {
-        self.pages
+        if HAS_WRITE_PART { self.pages } else { 0 }
+    }
+
+    /// Pages that wait.
+    pub(super) fn len(&self) -> usize {
+        if HAS_WRITE_PART { self.slots.len() } else { 0 }
     }
 
     pub(super) fn find(&self, ppn: Ppn) -> Option<&Slot> {
+        if !HAS_WRITE_PART {
+            return None;
+        }
         self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
     }
 
     pub(super) fn find_mut(&mut self, ppn: Ppn) -> Option<&mut Slot> {
+        if !HAS_WRITE_PART {
+            return None;
+        }
         self.slots.iter_mut().find(|slot| slot.ppn == ppn)
     }
 

@@ -15,7 +15,8 @@
 
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::state::State;
 use crate::log::{Log, LogConfig, Root};
@@ -33,7 +34,7 @@ pub enum Placement {
 }
 
 impl<N: Nand> Log<N> {
-    pub(super) fn format_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+    pub(super) fn format_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::place(nand, config, owner)?;
         for pbn in (0..log.geometry.blocks).map(Pbn) {
             log.nand.erase(pbn, Cause::Checkpoint)?;
@@ -43,7 +44,7 @@ impl<N: Nand> Log<N> {
 
     /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
     /// says so.
-    pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+    pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::place(nand, config, owner)?;
         let (mut newest, mut broken) = (0, None);
         for ppn in (0..log.geometry.pages()).map(Ppn) {
@@ -57,9 +58,10 @@ impl<N: Nand> Log<N> {
                     }
                 }
                 Found::Foreign => {
-                    return Err(IndexError::NotFormatted(
+                    return Err(IndexError::NotFormatted(words(
                         "the tree on the chip does not keep its pages in place",
-                    ));
+                    ))
+                    .into());
                 }
                 Found::Page(..) | Found::Garbage => broken = broken.or(Some(ppn)),
             }
@@ -72,19 +74,23 @@ impl<N: Nand> Log<N> {
     }
 
     /// A log in which nothing lives yet. All blocks count as full: nothing is ever written to one in order.
-    fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+    fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let geometry = nand.geometry();
         crate::log::recovery::check_config(&geometry, &config)?;
         if !nand.replaces() {
             return Err(IndexError::Unsupported(
-                "placement = in_place needs an FTL beneath: a page of a chip takes one program".into(),
-            ));
+                words("placement = in_place needs an FTL beneath: a page of a chip takes one program").into(),
+            )
+            .into());
         }
         if config.write_pages > 0 {
             return Err(IndexError::Unsupported(
-                "placement = in_place takes no write part: what waits in it would be written out of turn"
-                    .into(),
-            ));
+                words(
+                    "placement = in_place takes no write part: what waits in it would be written out of turn",
+                )
+                .into(),
+            )
+            .into());
         }
         let mut blocks = BlockTable::new(geometry);
         for pbn in (0..geometry.blocks).map(Pbn) {
@@ -99,11 +105,11 @@ impl<N: Nand> Log<N> {
 
     /// Whether pages keep their places.
     pub fn is_placed(&self) -> bool {
-        self.config.placement == Placement::InPlace
+        self.config.is_placed()
     }
 
     /// The lowest place in which nothing lives.
-    pub(super) fn free_place(&mut self) -> Result<Ppn, IndexError> {
+    pub(super) fn free_place(&mut self) -> Result<Ppn, IndexFault> {
         let places = (self.next_free..self.geometry.pages()).map(Ppn);
         let free = places.into_iter().find(|ppn| !self.blocks.is_valid(*ppn)).ok_or(IndexError::Full)?;
         self.next_free = free.0 + 1;
@@ -112,7 +118,7 @@ impl<N: Nand> Log<N> {
 
     /// The address of the page that ends an operation: where pages keep their places, that of the first page
     /// that died in it.
-    pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+    pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         let replaced = self.dying.first().copied().filter(|_| self.is_placed());
         let Some(ppn) = replaced else { return self.allocate(cause) };
         // A damaged tree may have led to it twice.

@@ -1,6 +1,7 @@
 //! Programming a page, its tag and checksum in the spare area.
 
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::tag::{self, Gaps, Seal, Tag};
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -25,7 +26,7 @@ impl<N: Nand> Log<N> {
         (tag, place): (&Tag, &tag::Place),
         data: &[u8],
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
         debug_assert_eq!(
@@ -41,7 +42,7 @@ impl<N: Nand> Log<N> {
         let cause = self.charged(cause);
         match self.nand.program(physical, cause, data, &self.page.spare) {
             // The store below takes no more.
-            Err(NandError::ProgramFailed(_)) if self.is_placed() => Err(IndexError::WornOut),
+            Err(NandError::ProgramFailed(_)) if self.is_placed() => Err(IndexError::WornOut.into()),
             Err(NandError::ProgramFailed(_)) => {
                 let spare = self.page.spare.clone();
                 self.replace_block(ppn, data, &spare)

@@ -28,9 +28,9 @@
 use crate::blocks::checkpoint;
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Source, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
+use crate::fault::IndexFault;
 use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::parts::ReadPart;
@@ -62,7 +62,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Programs the write part and writes a checkpoint.
-    pub fn checkpoint(&mut self) -> Result<(), IndexError> {
+    pub fn checkpoint(&mut self) -> Result<(), IndexFault> {
         self.flush(Cause::CacheEviction)?;
         self.write_checkpoint(false)
     }
@@ -70,7 +70,7 @@ impl<N: Nand> Log<N> {
     /// Closes the log: a checkpoint is written, and the frontier left, so that the next mount sees at one
     /// glance that nothing was written since. Where blocks are scarce, the rest of the frontier is worth
     /// more than that.
-    pub fn close(&mut self) -> Result<(), IndexError> {
+    pub fn close(&mut self) -> Result<(), IndexFault> {
         if self.is_placed() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl<N: Nand> Log<N> {
 
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
     /// the newest and the next mount has more to follow; nothing is lost by that.
-    fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
+    fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexFault> {
         let mut fixed = self.fixed_part();
         let contents = LogContents {
             fixed,
@@ -160,24 +160,24 @@ impl<N: Nand> Log<N> {
     }
 
     /// Finds the newest state again.
-    pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
+    pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
         // As a remount does, so that a firmware has the code of a mount once.
         let found = Log::find(&mut nand, config)?.over(());
         Ok(found.over(nand))
     }
 
     /// Finds the newest state on a chip that may be lent.
-    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
+    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let mut decode = |source: &mut dyn Source| State::decode(source, geometry);
         let Some(checkpoint::Found { area, newest, .. }) =
             CheckpointArea::mount_and_look(&mut nand, &mut decode)?
         else {
-            return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+            return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
         };
         let mut state =
-            newest.ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
+            newest.ok_or(IndexError::NotFormatted(words("the newest checkpoint is not that of a log")))?;
         let mut reserved = area.occupied();
         if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
             return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
@@ -199,8 +199,8 @@ impl<N: Nand> Log<N> {
 
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
     /// in RAM.
-    pub fn remount(&mut self) -> Result<(), IndexError> {
-        assert!(self.writes.slots.is_empty(), "what waits to be written would be lost");
+    pub fn remount(&mut self) -> Result<(), IndexFault> {
+        assert!(self.writes.len() == 0, "what waits to be written would be lost");
         let Log {
             blocks,
             area,
@@ -239,7 +239,7 @@ impl<N: Nand> Log<N> {
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
     /// read, and takes no page before one is written: else what a cut left would be taken for part of what
     /// follows.
-    pub fn end_mount(&mut self) -> Result<(), IndexError> {
+    pub fn end_mount(&mut self) -> Result<(), IndexFault> {
         self.needs_checkpoint = true;
         let closes = self.frontier.block.is_none();
         self.write_checkpoint(closes)
@@ -252,7 +252,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// The tree leads to this page: it lives, whatever can be read of its block, and nothing takes its place.
-    pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+    pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         if ppn.0 >= self.geometry.pages() {
             return Err(corrupted("a page address beyond the chip", ppn.0));
         }
@@ -297,7 +297,7 @@ impl<N: Nand> Log<N> {
     /// hide what follows it, and where all of the block reads as erased that may be damage: then those that
     /// would have been next are asked. One that was marked bad since may have failed in that session: another
     /// block has its pages then.
-    fn nothing_since(&mut self) -> Result<bool, IndexError> {
+    fn nothing_since(&mut self) -> Result<bool, IndexFault> {
         let next: Vec<Pbn> = self.blocks.free_by_least_wear().take(ASKED_FOR_SIGNS).collect();
         let mut asked = 0;
         for block in next {
@@ -316,7 +316,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// The sign that a block gives of a session since the checkpoint at which it was free.
-    fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexError> {
+    fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexFault> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
         let is_old = |place: Place| place.block_sequence <= newest && place.home == block.0;
@@ -335,7 +335,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Reads what was written since the checkpoint and takes the newest complete root from it.
-    fn follow(&mut self) -> Result<(), IndexError> {
+    fn follow(&mut self) -> Result<(), IndexFault> {
         // The frontier of the checkpoint is read again, unless it was reclaimed.
         let since = self.frontier;
         let known_blocks = since.block_sequence.saturating_sub(u32::from(since.block.is_some()));
@@ -396,7 +396,7 @@ impl<N: Nand> Log<N> {
         (number, home): (u32, Pbn),
         (first, known): (u32, u32),
         seen: &mut Seen,
-    ) -> Result<Written, IndexError> {
+    ) -> Result<Written, IndexFault> {
         let g = self.geometry;
         let mut written = Written { end: first.max(known), gaps: None };
         for page in first..g.pages_per_block {
@@ -446,7 +446,7 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexError> {
+    pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
         let mut found = Found::Garbage;
@@ -469,8 +469,8 @@ impl<N: Nand> Log<N> {
     }
 }
 
-pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(page) }
+pub(super) fn corrupted(what: &'static str, page: u32) -> IndexFault {
+    IndexFault::corrupted(what, page)
 }
 
 /// Blocks that are asked in turn whether anything was written since a closing checkpoint.
@@ -504,24 +504,35 @@ pub(super) enum Found {
 }
 
 /// Refuses a chip or settings that the log cannot work with, saying why.
-pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexError> {
+pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexFault> {
     let needed = tag::spare_bytes_needed(geometry.pages_per_block);
     if (geometry.spare_bytes as usize) < needed {
         let has = geometry.spare_bytes;
-        return Err(IndexError::SpareTooSmall { who: "a tree on raw NAND", needs: needed as u32, has });
+        return Err(IndexError::SpareTooSmall {
+            who: words("a tree on raw NAND"),
+            needs: needed as u32,
+            has,
+        }
+        .into());
     }
     if config.write_pages > 200 {
         return Err(IndexError::Unsupported(
             message!("the write part of the cache holds at most 200 pages, not {}", config.write_pages)
                 .into(),
-        ));
+        )
+        .into());
     }
-    config.victim.require_built()?;
+    config.require_built()?;
     if geometry.blocks < 8 {
-        return Err(IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks });
+        return Err(IndexError::ChipTooSmall {
+            who: words("a tree on raw NAND"),
+            needs: 8,
+            has: geometry.blocks,
+        }
+        .into());
     }
     if geometry.blocks >= 1 << 24 {
-        return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));
+        return Err(IndexError::Store(StoreError::Unsupported(words("more than 2^24 blocks").into())).into());
     }
     Ok(())
 }

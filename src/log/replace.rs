@@ -5,7 +5,7 @@
 //! copy counts.
 
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::tag::Seal;
 use crate::log::{Log, PageBuffer, tag};
 use crate::nand::{Cause, Nand, NandError, read_again};
@@ -14,7 +14,7 @@ use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> Log<N> {
     /// Copies the block of a page that could not be programmed to another block, with that page.
-    pub(super) fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexFault> {
         let home = self.geometry.block_of(ppn);
         let failed = self.physical_block(home);
         let last = self.geometry.page_in_block(ppn);
@@ -27,7 +27,7 @@ impl<N: Nand> Log<N> {
             let target = self.take_erased_block(Cause::Recovery)?;
             debug_assert_ne!(target, failed, "a failed block is to replace itself");
             if self.copy_block(failed, target, last, (data, spare))? {
-                mark_bad(&mut self.nand, failed).map_err(|error| self.worn_or(error))?;
+                mark_bad(&mut self.nand, failed).map_err(|error| self.worn_or(error.into()))?;
                 self.blocks.reserve(target);
                 self.replaced.retain(|pair| pair.0 != home);
                 self.replaced.push((home, target));
@@ -41,7 +41,7 @@ impl<N: Nand> Log<N> {
                 return Ok(());
             }
             let given_up = self.blocks.give_up(&mut self.nand, target);
-            given_up.map_err(|error| self.worn_or(error))?;
+            given_up.map_err(|error| self.worn_or(error.into()))?;
         }
     }
 
@@ -51,7 +51,7 @@ impl<N: Nand> Log<N> {
         to: Pbn,
         last: u32,
         page: (&[u8], &[u8]),
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         let g = self.geometry;
         debug_assert!(from != to && last < g.pages_per_block, "{from} is copied to {to} up to page {last}");
         let mut copy = PageBuffer::new(&g);

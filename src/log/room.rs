@@ -14,6 +14,7 @@
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::state::{FIXED_BYTES, PAIR_BYTES};
 use crate::nand::{Cause, Nand};
@@ -84,10 +85,14 @@ impl<N: Nand> Log<N> {
 
     /// The answer to who finds no room for so many pages that live: `WornOut` if blocks that failed would
     /// have had it.
-    pub fn refusal(&self, live: u32, free_pages: u32, programs_per_move: u32) -> IndexError {
+    pub fn refusal(&self, live: u32, free_pages: u32, programs_per_move: u32) -> IndexFault {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
-        if self.capacity.failed > 0 && had_room { IndexError::WornOut } else { IndexError::Full }
+        if self.capacity.failed > 0 && had_room {
+            IndexError::WornOut.into()
+        } else {
+            IndexError::Full.into()
+        }
     }
 
     /// Whether blocks have failed since the chip was formatted.
@@ -97,7 +102,7 @@ impl<N: Nand> Log<N> {
 
     /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be
     /// undone, so it must not begin where an erase that fails might stop it.
-    pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexError> {
+    pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexFault> {
         let open = self.frontier.block.map_or(0, |_| self.geometry.pages_per_block - self.frontier.next_page);
         let wanted = pages.saturating_sub(open).div_ceil(self.geometry.pages_per_block);
         // The pages are a bound; what the operation must find was made free before.
@@ -110,13 +115,13 @@ impl<N: Nand> Log<N> {
         if self.blocks.good_count() != good_before {
             self.recount();
         }
-        erased.map_err(|error| self.worn_or(error))
+        erased.map_err(|error| self.worn_or(error.into()))
     }
 
     /// The error of the chip as the log tells it: no free block where some failed is the end of writing.
-    pub(super) fn worn_or(&self, error: StoreError) -> IndexError {
+    pub(super) fn worn_or(&self, error: StoreError) -> IndexFault {
         match error {
-            StoreError::Full if self.capacity.failed > 0 => IndexError::WornOut,
+            StoreError::Full if self.capacity.failed > 0 => IndexError::WornOut.into(),
             other => other.into(),
         }
     }

@@ -1,7 +1,7 @@
 //! The pages that a mount reads since the checkpoint: the newest root, the journal leaves after it, and what
 //! is missing.
 
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::Root;
 use crate::log::recovery::corrupted;
 use crate::log::tag::{Gaps, Place, Tag};
@@ -94,7 +94,7 @@ impl Seen {
 
     /// Refuses losses that a cut cannot have caused: it tears the page programmed last, and no other. A page
     /// that is lost before the newest root is missed where the tree leads to it.
-    pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexError> {
+    pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexFault> {
         let torn = self.unreadable.filter(|pages| pages.1 > u32::from(tears)).map(|pages| pages.0);
         match self.lost.or(torn) {
             Some(page) => Err(corrupted("a page written before others is lost", page.0)),

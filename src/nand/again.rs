@@ -1,6 +1,6 @@
 //! Reading a page again before it is given up: a read that came back wrong once may come back right.
 
-use super::{Cause, Nand, NandError};
+use super::{Cause, Nand, NandError, ReadOutcome};
 use crate::codec::crc32;
 use crate::units::Ppn;
 
@@ -37,11 +37,23 @@ pub fn read_again<N: Nand + ?Sized>(
     spare: &mut [u8],
     mut is_whole: impl FnMut(&[u8], &[u8]) -> bool,
 ) -> Result<Reading, NandError> {
+    read_until(&mut |data, spare| nand.read(ppn, cause, data, spare), data, spare, &mut is_whole)
+}
+
+type Read<'a> = &'a mut dyn FnMut(&mut [u8], &mut [u8]) -> Result<ReadOutcome, NandError>;
+
+/// The reads of [`read_again`]: one copy of them for all chips and all that reads them.
+fn read_until(
+    read: Read<'_>,
+    data: &mut [u8],
+    spare: &mut [u8],
+    is_whole: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<Reading, NandError> {
     const { assert!(READ_TRIES > 0, "a page is read at least once") };
     let mut outcome = Ok(Reading::Broken);
     let (mut sums, mut broken) = ([0; DOUBTFUL_TRIES], 0);
     for attempt in 0..DOUBTFUL_TRIES {
-        outcome = match nand.read(ppn, cause, data, spare) {
+        outcome = match read(data, spare) {
             Ok(outcome) if is_whole(data, spare) => {
                 let is_weak = attempt > 0 || outcome.is_weak;
                 return Ok(if is_weak { Reading::Weak } else { Reading::Whole });

@@ -32,8 +32,7 @@
 //!   the page in RAM; nothing of the epoch, if nothing was written in it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::nand::{Cause, NandError};
 use crate::store::{PageStore, StoreError};

@@ -26,7 +26,7 @@ use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::tree::{Operation, Packing, Path, Rules, SpatialConfig, Tree};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -271,7 +271,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         let entry = op.nodes.read(parent, Cause::Host)?.entries.get(slot);
         let child = entry.and_then(|entry| entry.child_id());
         child.ok_or(IndexError::Corrupted {
-            what: "S4: a parent without such a child",
+            what: words("S4: a parent without such a child"),
             at: u64::from(parent.0),
         })
     }
@@ -298,7 +298,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         let node = op.nodes.read(id, Cause::Host)?;
         let Some(rect) = node.rect() else {
             return Err(IndexError::Corrupted {
-                what: "S4: an empty node has a parent",
+                what: words("S4: an empty node has a parent"),
                 at: u64::from(id.0),
             });
         };

@@ -19,8 +19,7 @@
 use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -326,7 +325,9 @@ impl NodeFormat {
     /// Refuses what no tree can work with.
     pub fn require_sane<C: Coordinate, const D: usize>(&self) -> Result<(), IndexError> {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {
-            return Err(IndexError::NotFormatted("the tree has coordinates of another type or dimension"));
+            return Err(IndexError::NotFormatted(words(
+                "the tree has coordinates of another type or dimension",
+            )));
         }
         let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if !(2..=3).contains(&D) {

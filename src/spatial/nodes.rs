@@ -6,8 +6,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
 use crate::store::space::Space;
@@ -183,12 +182,12 @@ pub fn read_child<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let level_is_right = if format.is_balanced { node.level + 1 == above } else { node.level < above };
     if !level_is_right {
         return Err(IndexError::Corrupted {
-            what: "S5: the node has another level than its parent says",
+            what: words("S5: the node has another level than its parent says"),
             at,
         });
     }
     if format.is_balanced && node.entries.len() < format.fill_min(node.level) {
-        return Err(IndexError::Corrupted { what: "S4: the node holds too few entries", at });
+        return Err(IndexError::Corrupted { what: words("S4: the node holds too few entries"), at });
     }
     Ok(node)
 }
@@ -202,7 +201,7 @@ pub fn read_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let node = nodes.read(ROOT, cause)?;
     if is_balanced && node.level > 1 && node.entries.len() < 2 {
         return Err(IndexError::Corrupted {
-            what: "S4: the root has fewer than two children",
+            what: words("S4: the root has fewer than two children"),
             at: u64::from(ROOT.0),
         });
     }

@@ -31,7 +31,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::store::space::Space;
@@ -112,7 +112,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (format, is_clean) = superblock_of::<C, D>(&page, store.page_count())?;
         if format.layer != 0 {
-            return Err(IndexError::NotFormatted("the tree lies below a layer that has the newest of it"));
+            return Err(IndexError::NotFormatted(words(
+                "the tree lies below a layer that has the newest of it",
+            )));
         }
         if !is_clean {
             return Err(IndexError::NotCleanlyClosed);
@@ -131,7 +133,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
         if nodes.durability < tree.durability {
             return Err(IndexError::Unsupported(
-                "the tree gives less durability on this store than is wanted".into(),
+                words("the tree gives less durability on this store than is wanted").into(),
             ));
         }
         Ok(nodes)
@@ -326,7 +328,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
 
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<(), IndexError> {
         if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
-            return Err(IndexError::Corrupted { what: "S2: no such node", at: u64::from(id.0) });
+            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
         }
         let page = &mut self.pages[..self.format.page_bytes as usize];
         self.store.read(Lpn(id.0), cause, page)?;

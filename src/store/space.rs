@@ -4,18 +4,17 @@
 //! an older tree with a hole. Where writes are durable at once the trim follows at once; elsewhere the page
 //! is noted and trimmed by the next sync, unless it was taken again before.
 
+use crate::bits::{self, WORD_BITS, Word};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-const WORD_BITS: usize = u64::BITS as usize;
-
 /// The pages of the store: in use or free.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
-    used: Vec<u64>,
+    used: Vec<Word>,
     /// Free pages that the store has not been told of; empty where trims need not wait.
-    untrimmed: Vec<u64>,
+    untrimmed: Vec<Word>,
     page_count: u32,
     free: u32,
     /// No word before this one has a free page.
@@ -41,7 +40,7 @@ impl Space {
 
     /// Bytes of RAM for this many pages.
     pub(crate) const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
-        Space::words(page_count) * size_of::<u64>() * if trims_wait { 2 } else { 1 }
+        Space::words(page_count) * size_of::<Word>() * if trims_wait { 2 } else { 1 }
     }
 
     pub(crate) fn page_count(&self) -> u32 {
@@ -57,7 +56,7 @@ impl Space {
     }
 
     pub(crate) fn is_used(&self, lpn: Lpn) -> bool {
-        get(&self.used, lpn)
+        bits::is_set(&self.used, lpn.index())
     }
 
     /// Takes a certain page; false when it is in use already.
@@ -79,7 +78,7 @@ impl Space {
         if self.free == 0 {
             return None;
         }
-        let word = (self.first_word..self.used.len()).find(|&w| self.used[w] != u64::MAX)?;
+        let word = (self.first_word..self.used.len()).find(|&w| self.used[w] != Word::MAX)?;
         self.first_word = word;
         let lpn = Lpn((word * WORD_BITS) as u32 + self.used[word].trailing_ones());
         self.claim(lpn);
@@ -119,13 +118,9 @@ impl Space {
     }
 }
 
-fn get(bits: &[u64], lpn: Lpn) -> bool {
-    bits[lpn.index() / WORD_BITS] >> (lpn.index() % WORD_BITS) & 1 == 1
-}
-
-fn set(bits: &mut [u64], lpn: Lpn, on: bool) {
-    let bit = 1 << (lpn.index() % WORD_BITS);
-    let word = &mut bits[lpn.index() / WORD_BITS];
+fn set(row: &mut [Word], lpn: Lpn, on: bool) {
+    let (word, bit) = bits::place(lpn.index());
+    let word = &mut row[word];
     *word = if on { *word | bit } else { *word & !bit };
 }
 

@@ -5,8 +5,7 @@ use super::buffer::ReservationBuffer;
 use super::modes::{ModeTable, Tuning};
 use super::sector::sector_units;
 use super::table::NodeTable;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 
 /// The policy of what a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

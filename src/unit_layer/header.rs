@@ -17,8 +17,7 @@
 
 use super::config::Room;
 use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, put_u16, put_u32};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};

@@ -91,8 +91,7 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::Cause;
 use crate::store::batches::Batch;
 use crate::store::{PageStore, StoreError, StoreStats};

@@ -11,8 +11,7 @@
 use super::modes::{Access, Mode};
 use super::sector::Kind;
 use super::{NodeCodec, NodeLayer, show_changes};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;

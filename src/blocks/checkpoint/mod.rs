@@ -39,7 +39,9 @@ mod tests;
 
 use crate::blocks::spare::{Header, PageKind, require_spare};
 use crate::blocks::{BlockTable, Wear};
+use crate::check::words;
 use crate::codec::get_u32;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -138,14 +140,14 @@ pub struct CheckpointArea {
 impl CheckpointArea {
     /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors
     /// become Reserved in it. There is nothing to mount before the first write.
-    pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreError> {
+    pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
         let mut good = (0..geometry.blocks).map(Pbn);
         while area.anchors.len() < anchor_count(geometry) as usize {
             let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
-                return Err(StoreError::Unsupported("the chip has too few good blocks".into()));
+                return Err(StoreError::Unsupported(words("the chip has too few good blocks").into()).into());
             };
             blocks.claim(pbn);
             if blocks.erase(nand, pbn, Cause::Checkpoint)? {
@@ -175,7 +177,7 @@ impl CheckpointArea {
 
     /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
-    pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
+    pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreFault> {
         match CheckpointArea::mount_and_look(nand, &mut take_all)? {
             Some(found) => Ok(Some((found.area, found.newest?))),
             None => Ok(None),
@@ -189,7 +191,7 @@ impl CheckpointArea {
     pub fn mount_and_look<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
-    ) -> Result<Option<Found<T>>, StoreError> {
+    ) -> Result<Option<Found<T>>, StoreFault> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let found = newest_record(nand, area.geometry, &area.run, decode)?;
         let (version, newest) = found.complete.ok_or_else(|| area.incomplete())?;
@@ -199,11 +201,11 @@ impl CheckpointArea {
     }
 
     /// Something is not whole where a newer record might stand: cut short, or gone bad.
-    fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreError> {
+    fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
             let what = "a page that may hold the newest checkpoint cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(cut.ppn.0) });
+            return Err(StoreFault::corrupted(what, cut.ppn.0));
         }
         self.is_ragged = true;
         Ok(())
@@ -228,7 +230,7 @@ impl CheckpointArea {
         nand: &mut N,
         decode: record::Fold<'_, T>,
         is_base: impl Fn(Option<u8>) -> bool,
-    ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreError> {
+    ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreFault> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let since = records_since(nand, (area.geometry, &area.run), decode, is_base)?;
         let (version, made, is_ragged) = since.ok_or_else(|| area.incomplete())?;
@@ -236,12 +238,12 @@ impl CheckpointArea {
         Ok(Some((area, Newest { made, is_ragged })))
     }
 
-    fn incomplete(&self) -> StoreError {
-        StoreError::Corrupted { what: "no checkpoint is complete", at: self.reference_version }
+    fn incomplete(&self) -> StoreFault {
+        StoreError::Corrupted { what: words("no checkpoint is complete"), at: self.reference_version }.into()
     }
 
     /// Follows the newest reference; none when there is none.
-    fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreError> {
+    fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
@@ -319,7 +321,7 @@ impl CheckpointArea {
         blocks: &mut BlockTable,
         contents: &dyn Contents,
         page: &mut [u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         blocks.begin_record();
         let written = self.write_record(nand, blocks, &mut (Record(contents), page));
         blocks.end_record();
@@ -331,7 +333,7 @@ impl CheckpointArea {
         nand: &mut N,
         blocks: &mut BlockTable,
         draft: &mut Draft<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let pages = draft.0.pages(self.geometry);
         let mut failing = None;
         if self.run.used + pages <= self.run.pages(self.geometry) {
@@ -368,7 +370,7 @@ impl CheckpointArea {
         blocks: &BlockTable,
         contents: &dyn Contents,
         page: &mut [u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let pages = Record(contents).pages(self.geometry);
         let has_room = self.run.used + pages <= self.run.pages(self.geometry);
         if !has_room || self.append(nand, blocks, &mut (Record(contents), page))?.is_some() {
@@ -384,7 +386,7 @@ impl CheckpointArea {
         nand: &mut N,
         blocks: &BlockTable,
         (record, page): &mut Draft<'_>,
-    ) -> Result<Option<Pbn>, StoreError> {
+    ) -> Result<Option<Pbn>, StoreFault> {
         let (first, pages) = (self.run.used, record.pages(self.geometry));
         // Should this fail midway, nothing more is appended (C2).
         self.run.used = self.run.pages(self.geometry);
@@ -405,7 +407,7 @@ impl CheckpointArea {
         nand: &mut N,
         blocks: &mut BlockTable,
         draft: &mut Draft<'_>,
-    ) -> Result<Run, StoreError> {
+    ) -> Result<Run, StoreFault> {
         let (pages, block) = (draft.0.pages(self.geometry), self.geometry.pages_per_block);
         let mut run = Run { blocks: Vec::new(), used: pages };
         while run.pages(self.geometry) < pages + self.note_pages {
@@ -429,7 +431,7 @@ impl CheckpointArea {
         blocks: &mut BlockTable,
         (record, page): &mut Draft<'_>,
         part: Range<u32>,
-    ) -> Result<Pbn, StoreError> {
+    ) -> Result<Pbn, StoreFault> {
         loop {
             let pbn = blocks.take_erased(nand, Wear::Least, Cause::Checkpoint)?;
             blocks.reserve(pbn);
@@ -460,7 +462,7 @@ impl CheckpointArea {
         blocks: &mut BlockTable,
         targets: &[Pbn],
         page: &mut [u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         loop {
             let reference = self.encode_reference(targets);
             let pages = self.reference_pages(targets.len() as u32);
@@ -498,14 +500,14 @@ impl CheckpointArea {
     }
 
     /// Refuses a checkpoint to which no reference could be written.
-    fn require_anchor(&self, targets: u32) -> Result<(), StoreError> {
+    fn require_anchor(&self, targets: u32) -> Result<(), StoreFault> {
         let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
         if pages > block {
             let what = "the list of checkpoint blocks does not fit into one block";
-            return Err(StoreError::Unsupported(what.into()));
+            return Err(StoreError::Unsupported(what.into()).into());
         }
         let another = self.anchors.iter().any(|&a| Some(a) != self.anchor);
-        if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }
+        if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full.into()) }
     }
 
     /// Copies that could be programmed.
@@ -515,7 +517,7 @@ impl CheckpointArea {
         blocks: &BlockTable,
         (anchor, first): (Pbn, u32),
         (record, page): &mut Draft<'_>,
-    ) -> Result<u32, StoreError> {
+    ) -> Result<u32, StoreFault> {
         let pages = record.pages(self.geometry);
         for at in 0..pages * u32::from(self.copies) {
             let ppn = self.geometry.page_at(anchor, first + at);
@@ -528,12 +530,12 @@ impl CheckpointArea {
     }
 
     /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.
-    fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreError> {
+    fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
             let candidate = self.anchors.iter().find(after).or(self.anchors.first()).copied();
             let Some(anchor) = candidate.filter(|&a| Some(a) != self.anchor) else {
-                return Err(StoreError::Full);
+                return Err(StoreError::Full.into());
             };
             if blocks.erase(nand, anchor, Cause::Checkpoint)? {
                 return Ok(anchor);
@@ -551,17 +553,17 @@ impl CheckpointArea {
         bytes
     }
 
-    fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
         let corrupted = StoreError::Corrupted {
-            what: "a reference to the checkpoints makes no sense",
+            what: words("a reference to the checkpoints makes no sense"),
             at: self.reference_version,
         };
         let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
-        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted) };
+        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted.into()) };
         let expected = u64::from(*anchors) + u64::from(*targets);
         let in_range = list.iter().all(|&p| p < self.geometry.blocks);
         if expected != list.len() as u64 || !in_range || *anchors == 0 || *targets == 0 {
-            return Err(corrupted);
+            return Err(corrupted.into());
         }
         let (anchors, targets) = list.split_at(*anchors as usize);
         self.anchors = anchors.iter().map(|&p| Pbn(p)).collect();
@@ -578,7 +580,7 @@ impl CheckpointArea {
     }
 }
 
-fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreError> {
+fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {
     let mut found = Vec::new();
     for pbn in (0..nand.geometry().blocks).map(Pbn) {
         if found.len() == count as usize {

@@ -5,6 +5,8 @@
 //! the pages come.
 
 use crate::blocks::BlockTable;
+use crate::check::words;
+use crate::fault::StoreFault;
 use crate::store::StoreError;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -82,7 +84,7 @@ pub trait Source {
 
     /// Reads the next ones. An error where there are fewer, or where the record ends before it is complete:
     /// then what was made of it is worth nothing.
-    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreError>;
+    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreFault>;
 }
 
 impl Source for &[u8] {
@@ -90,7 +92,7 @@ impl Source for &[u8] {
         self.len()
     }
 
-    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreError> {
+    fn take(&mut self, out: &mut [u8]) -> Result<(), StoreFault> {
         let (taken, rest) = self.split_at_checked(out.len()).ok_or(SHORT)?;
         out.copy_from_slice(taken);
         *self = rest;
@@ -99,12 +101,12 @@ impl Source for &[u8] {
 }
 
 pub(super) const SHORT: StoreError =
-    StoreError::Corrupted { what: "a checkpoint is shorter than it says", at: 0 };
+    StoreError::Corrupted { what: words("a checkpoint is shorter than it says"), at: 0 };
 
 /// The next bytes, so many.
-pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, StoreError> {
+pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, StoreFault> {
     if count > source.left() {
-        return Err(SHORT);
+        return Err(SHORT.into());
     }
     let mut bytes = vec![0; count];
     source.take(&mut bytes)?;
@@ -112,7 +114,7 @@ pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, Stor
 }
 
 /// All bytes that are left.
-pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreError> {
+pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreFault> {
     let left = source.left();
     take_bytes(source, left)
 }
@@ -122,9 +124,9 @@ pub fn take_rows<const N: usize, T>(
     source: &mut dyn Source,
     count: usize,
     mut row: impl FnMut([u8; N]) -> T,
-) -> Result<Vec<T>, StoreError> {
+) -> Result<Vec<T>, StoreFault> {
     if count.checked_mul(N).is_none_or(|bytes| bytes > source.left()) {
-        return Err(SHORT);
+        return Err(SHORT.into());
     }
     let mut rows = Vec::with_capacity(count);
     for _ in 0..count {
@@ -167,7 +169,7 @@ mod tests {
         assert!(numbers.iter().enumerate().all(|(at, &number)| at == usize::from(number)));
         assert_eq!(
             (take_rows(source, 1, |row: [u8; 3]| row), take_all(source)),
-            (Err(SHORT), Ok(vec![3, 4]))
+            (Err(SHORT.into()), Ok(vec![3, 4]))
         );
     }
 }

@@ -5,6 +5,7 @@ use super::{Begun, CheckpointArea, Run};
 use crate::blocks::BlockTable;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
@@ -46,7 +47,7 @@ pub(super) fn program<N: Nand>(
     ppn: Ppn,
     place: Place,
     (record, blocks, page): (&Record<'_>, &BlockTable, &mut [u8]),
-) -> Result<bool, StoreError> {
+) -> Result<bool, StoreFault> {
     let Place { kind, number, version } = place;
     record.fill(number, blocks, page);
     let spare = Header { kind, number, version, extra: 0 }.seal(ppn, page);
@@ -66,8 +67,8 @@ struct Start {
 
 impl Start {
     fn pages(&self, geometry: Geometry) -> u32 {
-        let bytes = 4 + u64::from(self.payload_bytes);
-        bytes.div_ceil(u64::from(geometry.page_bytes)) as u32
+        // A length beyond what a chip holds ends behind every run.
+        self.payload_bytes.saturating_add(4).div_ceil(geometry.page_bytes)
     }
 }
 
@@ -86,7 +87,7 @@ pub(super) struct Cut {
 }
 
 /// The function that makes something of a record and of what was made of those before it.
-pub(super) type Fold<'a, T> = &'a mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreError>;
+pub(super) type Fold<'a, T> = &'a mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreFault>;
 
 /// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints
 /// it is: a cut only takes the end of a record. An anchor may have been half erased.
@@ -101,7 +102,7 @@ fn starts<N: Nand>(
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<(Vec<Start>, Option<Cut>), StoreError> {
+) -> Result<(Vec<Start>, Option<Cut>), StoreFault> {
     let mut data = vec![0; geometry.page_bytes as usize];
     let mut found: Vec<Start> = Vec::new();
     let (mut at, mut cut) = (0, None);
@@ -111,7 +112,7 @@ fn starts<N: Nand>(
             Found::Page(h, _) if h.kind == kind && h.number == 0 => {
                 if is_strict(kind) && found.last().is_some_and(|s| s.version >= h.version) {
                     let what = "a page of the checkpoints is older than those before it";
-                    return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+                    return Err(StoreFault::corrupted(what, ppn.0));
                 }
                 let start = Start { at, version: h.version, payload_bytes: get_u32(&data, 0) };
                 at = at.saturating_add(start.pages(geometry));
@@ -125,7 +126,7 @@ fn starts<N: Nand>(
                     && found.last().is_none_or(|s| s.version < h.version) =>
             {
                 let what = "the first page of a checkpoint is lost";
-                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+                return Err(StoreFault::corrupted(what, ppn.0));
             }
             Found::Erased if is_strict(kind) => {
                 require_end(nand, run, at)?;
@@ -144,12 +145,12 @@ fn starts<N: Nand>(
 }
 
 /// Nothing is appended to a run behind a page that was torn, or that failed.
-fn two_lost(ppn: Ppn) -> StoreError {
-    StoreError::Corrupted { what: "several pages of the checkpoints cannot be read", at: u64::from(ppn.0) }
+fn two_lost(ppn: Ppn) -> StoreFault {
+    StoreFault::corrupted("several pages of the checkpoints cannot be read", ppn.0)
 }
 
 /// Whether a page lies behind a run, or reads as erased.
-fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreError> {
+fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreFault> {
     if at >= run.pages(geometry) {
         return Ok(true);
     }
@@ -159,13 +160,13 @@ fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Resu
 
 /// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed
 /// in order.
-fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreError> {
+fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFault> {
     let geometry = nand.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];
     for at in end + 1..run.pages(geometry) {
         if read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? != Found::Erased {
             let what = "a page of the checkpoints reads as erased, and later ones do not";
-            return Err(StoreError::Corrupted { what, at: u64::from(run.page_at(geometry, end).0) });
+            return Err(StoreFault::corrupted(what, run.page_at(geometry, end).0));
         }
     }
     Ok(())
@@ -190,7 +191,7 @@ struct Reader<'a, N> {
 
 impl<N: Nand> Reader<'_, N> {
     /// Reads another page. False: that or an earlier one does not belong to the record.
-    fn next_page(&mut self) -> Result<bool, StoreError> {
+    fn next_page(&mut self) -> Result<bool, StoreFault> {
         let geometry = self.nand.geometry();
         let number = self.number;
         let ppn = self.run.page_at(geometry, self.start.at + number);
@@ -201,7 +202,7 @@ impl<N: Nand> Reader<'_, N> {
         if matches!(found, Found::Page(h, _) if belongs(h)) {
             if let Some(lost) = self.lost.filter(|_| is_strict(kind)) {
                 let what = "a page of a complete checkpoint is lost";
-                return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
+                return Err(StoreFault::corrupted(what, lost.ppn.0));
             }
             let at = number as usize * self.page.len();
             let end = (4 + self.start.payload_bytes as usize - at).min(self.page.len());
@@ -210,7 +211,7 @@ impl<N: Nand> Reader<'_, N> {
         }
         if is_strict(kind) && matches!(found, Found::Page(..)) {
             let what = "a page of the checkpoints does not belong to those around it";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         let is_unreadable = matches!(found, Found::Unreadable(_));
         if is_strict(kind) && is_unreadable && self.lost.is_some() {
@@ -221,9 +222,9 @@ impl<N: Nand> Reader<'_, N> {
     }
 
     /// Looks at what was not taken, too: where the record ends, if it is not complete.
-    fn finish(mut self) -> Result<Option<Cut>, StoreError> {
+    fn finish(mut self) -> Result<Option<Cut>, StoreFault> {
         if let Some(error) = self.failed.take() {
-            return Err(error);
+            return Err(error.into());
         }
         while self.number < self.start.pages(self.nand.geometry()) {
             self.next_page()?;
@@ -237,17 +238,17 @@ impl<N: Nand> Source for Reader<'_, N> {
         self.left
     }
 
-    fn take(&mut self, mut out: &mut [u8]) -> Result<(), StoreError> {
+    fn take(&mut self, mut out: &mut [u8]) -> Result<(), StoreFault> {
         if out.len() > self.left {
-            return Err(SHORT);
+            return Err(SHORT.into());
         }
         while !out.is_empty() {
             if self.rest.is_empty() {
                 match self.next_page() {
                     Ok(true) => {}
-                    Ok(false) => return Err(SHORT),
+                    Ok(false) => return Err(SHORT.into()),
                     Err(error) => {
-                        self.failed = Some(error.clone());
+                        self.failed = Some(error.clone().into());
                         return Err(error);
                     }
                 }
@@ -269,7 +270,7 @@ fn read_record<N: Nand, T>(
     run: &Run,
     start: &Start,
     (kind, decode): (PageKind, Decode<'_, T>),
-) -> Result<Result<T, Cut>, StoreError> {
+) -> Result<Result<T, Cut>, StoreFault> {
     let geometry = nand.geometry();
     if start.at.checked_add(start.pages(geometry)).is_none_or(|end| end > run.pages(geometry)) {
         return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
@@ -303,7 +304,7 @@ pub(super) fn records<N: Nand>(
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<Records, StoreError> {
+) -> Result<Records, StoreFault> {
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {
@@ -323,7 +324,7 @@ pub(super) fn records_since<N: Nand, T>(
     (geometry, run): (Geometry, &Run),
     decode: Fold<'_, T>,
     is_base: impl Fn(Option<u8>) -> bool,
-) -> Result<Option<(u64, T, bool)>, StoreError> {
+) -> Result<Option<(u64, T, bool)>, StoreFault> {
     let kind = PageKind::Checkpoint;
     let (starts, _) = starts(nand, geometry, run, kind)?;
     let mut since: Vec<&Start> = Vec::new();
@@ -336,7 +337,7 @@ pub(super) fn records_since<N: Nand, T>(
         let Ok(first) = read_record(nand, run, start, (kind, &mut first_byte))? else { continue };
         if let Some(after) = since.last().filter(|after| start.version + 1 != after.version) {
             let what = "a note between checkpoints is lost";
-            return Err(StoreError::Corrupted { what, at: after.version });
+            return Err(StoreError::Corrupted { what, at: after.version }.into());
         }
         since.push(start);
         is_complete = is_base(first);
@@ -352,7 +353,7 @@ pub(super) fn records_since<N: Nand, T>(
             Ok(next) => made = Some(next?),
             Err(end) => {
                 let what = "a page of a complete checkpoint is lost";
-                return Err(StoreError::Corrupted { what, at: u64::from(end.ppn.0) });
+                return Err(StoreFault::corrupted(what, end.ppn.0));
             }
         }
     }
@@ -375,7 +376,7 @@ pub(super) fn newest_record<N: Nand, T>(
     geometry: Geometry,
     run: &Run,
     decode: Decode<'_, T>,
-) -> Result<Newest<T>, StoreError> {
+) -> Result<Newest<T>, StoreFault> {
     let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
     let mut newest = Newest { complete: None, cut, begun: None };
     for start in starts.iter().rev() {

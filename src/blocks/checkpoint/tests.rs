@@ -46,7 +46,7 @@ fn write_some(
     numbers: core::ops::Range<u64>,
 ) -> u64 {
     for n in numbers.clone() {
-        match area.write(chip, blocks, &payload(n), &mut [0; 64]) {
+        match area.write(chip, blocks, &payload(n), &mut [0; 64]).map_err(StoreError::from) {
             Ok(()) => {}
             Err(StoreError::Nand(NandError::PowerLost)) => return n,
             Err(error) => panic!("checkpoint {n}: {error:?}"),
@@ -76,7 +76,8 @@ fn more_lost_pages_than_one_are_no_cut() {
                     data.iter_mut().for_each(|byte| *byte ^= 1);
                 }
             };
-            let found = CheckpointArea::mount(&mut Misread { chip: chip.clone(), spoil });
+            let found =
+                CheckpointArea::mount(&mut Misread { chip: chip.clone(), spoil }).map_err(StoreError::from);
             assert!(matches!(found, Err(StoreError::Corrupted { .. })), "{count} {from}: {found:?}");
             refused += 1;
         }
@@ -150,7 +151,7 @@ fn failing_blocks_are_replaced() {
         for n in 0..100 {
             match area.write(&mut chip, &mut blocks, &payload(n), &mut [0; 64]) {
                 Ok(()) => written = Some(n),
-                Err(StoreError::Full) => break,
+                Err(error) if error == StoreError::Full => break,
                 Err(error) => panic!("{error:?}"),
             }
             if n % 5 == 4 {
@@ -172,7 +173,7 @@ fn a_flipped_bit_never_yields_other_bytes() {
     for seed in 0..300 {
         let faults = Faults { seed, bit_errors_per_gigabit: 100_000, ..Faults::default() };
         let mut chip = pristine.clone().with_faults(faults);
-        match CheckpointArea::mount(&mut chip) {
+        match CheckpointArea::mount(&mut chip).map_err(StoreError::from) {
             Ok(Some((_, bytes))) => assert!(number(&bytes) < 40),
             Ok(None) | Err(StoreError::Corrupted { .. }) => {}
             Err(error) => panic!("{error:?}"),
@@ -187,7 +188,7 @@ fn what_does_not_fit_is_refused() {
     area.write(&mut chip, &mut blocks, &payload(1), &mut [0; 64]).unwrap();
     assert_eq!(
         area.write(&mut chip, &mut blocks, &vec![0; 64 * 4 * 10], &mut [0; 64]),
-        Err(StoreError::Full)
+        Err(StoreError::Full.into())
     );
     assert_eq!(number(&mount(&mut chip).unwrap().2), 1);
     assert_eq!(blocks.free_count(), 9, "what was taken in vain is given back");
@@ -195,7 +196,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(number(&mount(&mut chip).unwrap().2), 2);
     let huge = vec![0; 64 * 4 * 80];
     assert!(matches!(
-        area.write(&mut chip, &mut blocks, &huge, &mut [0; 64]),
+        area.write(&mut chip, &mut blocks, &huge, &mut [0; 64]).map_err(StoreError::from),
         Err(StoreError::Unsupported(_))
     ));
 }

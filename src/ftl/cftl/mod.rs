@@ -57,6 +57,7 @@ use crate::blocks::spare::PageKind;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::cached::{CacheCounters, CachedTable};
 use crate::ftl::cmt::Run;
@@ -64,7 +65,6 @@ use crate::ftl::collecting::{self, Collecting, Room};
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -167,7 +167,7 @@ impl Scheme for Cftl {
         flash: &mut Flash<N>,
         settings: &CftlSettings,
         mut mounted: Mounted,
-    ) -> Result<Cftl, StoreError> {
+    ) -> Result<Cftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let in_place = place::block_map(flash, &mounted)?;
@@ -192,7 +192,7 @@ impl Scheme for Cftl {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         if cause == Cause::Check {
             return self.find(flash, lpn, cause);
         }
@@ -202,7 +202,7 @@ impl Scheme for Cftl {
         self.cached.counters.misses += 1;
         match self.reserve(flash, 1) {
             Ok(()) => {}
-            Err(StoreError::Full) => return self.find(flash, lpn, cause),
+            Err(error) if error.is_full() => return self.find(flash, lpn, cause),
             Err(error) => return Err(error),
         }
         // Making room may have moved the page.
@@ -220,7 +220,7 @@ impl Scheme for Cftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         self.convert_candidate(flash)?;
         self.reserve(flash, ENTRIES_PER_WRITE)?;
@@ -231,7 +231,7 @@ impl Scheme for Cftl {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         self.reserve(flash, ENTRIES_PER_WRITE)?;
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {
@@ -240,7 +240,7 @@ impl Scheme for Cftl {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash)?;
         if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
             return Ok(false);
@@ -259,7 +259,7 @@ impl Scheme for Cftl {
         Ok(true)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         self.tell_all(flash)
     }
 
@@ -276,7 +276,7 @@ impl Scheme for Cftl {
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         self.convert_candidate(flash)?;
         let mut old = Vec::with_capacity(pages.len());
@@ -308,7 +308,7 @@ impl Scheme for Cftl {
         (self.cached.counters.hits + self.counters.in_place, self.cached.counters.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         self.check_places(flash, report);
         self.cached.check(flash, report)
     }
@@ -358,7 +358,7 @@ impl Cftl {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         if let Some(ppn) = self.cached.known(lpn) {
             return Ok(from_raw(ppn));
         }
@@ -369,7 +369,7 @@ impl Cftl {
     }
 
     /// Where a logical page is that is about to be superseded.
-    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(found) = self.in_ram(flash, lpn) {
             return Ok(found);
         }
@@ -415,7 +415,7 @@ impl Cftl {
 /// Room.
 impl Cftl {
     /// Sees to it that so many entries can be cached.
-    fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreError> {
+    fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreFault> {
         while !self.cached.cmt.has_room(entries) {
             if self.cached.cmt.victim().is_some_and(|(_, is_dirty)| is_dirty) {
                 flash.begin(|| self.cached.encode())?;

@@ -2,21 +2,20 @@
 
 use super::Cftl;
 use crate::blocks::spare::{Header, PageKind};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::cached::CachedTable;
 use crate::ftl::collecting::{Collecting, Room};
 use crate::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::table::{Frontier, NONE, from_raw};
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
-pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreError> {
+pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreFault> {
     let mut map = BlockMap::new(flash);
     for pbn in (0..flash.geometry().blocks).map(Pbn) {
         if flash.live_role(pbn) != Some(PageKind::Data) {
@@ -31,7 +30,7 @@ pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Res
             None => holder.replace(pbn),
             Some(_) if mounted.is_clean => {
                 let what = "a logical block has two data blocks";
-                return Err(StoreError::Corrupted { what, at: u64::from(owner) });
+                return Err(StoreFault::corrupted(what, owner));
             }
             Some(other) if flash.blocks().valid_count(other) >= flash.blocks().valid_count(pbn) => Some(pbn),
             Some(_) => holder.replace(pbn),
@@ -63,7 +62,7 @@ impl Collecting for Cftl {
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let mut cold: BTreeMap<Lbn, u32> = BTreeMap::new();
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
@@ -96,7 +95,7 @@ impl Cftl {
         }
     }
 
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
         let tag = flash.tag(flash.geometry().block_of(ppn));
         if tag.role == Some(PageKind::Data) && tag.owner != NOBODY {
             let lpn = flash.lpn_at(Lbn(tag.owner), flash.geometry().page_in_block(ppn));
@@ -109,7 +108,7 @@ impl Cftl {
     }
 
     /// Converts the logical block noted last, if it is cold, and there is room.
-    pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some(lbn) = self.candidate.take() else { return Ok(()) };
         if !self.room.is_enough(flash) || !self.is_cold(flash, lbn)? {
             return Ok(());
@@ -120,7 +119,7 @@ impl Cftl {
     }
 
     /// Whether enough pages of a logical block exist and are cold, and few of them are in place already.
-    fn is_cold<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<bool, StoreError> {
+    fn is_cold<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<bool, StoreFault> {
         let (mut cold, mut in_place) = (0, 0);
         for (lpn, ppn) in self.places(flash, lbn)? {
             cold += u32::from(ppn.is_some() && !self.hot.is_hot(Lpn(lpn)));
@@ -134,7 +133,7 @@ impl Cftl {
         &mut self,
         flash: &mut Flash<N>,
         lbn: Lbn,
-    ) -> Result<Vec<(u32, Option<Ppn>)>, StoreError> {
+    ) -> Result<Vec<(u32, Option<Ppn>)>, StoreFault> {
         let mut places = Vec::with_capacity(self.room.block_pages as usize);
         let mut loaded = None;
         for page in 0..self.room.block_pages {
@@ -155,7 +154,7 @@ impl Cftl {
     }
 
     /// Brings all pages of a logical block to their places in a new data block.
-    pub(super) fn gather<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+    pub(super) fn gather<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let places = self.places(flash, lbn)?;
         let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();
         let pbn = flash.gather(lbn, &sources)?;

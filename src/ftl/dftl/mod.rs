@@ -60,6 +60,7 @@ use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::fault::StoreFault;
 pub use crate::ftl::cached::CacheCounters;
 use crate::ftl::cached::CachedTable;
 pub use crate::ftl::cmt::ENTRY_BYTES;
@@ -68,7 +69,6 @@ use crate::ftl::collecting::{self, Collecting, Room};
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -133,7 +133,7 @@ impl Scheme for Dftl {
         flash: &mut Flash<N>,
         settings: &DftlSettings,
         mut mounted: Mounted,
-    ) -> Result<Dftl, StoreError> {
+    ) -> Result<Dftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
@@ -150,7 +150,7 @@ impl Scheme for Dftl {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         if cause != Cause::Check {
             return self.look_up(flash, lpn);
         }
@@ -166,7 +166,7 @@ impl Scheme for Dftl {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         let old = self.look_up(flash, lpn)?;
         let ppn = self.data.write(flash, (PageKind::Host, lpn), cause, data)?;
@@ -174,7 +174,7 @@ impl Scheme for Dftl {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {
             self.remap(flash, lpn, old, None);
@@ -182,7 +182,7 @@ impl Scheme for Dftl {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash)?;
         // Making room may have moved it already.
         if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
@@ -196,7 +196,7 @@ impl Scheme for Dftl {
         Ok(true)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         self.tell_all(flash)
     }
 
@@ -213,7 +213,7 @@ impl Scheme for Dftl {
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         for (lpn, _) in pages {
             self.look_up(flash, lpn.0)?;
@@ -249,7 +249,7 @@ impl Scheme for Dftl {
         (self.cached.counters.hits, self.cached.counters.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         self.cached.check(flash, report)
     }
 }
@@ -277,7 +277,7 @@ impl Dftl {
     }
 
     /// Where a logical page is, by way of the cache.
-    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(ppn) = self.cached.touch(lpn) {
             self.cached.counters.hits += 1;
             return Ok(from_raw(ppn));
@@ -285,7 +285,7 @@ impl Dftl {
         self.cached.counters.misses += 1;
         let has_room = match self.evict(flash) {
             Ok(()) => true,
-            Err(StoreError::Full) => false,
+            Err(error) if error.is_full() => false,
             Err(error) => return Err(error),
         };
         // Making room for the rewritten page may have moved the page asked for.
@@ -300,7 +300,7 @@ impl Dftl {
     }
 
     /// Sees to it that an entry can be cached.
-    fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some((_, is_dirty)) = self.cached.cmt.victim().filter(|_| self.cached.cmt.is_full()) else {
             return Ok(());
         };
@@ -339,7 +339,7 @@ impl Collecting for Dftl {
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
             let Some(header) = header else {

@@ -1,9 +1,9 @@
 //! The global mapping table: the table on flash, and a cache of pages of it in the order of least recent use.
 
+use crate::fault::StoreFault;
 use crate::ftl::mapping::Flash;
 use crate::ftl::table::MapTable;
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ impl Gmt {
     }
 
     /// Brings a page of the table into the table's buffer.
-    pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+    pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         if let Some(cached) = self.pages.get_mut(&page) {
             self.hits += 1;
             self.clock += 1;
@@ -56,7 +56,7 @@ impl Gmt {
     }
 
     /// Writes the table's buffer as the new version of a page.
-    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.table.save(flash, page)?;
         match self.pages.get_mut(&page) {
             Some(cached) => cached.bytes.copy_from_slice(self.table.bytes()),
@@ -70,7 +70,7 @@ impl Gmt {
         &mut self,
         flash: &mut Flash<N>,
         lpn: u32,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         self.bring(flash, self.table.page_of(lpn))?;
         self.table.live(flash, lpn)
     }

@@ -63,9 +63,9 @@ mod umt;
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
 use crate::codec::get_u32;
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
@@ -182,12 +182,12 @@ impl Scheme for Lazy {
         flash: &mut Flash<N>,
         _: &LazySettings,
         mut mounted: Mounted,
-    ) -> Result<Lazy, StoreError> {
+    ) -> Result<Lazy, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let [area_blocks, _, ram_bytes, _] = setup;
         if !(AREA_BLOCKS_MIN..=g.blocks.max(AREA_BLOCKS_MIN)).contains(&area_blocks) {
             let what = "the quota of update and cold blocks makes no sense";
-            return Err(StoreError::Corrupted { what, at: u64::from(area_blocks) });
+            return Err(StoreFault::corrupted(what, area_blocks));
         }
         let entries_max = ((area_blocks + SPARE_BLOCKS) * g.pages_per_block) as usize;
         let cache_bytes = (ram_bytes as usize).saturating_sub(entries_max * ENTRY_BYTES);
@@ -206,7 +206,7 @@ impl Scheme for Lazy {
         };
         if mounted.is_clean {
             lazy.umt = Umt::decode(&mounted.extra).filter(|umt| is_sound(umt, flash)).ok_or(
-                StoreError::Corrupted { what: "the update map table of a base makes no sense", at: 0 },
+                StoreError::Corrupted { what: words("the update map table of a base makes no sense"), at: 0 },
             )?;
             lazy.update.resume(flash);
             lazy.cold.resume(flash);
@@ -240,7 +240,7 @@ impl Scheme for Lazy {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError> {
+    ) -> Result<Option<Ppn>, StoreFault> {
         match self.umt.get(lpn) {
             Some(entry) => {
                 self.counters.umt_hits += u64::from(cause != Cause::Check);
@@ -257,14 +257,14 @@ impl Scheme for Lazy {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash, 1)?;
         let ppn = self.update.write(flash, (PageKind::Host, lpn), cause, data)?;
         self.supersede(flash, lpn, ppn);
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if self.umt.get(lpn).is_some_and(|entry| entry.ppn == NONE) {
             return Ok(None);
         }
@@ -297,17 +297,17 @@ impl Scheme for Lazy {
         Ok(Some(Ppn(entry.ppn)))
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.level(flash, pbn)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         if self.umt.len() <= self.entries_max {
             return Ok(());
         }
         flash.begin(Vec::new)?;
         self.make_room(flash, 1)?;
-        if self.umt.len() <= self.entries_max { Ok(()) } else { Err(StoreError::Full) }
+        if self.umt.len() <= self.entries_max { Ok(()) } else { Err(StoreError::Full.into()) }
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -324,7 +324,7 @@ impl Scheme for Lazy {
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.make_room(flash, pages.len() as u32)?;
         let written = self.update.write_group(flash, pages, cause)?;
         for ((lpn, _), ppn) in pages.iter().zip(written) {
@@ -352,7 +352,7 @@ impl Scheme for Lazy {
         (self.counters.umt_hits + self.gmt.hits, self.gmt.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let older = self.check_entries(flash, report)?;
         Ok(older + self.gmt.table.check(flash, report))
     }
@@ -405,7 +405,7 @@ impl Lazy {
         &self,
         flash: &mut Flash<N>,
         report: &mut CheckReport,
-    ) -> Result<u32, StoreError> {
+    ) -> Result<u32, StoreFault> {
         let mut older = 0;
         let mut held: Option<(u32, Vec<u8>)> = None;
         for (lpn, entry) in self.umt.iter() {

@@ -3,6 +3,7 @@
 use super::{DATA_BLOCK, Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
+use crate::fault::StoreFault;
 use crate::ftl::mapping::{Flash, NOBODY};
 use crate::ftl::table::{Frontier, from_raw};
 use crate::nand::{Cause, Nand};
@@ -21,7 +22,7 @@ impl Lazy {
     }
 
     /// Enough free blocks, and a quota that allows so many pages in update blocks.
-    pub(super) fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, pages: u32) -> Result<(), StoreError> {
+    pub(super) fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, pages: u32) -> Result<(), StoreFault> {
         loop {
             while self.free_blocks(flash) < FREE_BLOCKS {
                 self.collect(flash)?;
@@ -39,7 +40,7 @@ impl Lazy {
     }
 
     /// Turns the cheapest full update or cold block into a data block; false: there is none.
-    pub(super) fn convert<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+    pub(super) fn convert<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let Some((pbn, pages)) = self.cheapest(flash) else { return Ok(false) };
         for page in pages {
             self.tell(flash, page)?;
@@ -70,7 +71,7 @@ impl Lazy {
     }
 
     /// Rewrites a page of the table with all that the UMT knows of it.
-    fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+    fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         let updates = self.umt.updates(self.gmt.table.range(page));
         if updates.is_empty() {
             return Ok(());
@@ -91,21 +92,21 @@ impl Lazy {
     }
 
     /// Rewrites the page of the table that the first tombstone belongs to; false: there is none.
-    pub(super) fn tell_of_first_trim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+    pub(super) fn tell_of_first_trim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let first = self.umt.iter().find(|(_, entry)| *entry == TOMBSTONE);
         let Some((lpn, _)) = first else { return Ok(false) };
         self.tell(flash, self.gmt.table.page_of(lpn))?;
         Ok(true)
     }
 
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let is_over = self.area.len() as u32 >= self.area_blocks;
         if is_over && self.free_blocks(flash) >= FREE_TO_CONVERT && self.convert(flash)? {
             return Ok(());
         }
         let Some(victim) = self.victim(flash) else {
             // Converting shows which pages are superseded.
-            return if self.convert(flash)? { Ok(()) } else { Err(StoreError::Full) };
+            return if self.convert(flash)? { Ok(()) } else { Err(StoreError::Full.into()) };
         };
         flash.counters.collections += 1;
         if flash.tag(victim).role == Some(PageKind::Map) {
@@ -137,7 +138,7 @@ impl Lazy {
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
             let Some(header) = header else {
@@ -162,11 +163,11 @@ impl Lazy {
         flash: &mut Flash<N>,
         lpn: u32,
         ppn: Ppn,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let Some(entry) = self.umt.get(lpn) else { return Ok(false) };
         if !entry.invalidate {
             let what = "a page counts as live that has been superseded";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         flash.invalidate(ppn);
         self.umt.insert(lpn, Entry { invalidate: false, ..entry });
@@ -175,7 +176,7 @@ impl Lazy {
     }
 
     /// A page that counts as valid cannot be read: finds out whose it was, which takes the whole table.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
         for page in 0..self.gmt.table.pages() {
             self.gmt.bring(flash, page)?;
             let Some(lpn) = self.gmt.table.range(page).find(|&lpn| self.gmt.table.get(lpn) == Some(ppn))
@@ -193,11 +194,11 @@ impl Lazy {
             }
             return Ok(());
         }
-        Err(StoreError::Corrupted { what: "a valid page belongs to no logical page", at: u64::from(ppn.0) })
+        Err(StoreFault::corrupted("a valid page belongs to no logical page", ppn.0))
     }
 
     /// Moves a cold data block to one that was erased often.
-    pub(super) fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+    pub(super) fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash, 1)?;
         let is_data = flash.blocks().state(pbn) == BlockState::Full && !self.area.contains(&pbn);
         if !is_data || flash.blocks().valid_count(pbn) == 0 {

@@ -32,7 +32,9 @@ use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
+use crate::fault::StoreFault;
 use crate::nand::{Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -193,11 +195,11 @@ pub(super) fn decode(
     g: Geometry,
     rules: &Rules,
     (base, source): (Option<Box<Base>>, &mut dyn Source),
-) -> Result<Box<Base>, StoreError> {
+) -> Result<Box<Base>, StoreFault> {
     let Some(mut base) = base else {
         let mut kind = [0; 1];
         if source.take(&mut kind).is_err() || kind[0] != BASE {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
         }
         return Ok(Box::new(Base::decode(g, rules, source)?));
     };
@@ -212,16 +214,21 @@ pub(super) fn next_version_of(bytes: &[u8]) -> Option<u64> {
 
 impl Base {
     /// Reads a base of which the first byte was taken.
-    fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Base, StoreError> {
+    fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Base, StoreFault> {
         let len = 1 + source.left();
         let mut fixed = [BASE; FIXED_BYTES];
         let has_start = source.take(&mut fixed[1..]).is_ok();
         if !has_start || fixed[1..5] != rules.magic {
-            return Err(StoreError::NotFormatted("the newest checkpoint is that of another kind of store"));
+            return Err(StoreError::NotFormatted(words(
+                "the newest checkpoint is that of another kind of store",
+            ))
+            .into());
         }
         let number = |i: usize| get_u32(&fixed, 5 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
+            return Err(
+                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
+            );
         }
         let page_count = number(3);
         let (lost, extra) = (get_u32(&fixed, 46) as usize, get_u32(&fixed, 50) as usize);
@@ -260,7 +267,7 @@ impl Base {
 /// Notes.
 impl Base {
     /// Takes over what a note says.
-    fn update(&mut self, g: Geometry, note: &mut dyn Source) -> Result<(), StoreError> {
+    fn update(&mut self, g: Geometry, note: &mut dyn Source) -> Result<(), StoreFault> {
         let len = note.left();
         let mut fixed = [0; NOTE_BYTES];
         note.take(&mut fixed).map_err(|_| corrupted(0))?;
@@ -303,6 +310,6 @@ impl Base {
     }
 }
 
-fn corrupted(at: u64) -> StoreError {
-    StoreError::Corrupted { what: "the base of a mapping scheme makes no sense", at }
+fn corrupted(at: u64) -> StoreFault {
+    StoreError::Corrupted { what: words("the base of a mapping scheme makes no sense"), at }.into()
 }

@@ -3,6 +3,7 @@
 use super::{BlockTag, ERASES_PER_BASE_MAX, Flash, Mark, UNUSED};
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::Pbn;
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Flash<N> {
     /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a
     /// power cut.
-    pub(crate) fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreError> {
+    pub(crate) fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {
         loop {
             let worn = self.worn.take_if(|pbn| wear == Wear::Most && self.blocks.state(*pbn).is_free());
             let (pbn, needs_erase) = match worn {
@@ -35,7 +36,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Erases a block that is Open; false when it failed and was retired.
-    pub(super) fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+    pub(super) fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
         let cause = self.charged(cause);
         match self.blocks.erase(&mut self.nand, pbn, cause) {
             Ok(true) => {}
@@ -105,11 +106,11 @@ impl<N: Nand> Flash<N> {
         pbn: Pbn,
         cause: Cause,
         extra: impl FnOnce() -> Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         assert!(self.blocks.valid_count(pbn) == 0, "F2: {pbn} still has valid pages");
         let recorded = self.record_before_erase(pbn, extra);
         self.tags.set(pbn.index(), UNUSED);
-        if recorded == Err(StoreError::Full) && !self.unfreed.contains(&pbn) {
+        if recorded == Err(StoreError::Full.into()) && !self.unfreed.contains(&pbn) {
             self.unfreed.push(pbn);
         }
         recorded?;
@@ -122,7 +123,7 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn free_recorded(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+    fn free_recorded(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreFault> {
         debug_assert_eq!(self.blocks.valid_count(pbn), 0, "F2: {pbn} still has valid pages");
         if self.doomed.remove(&pbn) {
             self.counters.retired_blocks += 1;

@@ -13,9 +13,9 @@ use super::Flash;
 use super::elect::{Key, Live, Rotten};
 use super::scan::{Scan, Seen, reserve};
 use crate::blocks::spare::PageKind;
+use crate::fault::StoreFault;
 use crate::nand::Nand;
 use crate::sort;
-use crate::store::StoreError;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Holds what may lose among the pages that the record calls valid.
-    pub(super) fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+    pub(super) fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.may_supersede(pbn) {
                 self.scan_valid_in(pbn, scan)?;
@@ -53,7 +53,7 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn scan_valid_in(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_valid_in(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
         let stamp = self.blocks.erase_count(pbn) as u8;
         let mut at = 0;
         while let Some(ppn) = self.blocks.next_valid(pbn, at) {
@@ -72,7 +72,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The logical blocks of which every page is held.
-    fn in_dispute(&self, scan: &Scan) -> Result<Vec<u32>, StoreError> {
+    fn in_dispute(&self, scan: &Scan) -> Result<Vec<u32>, StoreFault> {
         let pages_per_block = self.geometry.pages_per_block;
         let block_of = |page: &Live| page.number() / pages_per_block;
         let mut blocks = Vec::new();
@@ -129,7 +129,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Takes a page into account that may be alive.
-    pub(super) fn hold_page(&mut self, page: Live, scan: &mut Scan) -> Result<(), StoreError> {
+    pub(super) fn hold_page(&mut self, page: Live, scan: &mut Scan) -> Result<(), StoreFault> {
         if let Some(since) = scan.since.map(|since| &scan.pages[..since]) {
             if self.has_lost(scan, since, &page) {
                 self.blocks.invalidate(page.ppn);

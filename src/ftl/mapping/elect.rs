@@ -18,6 +18,7 @@ use super::scan::Scan;
 use super::{BlockTag, Flash, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
 use crate::store::StoreError;
@@ -94,7 +95,7 @@ pub(super) struct Rotten {
 impl<N: Nand> Flash<N> {
     /// Chooses, and makes table, tags and spent pages say so. The valid pages among those that the scan
     /// holds, by place; others are valid as the record says.
-    pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
+    pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreFault> {
         let past = self.next_version;
         let all_differ = self.rules.old_may_stay_valid;
         let version_of = |raw: u64| if raw < past && !all_differ { 0 } else { raw };
@@ -141,11 +142,11 @@ impl<N: Nand> Flash<N> {
 
     /// Versions since the record of which no page was found, but for those of a group that was cut: they were
     /// acknowledged, and nothing programmed since the record was erased (F5).
-    fn missing(&self, scan: &mut Scan) -> Result<BTreeSet<u64>, StoreError> {
+    fn missing(&self, scan: &mut Scan) -> Result<BTreeSet<u64>, StoreFault> {
         let since = self.next_version..scan.committed + 1;
         if since.end.saturating_sub(since.start) > u64::from(self.geometry.pages()) {
             let what = "there are more versions since the last record than the chip has pages";
-            return Err(StoreError::Corrupted { what, at: scan.committed });
+            return Err(StoreError::Corrupted { what, at: scan.committed }.into());
         }
         sort::unstable_by_key(&mut scan.pages, |c| (c.version, c.ppn));
         let mut missing = BTreeSet::new();
@@ -161,7 +162,7 @@ impl<N: Nand> Flash<N> {
             }
             // Each of them has its page among those that cannot be read, or the mount is refused.
             if missing.len() > scan.rotten.len() {
-                return Err(StoreError::Corrupted { what: NOT_FOUND, at: version });
+                return Err(StoreError::Corrupted { what: NOT_FOUND, at: version }.into());
             }
         }
         Ok(missing)
@@ -185,7 +186,7 @@ impl<N: Nand> Flash<N> {
         scan: &mut Scan,
         missing: &BTreeSet<u64>,
         lost: &mut BTreeSet<u32>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
         // The last page of a block may be torn, and then no version of it is missing; or it is the missing
         // one, and another is a copy.
@@ -196,7 +197,7 @@ impl<N: Nand> Flash<N> {
         let all_named = named.iter().all(|(_, number)| number.is_some());
         if may_be_torn || named.len() != missing.len() || !all_named {
             let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
-            return Err(StoreError::Corrupted { what: NOT_FOUND, at });
+            return Err(StoreError::Corrupted { what: NOT_FOUND, at }.into());
         }
         for (ppn, number) in named {
             let Some(number) = number else { continue };
@@ -207,7 +208,7 @@ impl<N: Nand> Flash<N> {
 
     /// The base's word for a page is not enough where the page was copied since: its block may be half
     /// erased.
-    fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+    fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
         sort::unstable_by_key(&mut scan.pages, |c| (c.key, c.version, c.ppn));
         let mut done = Ok(());
         thin(&mut scan.pages, same_key, |copies| {
@@ -230,7 +231,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Step 3: drops the pages of data blocks that are superseded or incomplete.
-    fn keep_one_data_block(&self, scan: &mut Scan) -> Result<(), StoreError> {
+    fn keep_one_data_block(&self, scan: &mut Scan) -> Result<(), StoreFault> {
         let g = self.geometry;
         let (kinds, unacknowledged) = (&scan.kinds, scan.highest);
         let lbn = |page: &Live| page.number() / g.pages_per_block;
@@ -258,7 +259,7 @@ impl<N: Nand> Flash<N> {
                 }
                 let Some(holder) = holder else {
                     let what = "no data block of a logical block is complete";
-                    done = Err(StoreError::Corrupted { what, at: u64::from(lbn(&pages[0])) });
+                    done = Err(StoreFault::corrupted(what, lbn(&pages[0])));
                     return count;
                 };
                 keep(&mut pages[..count], |_, p| !is_data(p) || g.block_of(p.ppn) == holder)
@@ -326,17 +327,17 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Step 5.
-    fn refuse_unnamed(&self, scan: &Scan) -> Result<(), StoreError> {
+    fn refuse_unnamed(&self, scan: &Scan) -> Result<(), StoreFault> {
         match scan.rotten.iter().find(|r| r.is_old && r.claim.is_none()) {
             None => Ok(()),
             Some(rotten) => {
                 let what = "a page that may be the newest of its kind cannot be read";
-                Err(StoreError::Corrupted { what, at: u64::from(rotten.ppn.0) })
+                Err(StoreFault::corrupted(what, rotten.ppn.0))
             }
         }
     }
 
-    fn adopt(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
+    fn adopt(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreFault> {
         let g = self.geometry;
         for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) == 0) {
             self.tags.set(pbn.index(), UNUSED);
@@ -351,7 +352,7 @@ impl<N: Nand> Flash<N> {
             // Pages that are not held are known by the block that theirs is.
             if kind == PageKind::Data && self.blocks.valid_count(pbn) > 0 && self.tag(pbn) != tag {
                 let what = "a data block holds pages of two logical blocks";
-                return Err(StoreError::Corrupted { what, at: u64::from(page.ppn.0) });
+                return Err(StoreFault::corrupted(what, page.ppn.0));
             }
             self.tags.set(pbn.index(), tag);
             if self.blocks.state(pbn).is_free() {
@@ -398,14 +399,14 @@ fn lose_found(
     winners: &mut Vec<Live>,
     lost: &mut BTreeSet<u32>,
     (key, version, ppn): (Key, u64, Ppn),
-) -> Result<(), StoreError> {
+) -> Result<(), StoreFault> {
     let found = winners.binary_search_by_key(&key, |w| w.key);
     if found.is_ok_and(|i| winners[i].version >= version) {
         return Ok(());
     }
     if key.is_map() {
         let what = "a page of the mapping table cannot be read";
-        return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        return Err(StoreFault::corrupted(what, ppn.0));
     }
     if found.is_ok() {
         winners.retain(|w| w.key != key);

@@ -6,8 +6,8 @@
 use super::Flash;
 use crate::blocks::Wear;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -33,7 +33,7 @@ impl<N: Nand> Flash<N> {
 
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
     /// be read are lost. The old blocks are left without the pages that moved.
-    pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
+    pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {
         debug_assert!(
             sources.len() <= self.geometry.pages_per_block as usize,
             "more sources than a block has pages"
@@ -59,7 +59,7 @@ impl<N: Nand> Flash<N> {
         lbn: Lbn,
         first: u32,
         sources: &[Option<Source<'_>>],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let done = self.bring(pbn, lbn, first, sources)?;
         self.counters.partial_merges += u64::from(done);
         Ok(done)
@@ -71,7 +71,7 @@ impl<N: Nand> Flash<N> {
         lbn: Lbn,
         first: u32,
         sources: &[Option<Source<'_>>],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         debug_assert!(
             first as usize + sources.len() <= self.geometry.pages_per_block as usize,
             "sources beyond the block"
@@ -107,7 +107,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Copies a page under its version; none when it cannot be read.
-    fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreError> {
+    fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreFault> {
         let mut page = core::mem::take(&mut self.page);
         let cause = self.charged(Cause::Merge);
         let found = read_page(&mut self.nand, from, cause, &mut page);

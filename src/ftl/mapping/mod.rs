@@ -77,8 +77,8 @@ pub use tags::BlockTag;
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, BlockTable};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
-use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -219,7 +219,7 @@ pub struct Flash<N> {
 
 impl<N: Nand> Flash<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub(crate) fn format(mut nand: N, rules: Rules) -> Result<Flash<N>, StoreError> {
+    pub(crate) fn format(mut nand: N, rules: Rules) -> Result<Flash<N>, StoreFault> {
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
         blocks.retire_marked(&mut nand)?;

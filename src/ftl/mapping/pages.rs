@@ -3,8 +3,8 @@
 use super::{Flash, Mark, WEAK_MAX};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page, read_weak_page};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
 use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
@@ -15,11 +15,11 @@ impl<N: Nand> Flash<N> {
         number: u32,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
         match found {
             Found::Page(header, _) if !self.is_of_now(ppn, header) => {
-                Err(StoreError::Corrupted { what: "a page is older than its block", at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted("a page is older than its block", ppn.0))
             }
             Found::Page(header, _) if header.number == number => {
                 let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
@@ -28,11 +28,9 @@ impl<N: Nand> Flash<N> {
                 }
                 Ok(())
             }
-            Found::Page(..) => {
-                Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
-            }
+            Found::Page(..) => Err(StoreFault::corrupted("a page holds another logical page", ppn.0)),
             Found::Erased | Found::Unreadable(_) => {
-                Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted("a page does not pass its checksum", ppn.0))
             }
         }
     }
@@ -72,7 +70,7 @@ impl<N: Nand> Flash<N> {
         (kind, lpn): (PageKind, u32),
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         debug_assert!(lpn < self.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
         let header = Header { kind, number: lpn, version: self.next_version, extra: 0 };
         if !self.program(ppn, header, cause, data)? {
@@ -116,7 +114,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Writes a page of the mapping table as a new version; false as for [`Flash::write`].
-    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32, data: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32, data: &[u8]) -> Result<bool, StoreFault> {
         let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
         if !self.program(ppn, header, Cause::Mapping, data)? {
             return Ok(false);
@@ -132,7 +130,7 @@ impl<N: Nand> Flash<N> {
         ppn: Ppn,
         cause: Cause,
         page: &mut [u8],
-    ) -> Result<Option<Header>, StoreError> {
+    ) -> Result<Option<Header>, StoreFault> {
         let cause = self.charged(cause);
         Ok(match read_page(&mut self.nand, ppn, cause, page)? {
             Found::Page(header, _) => Some(header).filter(|&header| self.is_of_now(ppn, header)),
@@ -148,7 +146,7 @@ impl<N: Nand> Flash<N> {
         header: Header,
         cause: Cause,
         page: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         debug_assert!(from != to && self.is_valid(from), "F1: {from} is moved to {to}");
         if !self.program(to, header, cause, page)? {
             return Ok(false);
@@ -160,7 +158,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// [`Flash::load_into`] a buffer of its own.
-    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
+    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
         let mut page = core::mem::take(&mut self.page);
         let header = self.load_into(ppn, cause, &mut page);
         self.page = page;
@@ -173,7 +171,7 @@ impl<N: Nand> Flash<N> {
         places: (Ppn, Ppn),
         header: Header,
         cause: Cause,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let page = core::mem::take(&mut self.page);
         let programmed = self.store_from(places, header, cause, &page);
         self.page = page;
@@ -214,7 +212,7 @@ impl<N: Nand> Flash<N> {
         mut header: Header,
         cause: Cause,
         data: &[u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let pbn = self.geometry.block_of(ppn);
         debug_assert_eq!(
             data.len(),

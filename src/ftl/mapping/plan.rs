@@ -3,6 +3,8 @@
 use super::{base, note_pages};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
+use crate::check::words;
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 
@@ -65,7 +67,7 @@ impl ChipPlan {
         settings: &FlashSettings,
         good_blocks: u32,
         needs: Needs,
-    ) -> Result<ChipPlan, StoreError> {
+    ) -> Result<ChipPlan, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
         let base_blocks = ChipPlan::base_blocks(geometry, needs.extra_bytes);
         let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
@@ -77,7 +79,9 @@ impl ChipPlan {
         }
         if pages == 0 {
             let needs = u32::try_from(kept).unwrap_or(u32::MAX);
-            return Err(StoreError::ChipTooSmall { who: "the FTL alone", needs, has: good_blocks });
+            return Err(
+                StoreError::ChipTooSmall { who: words("the FTL alone"), needs, has: good_blocks }.into()
+            );
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
         Ok(ChipPlan { page_count: pages as u32, base_blocks })

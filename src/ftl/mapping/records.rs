@@ -2,8 +2,8 @@
 
 use super::base::{BaseContents, NoteContents};
 use super::{Flash, Mark};
+use crate::fault::StoreFault;
 use crate::nand::Nand;
-use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Flash<N> {
     /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a
     /// base be written.
-    pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+    pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         match self.mark {
             Mark::Nothing if self.is_record_due() => self.write_note(extra),
             Mark::Nothing => Ok(()),
@@ -33,7 +33,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Writes a base. When it fails, the previous one still holds.
-    pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
         let contents = BaseContents {
             geometry: self.geometry,
@@ -60,7 +60,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Says what has changed since the last record, and so that something is programmed after the base.
-    fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+    fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         self.leave_begun_version();
         let page_bytes = self.geometry.page_bytes as usize;
         let note = NoteContents {
@@ -90,7 +90,7 @@ impl<N: Nand> Flash<N> {
         &mut self,
         pbn: Pbn,
         extra: impl FnOnce() -> Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         if self.mark == Mark::Base {
             self.write_base(false, &extra())
         } else if self.has_changed(pbn) {
@@ -110,7 +110,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Makes the trims so far survive a power cut.
-    pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+    pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         match (self.trimmed.is_empty(), self.mark) {
             (true, _) => Ok(()),
             (false, Mark::Base) => self.write_base(false, &extra()),

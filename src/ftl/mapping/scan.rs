@@ -20,6 +20,8 @@ use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::check::words;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -61,7 +63,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreError> {
+    fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreFault> {
         if self.rotten.len() == self.rotten.capacity() {
             let more = self.rotten.len() / 4 + 1;
             reserve(&mut self.rotten, more)?;
@@ -75,12 +77,12 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
         };
         let mut base = newest.made;
         base.blocks.reserve_exactly(&area.occupied())?;
@@ -104,7 +106,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
-    fn is_newest(&mut self) -> Result<bool, StoreError> {
+    fn is_newest(&mut self) -> Result<bool, StoreFault> {
         for pbn in self.blocks.free_by_least_wear() {
             if self.nand.is_bad(pbn)? {
                 continue;
@@ -122,7 +124,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// A map that knows no logical page, if the scheme has one.
-    fn empty_map(&self) -> Result<Vec<u32>, StoreError> {
+    fn empty_map(&self) -> Result<Vec<u32>, StoreFault> {
         let mut map = Vec::new();
         if self.rules.has_map {
             reserve(&mut map, self.page_count as usize)?;
@@ -132,7 +134,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// After a clean end: the valid pages of the mapping table; and the map, if the scheme has one.
-    fn list_known(&mut self, map: &mut [u32]) -> Result<Vec<Live>, StoreError> {
+    fn list_known(&mut self, map: &mut [u32]) -> Result<Vec<Live>, StoreFault> {
         let mut live = Vec::new();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
@@ -166,7 +168,7 @@ impl<N: Nand> Flash<N> {
 
     /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
     /// a data block, else by the page itself.
-    pub(crate) fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreError> {
+    pub(crate) fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
         reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
         let mut at = 0;
@@ -178,7 +180,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, after a mount that holds some.
-    pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreError> {
+    pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
         match held.binary_search_by_key(&ppn, |page| page.ppn) {
             Ok(at) => Ok(held[at].number()),
             Err(_) => match self.number_in_place(ppn) {
@@ -189,14 +191,14 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, by itself.
-    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
+    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
             {
                 Ok(h.number)
             }
-            _ => Err(StoreError::Corrupted { what: "a live page cannot be read", at: u64::from(ppn.0) }),
+            _ => Err(StoreFault::corrupted("a live page cannot be read", ppn.0)),
         }
     }
 
@@ -209,7 +211,7 @@ impl<N: Nand> Flash<N> {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    fn scan(&mut self) -> Result<Scan, StoreError> {
+    fn scan(&mut self) -> Result<Scan, StoreFault> {
         let past = self.next_version - 1;
         let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
@@ -235,13 +237,13 @@ impl<N: Nand> Flash<N> {
         self.scan_valid(&mut scan)?;
         if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
             debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
-            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         Ok(scan)
     }
 
     /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
-    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
         while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
             scan.add_rotten(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 })?;
             self.blocks.invalidate(ppn);
@@ -250,13 +252,13 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
         let stamp = self.blocks.erase_count(pbn) as u8;
         let is_held = self.blocks.valid_count(pbn) > 0;
         let is_known = self.is_as_recorded(pbn, stamp)?.unwrap_or(is_held);
         if is_held && !is_known {
             let what = "a block was erased after the newest record that can be found";
-            return Err(StoreError::Corrupted { what, at: u64::from(self.geometry.page_at(pbn, 0).0) });
+            return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
         }
         scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
         let mut seen = Seen {
@@ -302,7 +304,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
-    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
+    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
         let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
         let end = self.slots.next(pbn);
@@ -319,7 +321,7 @@ impl<N: Nand> Flash<N> {
         Ok(known)
     }
 
-    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreError> {
+    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
             Found::Erased => Some(false),
@@ -334,7 +336,7 @@ impl<N: Nand> Flash<N> {
         (stamp, is_known): (u8, bool),
         seen: &mut Seen,
         scan: &mut Scan,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let was_spent = !self.slots.is_open(pbn, place);
         let was_valid = self.blocks.is_valid(ppn);
@@ -379,10 +381,10 @@ impl<N: Nand> Flash<N> {
 
     /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
     /// where there was a reference to it.
-    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreFault> {
         let newest = self.area.version();
         if h.version > newest + 1 {
-            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         if h.version == newest + 1 && h.number == 0 {
             // In front of the record stands its length.
@@ -392,10 +394,10 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreFault> {
         if h.number >= self.page_count {
             let what = "a page names a logical page beyond the store";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         scan.highest = scan.highest.max(h.version);
         if h.kind != PageKind::More {
@@ -408,9 +410,9 @@ impl<N: Nand> Flash<N> {
 }
 
 /// Room for so many more elements and no others.
-pub(super) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), StoreError> {
+pub(super) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), StoreFault> {
     let what = "there is too little RAM for the pages that a mount must hold";
-    items.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()))
+    items.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()).into())
 }
 
 /// The account that the pages of a block give of it.

@@ -3,8 +3,8 @@
 use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
@@ -47,7 +47,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         flash: &mut Flash<N>,
         settings: &Self::Settings,
         mounted: Mounted,
-    ) -> Result<Self, StoreError>;
+    ) -> Result<Self, StoreFault>;
 
     /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing
     /// changes.
@@ -56,7 +56,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         flash: &mut Flash<N>,
         lpn: u32,
         cause: Cause,
-    ) -> Result<Option<Ppn>, StoreError>;
+    ) -> Result<Option<Ppn>, StoreFault>;
 
     /// Writes a logical page.
     fn write<N: Nand>(
@@ -65,14 +65,14 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         lpn: u32,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreFault>;
 
     /// Drops a logical page and invalidates where it was; none when there was none.
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError>;
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault>;
 
     /// Moves what a full block holds elsewhere, to a block that was erased often, and frees it; false: this
     /// block stays where it is.
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError>;
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault>;
 
     /// The state of the scheme that is to be kept in a base, as bytes.
     fn encode(&self) -> Vec<u8> {
@@ -81,7 +81,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold
     /// goes to the chip.
-    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
+    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreFault> {
         Ok(())
     }
 
@@ -96,7 +96,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         for (lpn, data) in pages {
             self.write(flash, lpn.0, cause, data)?;
         }
@@ -129,7 +129,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// Checks the scheme's own invariants; `Cause::Check` for what must be read. The number of valid pages
     /// that are not logical pages (those of a mapping table).
-    fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreError> {
+    fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreFault> {
         Ok(0)
     }
 }
@@ -232,19 +232,19 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.counters
     }
 
-    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreError> {
+    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreFault> {
         let expected = self.flash.geometry().page_bytes as usize;
         if lpn.0 >= self.flash.page_count() {
-            return Err(StoreError::OutOfRange(lpn));
+            return Err(StoreError::OutOfRange(lpn).into());
         }
-        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
     }
 
-    fn begin(&mut self) -> Result<(), StoreError> {
+    fn begin(&mut self) -> Result<(), StoreFault> {
         let scheme = &self.scheme;
         self.flash.begin(|| scheme.encode())?;
         if self.flash.blocks().free_count() < self.floor_blocks {
-            return Err(StoreError::Full);
+            return Err(StoreError::Full.into());
         }
         self.rewrite_weak()?;
         if self.flash.opened_blocks() {
@@ -254,7 +254,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     }
 
     /// Writes a logical page anew that was hard to read, one for each write of the host.
-    fn rewrite_weak(&mut self) -> Result<(), StoreError> {
+    fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
         let mut page = vec![0; self.page_bytes()];
         let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? {
@@ -264,7 +264,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         match moved {
             Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
             // Whoever reads it is told.
-            Err(StoreError::Corrupted { .. }) => return Ok(()),
+            Err(error) if error.is_corrupted() => return Ok(()),
             Err(error) => return Err(error),
         }
         self.flash.begin(|| self.scheme.encode())
@@ -272,14 +272,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     /// The error as it is told once blocks have failed: what is refused for want of blocks is then refused
     /// for ever.
-    fn worn_out(&self, error: StoreError) -> StoreError {
-        match error {
-            StoreError::Full if self.flash.has_failed_blocks() => StoreError::WornOut,
-            error => error,
-        }
+    fn worn_out(&self, error: StoreFault) -> StoreFault {
+        let is_final = error.is_full() && self.flash.has_failed_blocks();
+        if is_final { StoreError::WornOut.into() } else { error }
     }
 
-    fn write_one(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+    fn write_one(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreFault> {
         self.begin()?;
         self.flash.note_last_written(None);
         match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
@@ -289,7 +287,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         }
     }
 
-    fn level_wear(&mut self) -> Result<(), StoreError> {
+    fn level_wear(&mut self) -> Result<(), StoreFault> {
         let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
         debug_assert!(worn.is_none_or(|pbn| self.flash.blocks().state(pbn).is_free()), "{worn:?} is in use");
         self.flash.begin_levelling(worn);
@@ -298,7 +296,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         match moved {
             Ok(moved) => self.flash.counters.levelled_blocks += u64::from(moved),
             // Levelling can wait; the write may still find room.
-            Err(StoreError::Full) => {}
+            Err(error) if error.is_full() => {}
             Err(error) => return Err(error),
         }
         // Moving it may have made a base due.
@@ -312,7 +310,7 @@ impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
     }
 
     fn move_weak(&mut self) -> Result<(), StoreError> {
-        if self.flash.has_weak() { self.begin() } else { Ok(()) }
+        if self.flash.has_weak() { Ok(self.begin()?) } else { Ok(()) }
     }
 }
 
@@ -331,12 +329,12 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         // Finding it may have moved pages, and lost this one.
         if self.flash.is_lost(lpn.0) {
             return Err(StoreError::Corrupted {
-                what: "the chip lost this logical page",
+                what: words("the chip lost this logical page"),
                 at: u64::from(lpn.0),
             });
         }
         match place {
-            Some(ppn) => self.flash.read(ppn, lpn.0, cause, data),
+            Some(ppn) => Ok(self.flash.read(ppn, lpn.0, cause, data)?),
             None => {
                 data.fill(0);
                 Ok(())
@@ -346,7 +344,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         self.require(lpn, data.len())?;
-        self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error))
+        Ok(self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error))?)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
@@ -364,18 +362,18 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         let scheme = &self.scheme;
-        self.flash.sync(|| scheme.encode()).map_err(|error| self.worn_out(error))
+        Ok(self.flash.sync(|| scheme.encode()).map_err(|error| self.worn_out(error))?)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let settled = self.scheme.settle(&mut self.flash);
         // Trims are said by a note as well: where the page of the base goes bad, nothing else tells of them.
         let noted = settled.and_then(|()| match self.flash.sync(|| self.scheme.encode()) {
-            Err(StoreError::Full | StoreError::WornOut) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             other => other,
         });
         let written = noted.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
-        written.map_err(|error| self.worn_out(error))
+        Ok(written.map_err(|error| self.worn_out(error))?)
     }
 
     fn atomic_pages_max(&self) -> usize {
@@ -396,7 +394,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         }
         let begun = self.begin();
         let written = begun.and_then(|()| self.scheme.write_group(&mut self.flash, pages, cause));
-        written.map_err(|error| self.worn_out(error))
+        Ok(written.map_err(|error| self.worn_out(error))?)
     }
 
     fn durable_writes(&self) -> bool {
@@ -452,7 +450,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
                 report.violation("F1", u64::from(ppn.0), message!("lpn {lpn} is found in a page not valid"));
             }
             match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
-                Err(error @ StoreError::Corrupted { .. }) => {
+                Err(error) if error.is_corrupted() => {
                     report.violation("F1", u64::from(lpn), message!("{error}"));
                 }
                 other => other?,

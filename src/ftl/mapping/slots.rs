@@ -5,6 +5,7 @@
 
 use crate::blocks::checkpoint::{Source, Window};
 use crate::codec::get_u16;
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 use crate::units::Pbn;
@@ -199,7 +200,7 @@ impl Slots {
     }
 
     /// Reads it back from the next [`Slots::encoded_bytes`].
-    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<Slots, StoreError> {
+    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<Slots, StoreFault> {
         let mut slots = Slots::new(geometry);
         let limit = geometry.pages_per_block as u16;
         for pbn in 0..geometry.blocks as usize {
@@ -208,7 +209,7 @@ impl Slots {
             let (next, first) = (get_u16(&row, 0), get_u16(&row, 2));
             if next > limit || (first != NONE && first >= limit) {
                 let what = "the spent pages of a block make no sense";
-                return Err(StoreError::Corrupted { what, at: pbn as u64 });
+                return Err(StoreError::Corrupted { what, at: pbn as u64 }.into());
             }
             slots.next.set(pbn, next);
             slots.first.set(pbn, first);

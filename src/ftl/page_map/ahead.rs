@@ -2,6 +2,7 @@
 
 use super::PageMapFtl;
 use super::state::NONE;
+use crate::fault::StoreFault;
 use crate::nand::Nand;
 use crate::store::StoreError;
 use crate::store::patrol::Patrol;
@@ -11,7 +12,7 @@ const BLOCKS_AHEAD: u32 = 2;
 
 impl<N: Nand> PageMapFtl<N> {
     /// Collects while blocks that hold half of their pages or less can be had.
-    pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreError> {
+    pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
         self.prepare(&[])?;
         let wanted = self.limits.floor_blocks + BLOCKS_AHEAD;
         let mut done = 0;
@@ -37,6 +38,6 @@ impl<N: Nand> Patrol for PageMapFtl<N> {
     }
 
     fn move_weak(&mut self) -> Result<(), StoreError> {
-        if self.weak == NONE { Ok(()) } else { self.prepare(&[]) }
+        if self.weak == NONE { Ok(()) } else { Ok(self.prepare(&[])?) }
     }
 }

@@ -6,8 +6,8 @@
 use super::write::ERASES_PER_CHECKPOINT_MAX;
 use super::{PageMapFtl, holds_data};
 use crate::blocks::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
 use crate::units::Pbn;
 
 /// The account that the first page of a block gives of it.
@@ -24,7 +24,7 @@ pub(super) enum First {
 
 impl<N: Nand> PageMapFtl<N> {
     /// The second page of a block, if it was programmed after the checkpoint.
-    pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreError> {
+    pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreFault> {
         if self.geometry.pages_per_block < 2 {
             return Ok(None);
         }
@@ -51,7 +51,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    pub(super) fn look_at_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+    pub(super) fn look_at_first(&mut self, pbn: Pbn) -> Result<First, StoreFault> {
         let ppn = self.geometry.page_at(pbn, 0);
         let known = self.state.first_crc[pbn.index()];
         let mut spare = [0; SPARE_BYTES];
@@ -81,7 +81,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
-    fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
+    fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreFault> {
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {

@@ -72,8 +72,8 @@ use crate::blocks::hot::HotFilter;
 use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message, words};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
 use crate::store::patrol::Patrol;
@@ -178,7 +178,7 @@ impl<N: Nand> PageMapFtl<N> {
         let mut decode = |source: &mut dyn Source| State::decode(geometry, source);
         let found = CheckpointArea::mount_and_look(&mut nand, &mut decode)?;
         let Some(checkpoint::Found { area, newest, begun }) = found else {
-            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")));
         };
         let mut state = newest?;
         state.blocks.reserve_exactly(&area.occupied())?;
@@ -264,11 +264,11 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.write_checkpoint().map_err(worn_out)
+        Ok(self.write_checkpoint().map_err(worn_out)?)
     }
 
     /// Writes a checkpoint; `Full` where the chip has no block for it.
-    pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
@@ -303,11 +303,11 @@ impl<N: Nand> PageMapFtl<N> {
         self.state.map.len() * PageMap::bytes_each(self.geometry.pages())
     }
 
-    fn page_of(&self, lpn: Lpn) -> Result<u32, StoreError> {
+    fn page_of(&self, lpn: Lpn) -> Result<u32, StoreFault> {
         if lpn.index() < self.state.map.len() {
             return Ok(self.state.map.get(lpn.index()));
         }
-        Err(StoreError::OutOfRange(lpn))
+        Err(StoreError::OutOfRange(lpn).into())
     }
 
     /// The stamp that the pages of a block carry since its last erase.
@@ -322,12 +322,12 @@ impl<N: Nand> PageMapFtl<N> {
             && header.extra == self.stamp_of(self.geometry.block_of(ppn))
     }
 
-    fn require_page(&self, bytes: usize) -> Result<(), StoreError> {
+    fn require_page(&self, bytes: usize) -> Result<(), StoreFault> {
         let expected = self.geometry.page_bytes as usize;
-        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
     }
 
-    fn check_read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+    fn check_read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
         let ppn = match self.page_of(lpn)? {
             NONE => {
                 data.fill(0);
@@ -346,10 +346,10 @@ impl<N: Nand> PageMapFtl<N> {
             }
             Found::Page(..) => {
                 let what = "a page holds another logical page, or one that is long superseded";
-                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted(what, ppn.0))
             }
             Found::Erased | Found::Unreadable(_) => {
-                Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted("a page does not pass its checksum", ppn.0))
             }
         }
     }
@@ -366,11 +366,11 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         self.require_page(data.len())?;
-        self.check_read(lpn, cause, data)
+        Ok(self.check_read(lpn, cause, data)?)
     }
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_group(&[(lpn, data)], cause)
+        Ok(self.write_group(&[(lpn, data)], cause)?)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
@@ -388,20 +388,20 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         }
         match self.persist_trims().map_err(worn_out) {
             // The trim is done; what is missing is the room to log it.
-            Err(StoreError::WornOut) => Ok(()),
-            other => other,
+            Err(error) if matches!(*error, StoreError::WornOut) => Ok(()),
+            other => Ok(other?),
         }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.persist_trims().map_err(worn_out)
+        Ok(self.persist_trims().map_err(worn_out)?)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         // Trims are logged as well: where the end of the checkpoint goes bad, nothing else tells of them.
         match self.persist_trims().map_err(worn_out) {
-            Ok(()) | Err(StoreError::Full | StoreError::WornOut) => {}
-            Err(error) => return Err(error),
+            Err(error) if !error.is_refusal() => return Err(error.into()),
+            _ => {}
         }
         PageMapFtl::checkpoint(self)
     }
@@ -430,7 +430,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             let what = message!("{} pages at once, this store takes {most}", pages.len());
             return Err(StoreError::Unsupported(what.into()));
         }
-        if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
+        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause)?) }
     }
 
     fn begin_batch(&mut self) {
@@ -452,7 +452,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        unless_full(self.collect_ahead(budget))
+        unless_full(self.collect_ahead(budget).map_err(StoreError::from))
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
@@ -498,7 +498,7 @@ impl<N: Nand> PageMapFtl<N> {
                 );
             }
             match self.check_read(lpn, Cause::Check, &mut data) {
-                Err(error @ StoreError::Corrupted { .. }) => {
+                Err(error) if error.is_corrupted() => {
                     report.violation("P2", u64::from(lpn.0), message!("{error}"));
                 }
                 other => other?,
@@ -516,8 +516,8 @@ impl<N: Nand> PageMapFtl<N> {
 }
 
 /// No room is left only where blocks have failed: otherwise every logical page can be written over and over.
-fn worn_out(error: StoreError) -> StoreError {
-    if error == StoreError::Full { StoreError::WornOut } else { error }
+fn worn_out(error: StoreFault) -> StoreFault {
+    if error.is_full() { StoreError::WornOut.into() } else { error }
 }
 
 /// Whether a page of this kind holds a logical page.

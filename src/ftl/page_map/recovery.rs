@@ -33,10 +33,10 @@ use super::state::{LOST, NONE, NOT_ERASED, PageSet, Stream};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
 use crate::sorted::{Map, Set};
-use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -76,7 +76,7 @@ struct Scan {
 impl<N: Nand> PageMapFtl<N> {
     /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and
     /// the first version after it.
-    pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreError> {
+    pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreFault> {
         let (committed, first_version) = (self.state.committed, self.state.next_version);
         let mut scan = Scan::new(Since { first: first_version, committed });
         let changed = self.changed_blocks()?;
@@ -89,10 +89,7 @@ impl<N: Nand> PageMapFtl<N> {
             self.look_again(&mut scan)?;
         }
         if let Some((ppn, _)) = begun.filter(|(_, version)| scan.highest >= *version) {
-            return Err(StoreError::Corrupted {
-                what: "the newest checkpoint cannot be read",
-                at: u64::from(ppn.0),
-            });
+            return Err(StoreFault::corrupted("the newest checkpoint cannot be read", ppn.0));
         }
         scan.settle();
         // The page that was cut may still tell its version, the one after the highest: no other page gets it.
@@ -109,7 +106,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Step 1: the blocks that are not as they were at the checkpoint, with what their first page says.
-    fn changed_blocks(&mut self) -> Result<Vec<(Pbn, First)>, StoreError> {
+    fn changed_blocks(&mut self) -> Result<Vec<(Pbn, First)>, StoreFault> {
         let mut changed = Vec::new();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved) {
@@ -124,7 +121,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(changed)
     }
 
-    fn follow_block(&mut self, pbn: Pbn, first: First, scan: &mut Scan) -> Result<(), StoreError> {
+    fn follow_block(&mut self, pbn: Pbn, first: First, scan: &mut Scan) -> Result<(), StoreFault> {
         let frontiers = self.state.frontiers;
         let at_checkpoint = |stream: Stream| frontiers[stream as usize].filter(|f| f.pbn == pbn);
         match first {
@@ -158,7 +155,7 @@ impl<N: Nand> PageMapFtl<N> {
         first_crc: u32,
         page: Header,
         scan: &mut Scan,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         scan.gone.insert(pbn);
         let known = self.stamp_of(pbn);
         let erases = page.extra.wrapping_sub(known);
@@ -174,7 +171,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first
     /// page of one may have gone bad in such a way that it passes for the old one.
-    fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+    fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
         let frontiers = self.state.frontiers;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let is_used = matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved);
@@ -205,7 +202,7 @@ impl<N: Nand> PageMapFtl<N> {
         from: u32,
         mut seen: Seen,
         scan: &mut Scan,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         let mut unreadable = Vec::new();
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -232,7 +229,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Whether nothing was programmed from this page of a block on.
-    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreError> {
+    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(true);
         }
@@ -266,7 +263,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    fn note_page(&self, header: Header, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_page(&self, header: Header, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreFault> {
         let Header { kind, number, version, .. } = header;
         if kind != PageKind::More {
             scan.horizon = scan.horizon.max(version);
@@ -284,7 +281,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    fn note_trims(&self, version: u64, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn note_trims(&self, version: u64, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreFault> {
         let count = get_u32(&self.page, 0) as usize;
         if count > self.trims_per_page() {
             return Err(out_of_range(ppn));
@@ -301,7 +298,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere
     /// as well.
-    fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreError> {
+    fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
         for ppn in scan.never_found() {
             scan.torn.insert(g.block_of(ppn));
@@ -336,7 +333,7 @@ impl<N: Nand> PageMapFtl<N> {
                     continue;
                 }
                 let what = "a committed page in a block written last cannot be read";
-                return Err(StoreError::Corrupted { what, at: u64::from(newest.ppn.0) });
+                return Err(StoreFault::corrupted(what, newest.ppn.0));
             }
             let is_twin = |e: &&Event| e.version_and == newest.version_and && e.ppn != newest.ppn;
             let twin = history.iter().find(is_twin).map(|e| e.ppn);
@@ -349,7 +346,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty,
     /// and no erase that was cut took the originals.
-    fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreError> {
+    fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
         let mut valid = vec![0u16; g.blocks as usize];
         for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
@@ -377,7 +374,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Whether these logical pages are still where they were: one page of a block that is there says nothing
     /// of the others.
-    fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreError> {
+    fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreFault> {
         for &(lpn, ppn) in pages {
             let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
             if !matches!(found, Found::Page(header, _) if self.is_of(header, Lpn(lpn), ppn)) {
@@ -472,14 +469,14 @@ impl Scan {
     }
 
     /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
-    fn require_trim_log(&self) -> Result<(), StoreError> {
+    fn require_trim_log(&self) -> Result<(), StoreFault> {
         let mut found = Set::new();
         found.extend(self.trim_names.iter().map(|&(_, number)| number));
         // After a page that was cut nothing is written.
         let is_lost = |lost: &&LostTrims| {
             !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
         };
-        let corrupted = |what, at: Ppn| Err(StoreError::Corrupted { what, at: u64::from(at.0) });
+        let corrupted = |what, at: Ppn| Err(StoreFault::corrupted(what, at.0));
         if let Some(lost) = self.lost_trims.iter().find(is_lost) {
             return corrupted("a page of the trim log cannot be read", lost.ppn);
         }
@@ -564,6 +561,6 @@ impl Seen {
     }
 }
 
-fn out_of_range(ppn: Ppn) -> StoreError {
-    StoreError::Corrupted { what: "a page names a logical page beyond the store", at: u64::from(ppn.0) }
+fn out_of_range(ppn: Ppn) -> StoreFault {
+    StoreFault::corrupted("a page names a logical page beyond the store", ppn.0)
 }

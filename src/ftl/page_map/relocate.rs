@@ -13,6 +13,7 @@ use super::{PageMapFtl, holds_data};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::blocks::wear::Move;
 use crate::codec::put_u32;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
@@ -20,7 +21,7 @@ use crate::units::{Lpn, Pbn, Ppn};
 impl<N: Nand> PageMapFtl<N> {
     /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and
     /// levels wear.
-    pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+    pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         for stream in [Stream::Host, Stream::Relocation] {
             if pages[stream as usize] > 0 && self.room(stream) == 0 {
                 self.leave(stream);
@@ -29,12 +30,12 @@ impl<N: Nand> PageMapFtl<N> {
         self.collect_for(pages)?;
         match self.level_wear() {
             // Levelling can wait; the write may still find room.
-            Ok(()) | Err(StoreError::Full) => self.collect_for(pages),
-            Err(error) => Err(error),
+            Err(error) if !error.is_full() => Err(error),
+            _ => self.collect_for(pages),
         }
     }
 
-    fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+    fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         // A collection may take room from a frontier that is shared.
         while self.state.blocks.free_count() < self.limits.floor_blocks + self.blocks_wanted(pages) {
             self.collect()?;
@@ -42,7 +43,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    pub(super) fn collect(&mut self) -> Result<(), StoreError> {
+    pub(super) fn collect(&mut self) -> Result<(), StoreFault> {
         let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
         debug_assert!(
             self.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
@@ -54,7 +55,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is
     /// named: among pages that do not stay for long they would be moved again soon.
-    fn level_wear(&mut self) -> Result<(), StoreError> {
+    fn level_wear(&mut self) -> Result<(), StoreFault> {
         let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         debug_assert!(worn.is_none_or(|pbn| self.state.blocks.state(pbn).is_free()), "{worn:?} is in use");
         self.counters.levelled_blocks += 1;
@@ -70,7 +71,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Opens this block, or the most worn free one, for the data of a cold block.
-    fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreError> {
+    fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreFault> {
         let Some(pbn) = worn else { return Ok(()) };
         if self.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
             self.start(Stream::Levelling, pbn);
@@ -79,7 +80,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Retires blocks that failed, apart from what the host has submitted.
-    pub(super) fn retire_doomed_apart(&mut self) -> Result<(), StoreError> {
+    pub(super) fn retire_doomed_apart(&mut self) -> Result<(), StoreFault> {
         if self.doomed.is_empty() { Ok(()) } else { self.outside_batch(PageMapFtl::retire_doomed) }
     }
 
@@ -93,24 +94,24 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
-    pub(super) fn retire_doomed(&mut self) -> Result<(), StoreError> {
+    pub(super) fn retire_doomed(&mut self) -> Result<(), StoreFault> {
         while let Some(&pbn) = self.doomed.last() {
             match self.evacuate(pbn, Cause::GarbageCollection) {
                 Ok(()) => {}
-                Err(StoreError::Full) => break,
+                Err(error) if error.is_full() => break,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+    fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreFault> {
         let lost = self.copy_out(pbn, self.stream_of_moves(), cause)?;
         self.give_back(pbn, lost, cause)
     }
 
     /// Step 1; whether a page was lost.
-    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
+    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<bool, StoreFault> {
         let mut lost = false;
         let mut page = 0;
         while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
@@ -122,7 +123,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Steps 2 and 3.
-    fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreError> {
+    fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreFault> {
         debug_assert!(self.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
         self.log_trims(cause)?;
         if lost {
@@ -140,7 +141,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Moves a valid page; false when it cannot be read and is lost.
-    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
+    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreFault> {
         let mut data = core::mem::take(&mut self.page);
         let moved = self.relocate_through(ppn, stream, cause, &mut data);
         self.page = data;
@@ -153,7 +154,7 @@ impl<N: Nand> PageMapFtl<N> {
         stream: Stream,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         let header = match read_page(&mut self.nand, ppn, cause, data)? {
             Found::Page(header, _) if self.is_current(header, ppn) => header,
             _ => {
@@ -172,7 +173,7 @@ impl<N: Nand> PageMapFtl<N> {
         stream: Stream,
         cause: Cause,
         data: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
         debug_assert!(
             !holds_data(header.kind) || self.state.map.get(header.number as usize) == ppn.0,
@@ -194,14 +195,14 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where
     /// it is.
-    pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreError> {
+    pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let stream = self.stream_of_moves();
         if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {
             // Where chips are in use for long, room comes by collection only.
             let mut pages = [0; 2];
             pages[stream as usize] = 1;
             match self.collect_for(pages) {
-                Err(StoreError::Full) => return Ok(()),
+                Err(error) if error.is_full() => return Ok(()),
                 done => done?,
             }
         }
@@ -214,7 +215,7 @@ impl<N: Nand> PageMapFtl<N> {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)
             }
-            found => found.map(|_| ()),
+            found => found.map(drop),
         };
         self.page = data;
         moved
@@ -245,7 +246,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Makes the pending trims survive a power cut.
-    pub(super) fn persist_trims(&mut self) -> Result<(), StoreError> {
+    pub(super) fn persist_trims(&mut self) -> Result<(), StoreFault> {
         while !self.trimmed.is_empty() && !self.stale && !self.due {
             let may_open = self.state.blocks.free_count() > self.limits.floor_blocks;
             if may_open || self.room(self.stream_of_moves()) > 0 {
@@ -257,7 +258,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Logs the trims that are pending.
-    fn log_trims(&mut self, cause: Cause) -> Result<(), StoreError> {
+    fn log_trims(&mut self, cause: Cause) -> Result<(), StoreFault> {
         if self.trimmed.is_empty() {
             return Ok(());
         }
@@ -271,7 +272,7 @@ impl<N: Nand> PageMapFtl<N> {
         logged
     }
 
-    fn log_trims_through(&mut self, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+    fn log_trims_through(&mut self, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
         while let Some(&first) = self.trimmed.first() {
             let chunk = self.trimmed.range(first..).take(self.trims_per_page());
             data.fill(0xff);

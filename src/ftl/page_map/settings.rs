@@ -5,7 +5,8 @@ use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::hot::HotSettings;
 use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
 use crate::blocks::wear::WearLevelling;
-use crate::check::message;
+use crate::check::{message, words};
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 
@@ -99,9 +100,9 @@ pub struct FtlSettings {
 
 impl FtlSettings {
     /// Refuses what was left out when the engine was built (feature `policies`).
-    pub(super) fn require_built(&self) -> Result<(), StoreError> {
+    pub(super) fn require_built(&self) -> Result<(), StoreFault> {
         if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "policies") {
-            return Err(StoreError::Unsupported(LEFT_OUT.into()));
+            return Err(StoreError::Unsupported(words(LEFT_OUT).into()).into());
         }
         self.victim.require_built()?;
         self.wear_levelling.require_built()
@@ -160,7 +161,7 @@ impl Limits {
         geometry: Geometry,
         settings: &FtlSettings,
         good_blocks: u32,
-    ) -> Result<Limits, StoreError> {
+    ) -> Result<Limits, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
         let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
         let granted = settings.atomic_pages.min(GROUP_PAGES_MAX).min(geometry.pages() / 16).max(1);
@@ -177,7 +178,7 @@ impl Limits {
         if page_count == 0 {
             let what =
                 message!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
-            return Err(StoreError::Unsupported(what.into()));
+            return Err(StoreError::Unsupported(what.into()).into());
         }
         Ok(Limits { page_count, ..limits })
     }

@@ -17,7 +17,9 @@ use super::map::PageMap;
 use super::settings::Layout;
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::words;
 use crate::codec::{get_u32, get_u64, put_u32, put_u64};
+use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
@@ -108,16 +110,21 @@ impl State {
     }
 
     /// Reads what [`StateContents`] says.
-    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<State, StoreError> {
+    pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<State, StoreFault> {
         let (g, len) = (geometry, source.left());
         let mut fixed = [0; FIXED_BYTES];
         let has_start = source.take(&mut fixed).is_ok();
         if !has_start || fixed[..4] != MAGIC {
-            return Err(StoreError::NotFormatted("the newest checkpoint is not that of a page-mapping FTL"));
+            return Err(StoreError::NotFormatted(words(
+                "the newest checkpoint is not that of a page-mapping FTL",
+            ))
+            .into());
         }
         let number = |i: usize| get_u32(&fixed, 4 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
+            return Err(
+                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
+            );
         }
         let (page_count, atomic_pages) = (number(3), number(4));
         if page_count > g.pages() || len != encoded_bytes(g, page_count) {
@@ -150,7 +157,7 @@ impl State {
     }
 
     /// Map and table must tell the same story.
-    fn validate(&self) -> Result<(), StoreError> {
+    fn validate(&self) -> Result<(), StoreFault> {
         let versions_fit = self.committed < self.next_version && self.next_version < VERSION_MAX;
         if !(1..=256).contains(&self.atomic_pages) || !versions_fit {
             return Err(corrupted(24));
@@ -245,15 +252,15 @@ impl PageSet {
 }
 
 /// The error of reading a page whose contents the chip lost.
-pub(super) fn lost(lpn: Lpn) -> StoreError {
-    StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
+pub(super) fn lost(lpn: Lpn) -> StoreFault {
+    StoreFault::corrupted("the chip lost this logical page", lpn.0)
 }
 
-fn corrupted(at: u32) -> StoreError {
-    StoreError::Corrupted { what: "a checkpoint of the FTL makes no sense", at: u64::from(at) }
+fn corrupted(at: u32) -> StoreFault {
+    StoreFault::corrupted("a checkpoint of the FTL makes no sense", at)
 }
 
-fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Frontier>, StoreError> {
+fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Frontier>, StoreFault> {
     match (get_u32(bytes, at), get_u32(bytes, at + 4)) {
         (NONE, _) => Ok(None),
         (pbn, next) if pbn < geometry.blocks && next <= geometry.pages_per_block => {

@@ -5,8 +5,8 @@ use super::state::{Frontier, LOST, NONE, Stream};
 use super::{PageMapFtl, worn_out};
 use crate::blocks::spare::{Header, PageKind, checksum};
 use crate::blocks::{BlockState, Wear};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 /// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the
@@ -16,7 +16,7 @@ pub(super) const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
 impl<N: Nand> PageMapFtl<N> {
     /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
     /// will be found by a mount.
-    pub(super) fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+    pub(super) fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreFault> {
         for (lpn, data) in pages {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
@@ -44,7 +44,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Programs the pages of a group and notes where they are.
-    pub(super) fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+    pub(super) fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreFault> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
@@ -76,7 +76,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Does what must be done before a group is programmed without interruption.
-    pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+    pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreFault> {
         if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
             self.outside_batch(PageMapFtl::checkpoint)?;
         }
@@ -118,7 +118,7 @@ impl<N: Nand> PageMapFtl<N> {
         mut header: Header,
         data: &[u8],
         cause: Cause,
-    ) -> Result<Ppn, StoreError> {
+    ) -> Result<Ppn, StoreFault> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
@@ -144,7 +144,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    pub(super) fn frontier_with_room(&mut self, stream: Stream) -> Result<Frontier, StoreError> {
+    pub(super) fn frontier_with_room(&mut self, stream: Stream) -> Result<Frontier, StoreFault> {
         if let Some(frontier) = self.state.frontiers[stream as usize]
             && frontier.next < self.geometry.pages_per_block
         {

@@ -4,6 +4,7 @@ use super::page::{BufferTag, Content, Life};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
 use crate::blocks::Wear;
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::sort;
 use crate::store::{PageStore, StoreError};
@@ -26,7 +27,7 @@ pub(super) struct Room {
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Writes a group. When it is refused, nothing of it was written, and nothing of it will be found by a
     /// mount.
-    pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreError> {
+    pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreFault> {
         let rooms = self.make_room(group)?;
         // Whether each page written was trimmed before and the chip did not say so.
         let mut untold = Vec::new();
@@ -45,7 +46,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             untold
                 .push(!room.is_fresh && self.summary.get(lbn).is_some_and(|buffer| buffer.is_untold(place)));
             if let Err(error) = self.append(room, tag, cause, data) {
-                let error = self.stopped(error);
+                let error = self.stopped(error.into());
                 if self.condition == Condition::Worn {
                     self.take_back(&group[..i], &untold);
                 }
@@ -76,7 +77,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it
     /// is merged before its first page is programmed. Nothing in the buffer blocks is changed by this.
-    pub(super) fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreError> {
+    pub(super) fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreFault> {
         let owner = |tbm: &Self, page: &GroupPage<'_>| tbm.split(page.0).0;
         let mut used = self.summary.len();
         let mut rooms: Vec<Room> = Vec::with_capacity(group.len());
@@ -111,7 +112,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         needed: u32,
         used: u32,
         is_spared: impl Fn(u32) -> bool,
-    ) -> Result<Room, StoreError> {
+    ) -> Result<Room, StoreFault> {
         let (pages_max, max) = (self.geometry.pages_per_block - needed, self.buffers_max());
         let victim = || self.summary.victim(&is_spared);
         debug_assert!(needed > 0, "room for no page of {lbn}");
@@ -133,7 +134,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         mut tag: BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         debug_assert_eq!(tag.version, self.next_version, "K3: another version than the next");
         let (lbn, place) = self.split(Lpn(tag.lpn));
         tag.converted = room
@@ -173,7 +174,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
-    ) -> Result<Pbn, StoreError> {
+    ) -> Result<Pbn, StoreFault> {
         while !self.program(self.geometry.page_at(pbn, 0), tag, cause, data)? {
             self.blocks.give_up(&mut self.nand, pbn)?;
             pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
@@ -188,7 +189,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         while let Some(buffer) = self.summary.get(lbn)
             && !self.program(self.geometry.page_at(buffer.pbn, buffer.pages()), tag, cause, data)?
         {
@@ -204,7 +205,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         tag: &mut BufferTag,
         cause: Cause,
         data: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, StoreFault> {
         tag.erases = self.blocks.erase_count(self.geometry.block_of(ppn));
         let data = match data {
             Some(data) => data,
@@ -220,7 +221,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
     }
 
-    fn erase(&mut self, pbn: Pbn) -> Result<(), StoreError> {
+    fn erase(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         if self.blocks.erase(&mut self.nand, pbn, Cause::Merge)? {
             self.blocks.release(pbn);
         }
@@ -229,7 +230,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Copies the newest pages of a buffer block in which a program failed to another block, versions and
     /// all, and retires it. Until it is marked bad a mount finds both, with equal pages of equal versions.
-    pub(super) fn replace(&mut self, lbn: u32) -> Result<(), StoreError> {
+    pub(super) fn replace(&mut self, lbn: u32) -> Result<(), StoreFault> {
         let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
         let mut newest = old.newest(self.geometry.pages_per_block);
         sort::unstable_by_key(&mut newest, |newest| newest.page);
@@ -255,14 +256,14 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         lbn: u32,
         from: Pbn,
         pages: &[Newest],
-    ) -> Result<Option<Buffer>, StoreError> {
+    ) -> Result<Option<Buffer>, StoreFault> {
         let mut copy = Buffer::new(to, self.geometry.pages_per_block);
         for &Newest { place, page, content } in pages {
             let ppn = self.geometry.page_at(from, page);
             let mut data = core::mem::take(&mut self.page);
             let mut tag = match self.read_tag(ppn, self.lpn_at(lbn, place), Cause::Merge, &mut data) {
                 Ok(tag) => tag,
-                Err(error @ StoreError::Corrupted { .. }) => {
+                Err(error) if error.is_corrupted() => {
                     self.page = data;
                     self.note_lost(self.lpn_at(lbn, place), error)?;
                     continue;

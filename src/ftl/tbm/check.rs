@@ -3,8 +3,8 @@
 use super::page::{PageRead, read_page};
 use super::{Buffer, Condition, Tbm};
 use crate::blocks::BlockState;
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};
 use alloc::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         lbn: u32,
         buffer: &Buffer,
         report: &mut CheckReport,
-    ) -> Result<Option<(u64, bool)>, StoreError> {
+    ) -> Result<Option<(u64, bool)>, StoreFault> {
         let mut last: Option<(u64, bool)> = None;
         for page in 0..buffer.pages() {
             let ppn = self.geometry.page_at(buffer.pbn, page);

@@ -11,6 +11,7 @@
 use super::page::{BufferTag, Content, PageRead, read_weak_page};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm, VictimReads, unreadable};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Ppn};
@@ -36,7 +37,7 @@ pub(super) struct Kept {
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Merges the buffer block of a logical block with the store below. The buffer block stays as it is.
-    pub(super) fn convert(&mut self, lbn: u32) -> Result<(), StoreError> {
+    pub(super) fn convert(&mut self, lbn: u32) -> Result<(), StoreFault> {
         let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
         let pages = u64::from(buffer.pages());
         let mut kept = self.kept(lbn, buffer);
@@ -59,7 +60,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer
     /// counts.
-    fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreError> {
+    fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreFault> {
         let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
         let (pbn, pages) = (buffer.pbn, buffer.pages());
         debug_assert!(pages <= self.geometry.pages_per_block, "K2: {pages} pages of a buffer block");
@@ -73,13 +74,13 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Merges all buffer blocks, and says in the record that what they hold is void. They are erased when
     /// they are needed.
-    pub(super) fn convert_all(&mut self) -> Result<(), StoreError> {
+    pub(super) fn convert_all(&mut self) -> Result<(), StoreFault> {
         let owners: Vec<u32> = self.summary.iter().map(|(lbn, _)| lbn).collect();
         for &lbn in &owners {
             self.convert(lbn)?;
         }
         // With a record that may say so, nothing must be written behind what is void.
-        self.write_record(self.next_version).map_err(|error| self.stopped(error))?;
+        self.write_record(self.next_version).map_err(|error| self.stopped(error.into()))?;
         self.condition = Condition::Ready;
         self.void_below = self.next_version;
         self.last_page = None;
@@ -114,7 +115,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Writes pages to the store below, and makes them durable there.
-    pub(super) fn merge(&mut self, kept: &[Kept], cause: Cause) -> Result<(), StoreError> {
+    pub(super) fn merge(&mut self, kept: &[Kept], cause: Cause) -> Result<(), StoreFault> {
         let mut data = core::mem::take(&mut self.page);
         let merged = kept.iter().try_for_each(|&page| self.merge_page(page, cause, &mut data));
         self.page = data;
@@ -126,14 +127,14 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.tell_lost()
     }
 
-    fn merge_page(&mut self, page: Kept, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+    fn merge_page(&mut self, page: Kept, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
         match page.source {
             Source::Trimmed => {
                 self.note_found(page.lpn);
-                return self.store.trim(page.lpn);
+                return Ok(self.store.trim(page.lpn)?);
             }
             Source::Buffer(ppn) => match self.read_buffer(ppn, page.lpn, cause, data) {
-                Err(error @ StoreError::Corrupted { .. }) => return self.note_lost(page.lpn, error),
+                Err(error) if error.is_corrupted() => return self.note_lost(page.lpn, error),
                 read => {
                     read?;
                     self.note_found(page.lpn);
@@ -145,7 +146,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 read => read?,
             },
         }
-        self.store.write(page.lpn, cause, data)
+        Ok(self.store.write(page.lpn, cause, data)?)
     }
 
     /// Reads a page of a buffer block and checks that it is the one asked for, written since the block's last
@@ -156,7 +157,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         lpn: Lpn,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreFault> {
         self.read_tag(ppn, lpn, cause, data).map(|_| ())
     }
 
@@ -167,7 +168,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         lpn: Lpn,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<BufferTag, StoreError> {
+    ) -> Result<BufferTag, StoreFault> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
         let erases = self.blocks.erase_count(self.geometry.block_of(ppn));
         match found {
@@ -180,7 +181,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             }
             PageRead::Page(_) => {
                 let what = "K1: a page of a buffer block holds another logical page, or one long superseded";
-                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+                Err(StoreFault::corrupted(what, ppn.0))
             }
             PageRead::Erased | PageRead::Unreadable => Err(unreadable(ppn)),
         }

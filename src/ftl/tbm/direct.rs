@@ -8,8 +8,9 @@
 
 use super::Tbm;
 use super::page::{BufferTag, Content};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
-use crate::store::{PageStore, StoreError};
+use crate::store::PageStore;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 
@@ -46,7 +47,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Writes a page to the store below.
-    pub(super) fn write_direct(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn write_direct(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreFault> {
         let (lbn, place) = self.split(lpn);
         let has_older = self.summary.get(lbn).is_some_and(|buffer| buffer.find(place).is_some());
         // What must be converted for the note is, before: it may be an older version of this page.
@@ -67,7 +68,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 converted: None,
                 previous: self.last_page,
             };
-            self.append(room, tag, cause, None).map_err(|error| self.stopped(error))?;
+            self.append(room, tag, cause, None).map_err(|error| self.stopped(error.into()))?;
         }
         self.note_found(lpn);
         self.tell_lost()?;

@@ -83,7 +83,8 @@ pub use direct::DirectRule;
 pub(crate) use direct::RULE_BYTES;
 
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::message;
+use crate::check::{message, words};
+use crate::fault::StoreFault;
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
 use crate::sort;
 use crate::store::{PageStore, StoreError, StoreStats};
@@ -246,33 +247,33 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(tbm)
     }
 
-    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreFault> {
         let geometry = nand.geometry();
         let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {
-            return refuse(message!("the blocks of a TBM: {error}"));
+            return Ok(refuse(message!("the blocks of a TBM: {error}"))?);
         }
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
             let needs = SPARE_BYTES as u32;
-            return Err(StoreError::SpareTooSmall { who: "a TBM", needs, has });
+            return Err(StoreError::SpareTooSmall { who: words("a TBM"), needs, has }.into());
         }
         if geometry.blocks > BLOCKS_MAX {
             let has = geometry.blocks;
-            return refuse(message!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"));
+            return Ok(refuse(message!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"))?);
         }
         if geometry.pages_per_block > summary::PLACES_MAX {
             let (has, most) = (geometry.pages_per_block, summary::PLACES_MAX);
-            return refuse(message!("a TBM takes blocks of at most {most} pages, these have {has}"));
+            return Ok(refuse(message!("a TBM takes blocks of at most {most} pages, these have {has}"))?);
         }
         if store.page_bytes() != geometry.page_bytes as usize {
             let (has, below) = (geometry.page_bytes, store.page_bytes());
-            return refuse(message!("a TBM on pages of {has} bytes over a store with pages of {below}"));
+            return Ok(refuse(message!("a TBM on pages of {has} bytes over a store with pages of {below}"))?);
         }
         let record_pages = record::pages_needed(geometry.blocks, store.page_bytes());
         if settings.blocks == 0 || store.page_count() <= record_pages {
             let (pages, blocks) = (store.page_count(), settings.blocks);
-            return refuse(message!("a TBM of {blocks} blocks over a store of {pages} pages"));
+            return Ok(refuse(message!("a TBM of {blocks} blocks over a store of {pages} pages"))?);
         }
         Ok(Tbm {
             page_count: store.page_count() - record_pages,
@@ -295,17 +296,17 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         })
     }
 
-    fn require_blocks(&self) -> Result<(), StoreError> {
+    fn require_blocks(&self) -> Result<(), StoreFault> {
         let (good, blocks) = (self.blocks.good_count(), self.settings.blocks);
         if blocks <= good.saturating_sub(SPARE_BLOCKS_MIN) {
             return Ok(());
         }
         Err(StoreError::Unsupported(message!(
             "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
-        ).into()))
+        ).into()).into())
     }
 
-    fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
+    fn write_record(&mut self, void_below: u64) -> Result<(), StoreFault> {
         let erases = (0..self.geometry.blocks).map(|pbn| self.blocks.erase_count(Pbn(pbn))).collect();
         Record { void_below, erases, lost: self.lost.clone() }.write(&mut self.store, self.geometry)?;
         self.is_lost_new = false;
@@ -313,7 +314,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Notes that the newest version of a logical page cannot be read, so that no older one passes for it.
-    fn note_lost(&mut self, lpn: Lpn, error: StoreError) -> Result<(), StoreError> {
+    fn note_lost(&mut self, lpn: Lpn, error: StoreFault) -> Result<(), StoreFault> {
         if self.lost.len() == record::LOST_MAX && !self.lost.contains(&lpn.0) {
             return Err(error);
         }
@@ -328,7 +329,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.is_lost_new |= self.lost.remove(&lpn.0);
     }
 
-    fn tell_lost(&mut self) -> Result<(), StoreError> {
+    fn tell_lost(&mut self) -> Result<(), StoreFault> {
         if self.is_lost_new { self.write_record(self.void_below) } else { Ok(()) }
     }
 
@@ -371,35 +372,35 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Lpn(lbn * self.geometry.pages_per_block + place)
     }
 
-    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreError> {
+    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreFault> {
         let expected = self.page.len();
         if lpn.0 >= self.page_count {
-            return Err(StoreError::OutOfRange(lpn));
+            return Err(StoreError::OutOfRange(lpn).into());
         }
-        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
     }
 
-    fn ready(&self) -> Result<(), StoreError> {
+    fn ready(&self) -> Result<(), StoreFault> {
         if self.condition == Condition::Interrupted {
-            return Err(StoreError::Interrupted);
+            return Err(StoreError::Interrupted.into());
         }
         Ok(())
     }
 
-    fn writable(&self) -> Result<(), StoreError> {
+    fn writable(&self) -> Result<(), StoreFault> {
         self.ready()?;
-        if self.condition == Condition::Worn { Err(StoreError::WornOut) } else { Ok(()) }
+        if self.condition == Condition::Worn { Err(StoreError::WornOut.into()) } else { Ok(()) }
     }
 
     /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on
     /// the chip.
-    fn stopped(&mut self, error: StoreError) -> StoreError {
+    fn stopped(&mut self, error: StoreError) -> StoreFault {
         if error.is_refusal() {
             self.condition = Condition::Worn;
-            return StoreError::WornOut;
+            return StoreError::WornOut.into();
         }
         self.condition = Condition::Interrupted;
-        error
+        error.into()
     }
 
     /// Buffer blocks that the good blocks allow.
@@ -409,8 +410,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 }
 
-fn unreadable(ppn: Ppn) -> StoreError {
-    StoreError::Corrupted { what: "a page of a buffer block cannot be read", at: u64::from(ppn.0) }
+fn unreadable(ppn: Ppn) -> StoreFault {
+    StoreFault::corrupted("a page of a buffer block cannot be read", ppn.0)
 }
 
 impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
@@ -440,7 +441,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             return Ok(());
         }
         self.counters.buffer_reads += u64::from(cause != Cause::Check);
-        self.read_buffer(self.geometry.page_at(pbn, newest.page), lpn, cause, data)
+        Ok(self.read_buffer(self.geometry.page_at(pbn, newest.page), lpn, cause, data)?)
     }
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
@@ -505,7 +506,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             && self.buffers_max() > 0
             && self.is_direct(pages)
         {
-            return self.write_direct(lpn, cause, data);
+            return Ok(self.write_direct(lpn, cause, data)?);
         }
         let mut owners: Vec<u32> = pages.iter().map(|&(lpn, _)| self.split(lpn).0).collect();
         sort::total(&mut owners);

@@ -21,8 +21,8 @@
 //! before its block's last erase tells by `erases`.
 
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
-use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
@@ -200,7 +200,7 @@ pub(super) fn read_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<PageRead, StoreError> {
+) -> Result<PageRead, StoreFault> {
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
@@ -211,7 +211,7 @@ pub(super) fn read_weak_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<(PageRead, bool), StoreError> {
+) -> Result<(PageRead, bool), StoreFault> {
     let mut spare = [0; SPARE_BYTES];
     let is_whole = |data: &[u8], spare: &[u8]| {
         let Ok(spare) = <&[u8; SPARE_BYTES]>::try_from(spare) else { return false };

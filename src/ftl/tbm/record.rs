@@ -18,7 +18,9 @@
 //! void version takes effect when all it stands on is durable. Erase counts of two moments in one record do
 //! no harm.
 
+use crate::check::words;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
+use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -52,7 +54,7 @@ pub(super) fn pages_needed(blocks: u32, page_bytes: usize) -> u32 {
 
 impl Record {
     /// Writes the record and makes it durable.
-    pub(super) fn write(&self, store: &mut impl PageStore, geometry: Geometry) -> Result<(), StoreError> {
+    pub(super) fn write(&self, store: &mut impl PageStore, geometry: Geometry) -> Result<(), StoreFault> {
         debug_assert_eq!(self.erases.len(), geometry.blocks as usize, "an erase count for each block");
         let page_bytes = store.page_bytes();
         let pages = pages_needed(geometry.blocks, page_bytes);
@@ -81,11 +83,11 @@ impl Record {
             }
             store.write(Lpn(first + number as u32), Cause::Checkpoint, &page)?;
         }
-        store.sync()
+        Ok(store.sync()?)
     }
 
     /// Reads the record.
-    pub(super) fn read(store: &mut impl PageStore, geometry: Geometry) -> Result<Record, StoreError> {
+    pub(super) fn read(store: &mut impl PageStore, geometry: Geometry) -> Result<Record, StoreFault> {
         let page_bytes = store.page_bytes();
         let pages = pages_needed(geometry.blocks, page_bytes);
         let first = store.page_count().saturating_sub(pages);
@@ -94,28 +96,34 @@ impl Record {
         for number in 0..pages {
             store.read(Lpn(first + number), Cause::Recovery, &mut page)?;
             if page[4..8] != *MAGIC || get_u32(&page, 8) != number {
-                return Err(StoreError::NotFormatted("the last pages of the store are no record of a TBM"));
+                return Err(StoreError::NotFormatted(words(
+                    "the last pages of the store are no record of a TBM",
+                ))
+                .into());
             }
             if get_u32(&page, 0) != crc32(&[&page[4..]]) {
                 let what = "the checksum of the TBM's record is wrong";
-                return Err(StoreError::Corrupted { what, at: u64::from(first + number) });
+                return Err(StoreFault::corrupted(what, first + number));
             }
             body.extend_from_slice(&page[HEADER_BYTES..]);
         }
         let found = (get_u32(&body, 8), get_u32(&body, 12), get_u32(&body, 16));
         if found != (first, geometry.pages_per_block, geometry.blocks) {
-            return Err(StoreError::NotFormatted("the TBM was formatted on other blocks or another store"));
+            return Err(StoreError::NotFormatted(words(
+                "the TBM was formatted on other blocks or another store",
+            ))
+            .into());
         }
         let void_below = get_u64(&body, 0);
         if void_below == 0 {
-            return Err(StoreError::NotFormatted("the TBM was not formatted to the end"));
+            return Err(StoreError::NotFormatted(words("the TBM was not formatted to the end")).into());
         }
         let blocks = geometry.blocks as usize;
         let number = |i: usize| get_u32(&body, ERASES_AT + i * size_of::<u32>());
         let lost = number(blocks) as usize;
         if lost > LOST_MAX {
             let what = "the TBM's record lists too many lost pages";
-            return Err(StoreError::Corrupted { what, at: u64::from(first) });
+            return Err(StoreFault::corrupted(what, first));
         }
         Ok(Record {
             void_below,

@@ -28,6 +28,7 @@ use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
 use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::blocks::BlockState;
+use crate::fault::StoreFault;
 use crate::ftl::tbm::record::Record;
 use crate::nand::{BlockRange, Cause, Nand};
 use crate::sort;
@@ -97,7 +98,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         match tbm.merge_all(&full).and_then(|()| tbm.write_record(next_version)) {
             Ok(()) => tbm.void_below = next_version,
             Err(error) if error.is_refusal() => tbm.stand_on(full),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         Ok(tbm)
     }
@@ -114,7 +115,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
     }
 
-    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
         let mut full: Option<Full> = None;
         let (mut unreadable_page, mut has_hole, mut erases) = (None, false, 0);
         for page in 0..self.geometry.pages_per_block {
@@ -158,7 +159,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Whether nothing was programmed from this page of a block on.
-    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreError> {
+    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(true);
         }
@@ -167,7 +168,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Whether there is such a page in a block, and it is not void.
-    fn is_needed(&mut self, pbn: Pbn, page: u32, scan: &Scan) -> Result<bool, StoreError> {
+    fn is_needed(&mut self, pbn: Pbn, page: u32, scan: &Scan) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(false);
         }
@@ -182,8 +183,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         tag: BufferTag,
         scan: &mut Scan,
         full: &mut Option<Full>,
-    ) -> Result<(), StoreError> {
-        let corrupted = |what| Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+    ) -> Result<(), StoreFault> {
+        let corrupted = |what| Err(StoreFault::corrupted(what, ppn.0));
         if tag.lpn >= self.page_count {
             return corrupted("K1: a page names a logical page beyond the store");
         }
@@ -214,7 +215,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Drops the blocks that are void, and the pages of a group that was cut.
-    fn keep_whole_groups(&mut self, mut scan: Scan) -> Result<Vec<Full>, StoreError> {
+    fn keep_whole_groups(&mut self, mut scan: Scan) -> Result<Vec<Full>, StoreFault> {
         let mut full = core::mem::take(&mut scan.full);
         full.retain(|full| !scan.is_void(full.life, full.first_version));
         for block in full.iter().filter(|block| block.unreadable.is_some()) {
@@ -239,7 +240,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Whether a page says that it was programmed just after the unreadable page of this block.
-    fn is_followed(&mut self, block: &Full, full: &[Full]) -> Result<bool, StoreError> {
+    fn is_followed(&mut self, block: &Full, full: &[Full]) -> Result<bool, StoreFault> {
         for (pbn, page) in full.iter().flat_map(|f| (0..f.buffer.pages()).map(|page| (f.buffer.pbn, page))) {
             let ppn = self.geometry.page_at(pbn, page);
             // An older page means what was in the block before its last erase.
@@ -254,7 +255,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Merges the blocks, which come in the order of their logical blocks.
-    fn merge_all(&mut self, full: &[Full]) -> Result<(), StoreError> {
+    fn merge_all(&mut self, full: &[Full]) -> Result<(), StoreFault> {
         for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
             let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
             let mut kept: Vec<Kept> = Vec::new();

@@ -3,8 +3,7 @@
 use super::IplTree;
 use super::image::Node;
 use super::store::{NO_BLOCK, ROOT};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::{Cause, Nand};
 use crate::units::Pbn;
 use alloc::vec;

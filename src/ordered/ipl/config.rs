@@ -5,13 +5,11 @@ use super::image::Shapes;
 use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES};
 use super::store::{Block, Slot};
 use crate::blocks::BlockTable;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::index::most;
 use crate::log::Placement;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// Bytes of a sector, where log units are sectors.
 const SECTOR_BYTES: usize = 512;
@@ -155,9 +153,10 @@ impl Format {
         format.log_pages = share.max(least);
         if format.log_pages + 4 > geometry.pages_per_block {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "blocks of {} pages are too small: {} pages of log and four nodes must fit",
-                    geometry.pages_per_block, format.log_pages
+                    geometry.pages_per_block,
+                    format.log_pages
                 )
                 .into(),
             ));

@@ -86,8 +86,7 @@ pub(super) use newest::Newest;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};

@@ -361,7 +361,7 @@ fn used(config: JournalConfig) -> (RamStore, Model) {
 }
 
 fn config_of(pages: u32) -> JournalConfig {
-    let replay_ram = (pages % 2 == 0).then_some(0);
+    let replay_ram = pages.is_multiple_of(2).then_some(0);
     JournalConfig { pages: Some(pages), replay_ram, ..JournalConfig::new(Durability::EveryOperation) }
 }
 

@@ -46,8 +46,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
@@ -203,8 +202,8 @@ impl<S: PageStore> LayeredTree<S> {
             return Err(IndexError::NotCleanlyClosed);
         }
         let layer = NodeLayer::mount(store, plan.nodes, plan.layer)?;
-        let tree = if takes_unclean { BPlusTree::open_whole(layer) } else { BPlusTree::mount(layer) };
-        let mut index = LayeredTree::above(tree?.require_config(plan.tree)?, class_below)?;
+        let tree = if takes_unclean { BPlusTree::open_whole(layer)? } else { BPlusTree::mount(layer)? };
+        let mut index = LayeredTree::above(tree.require_config(plan.tree)?, class_below)?;
         index.tree.with_store(|layer, is_used| layer.retain(is_used))?;
         Ok(index)
     }

@@ -9,7 +9,7 @@ use super::level::{Part, Place};
 use super::page::HEADER_BYTES;
 use super::step::{Step, copy_record};
 use super::{Plow, Source};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::vec;
@@ -99,7 +99,7 @@ impl<N: Nand> Plow<N> {
 
     /// Copies the next records of a page of the level above that are not below where the step begins. False
     /// where the page being written has no room for any.
-    pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexError> {
+    pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {
         let stride = self.stride();
         let Some((place, index)) = step.above.next else { return Ok(true) };
         let body = self.output.len() - HEADER_BYTES;

@@ -3,11 +3,10 @@
 use super::Plow;
 use super::memtable::Before;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::fault::IndexFault;
+use crate::nand::{Cause, Nand};
 use crate::ordered::Room;
 use crate::ordered::change::{Change, check_batch};
-use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
@@ -21,7 +20,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Room for all changes is made first, so that nothing is written between them.
-    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         check_batch(self.record, batch, self.changes_max())?;
         if batch.is_empty() {
             return Ok(());
@@ -51,7 +50,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Erases blocks that were given back, writes weak pages anew, and steps where a level is full.
-    pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexError> {
+    pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexFault> {
         let mut done = 0;
         while done < budget {
             if self.blocks.ready() < READY_AHEAD.min(self.blocks.free()) {
@@ -66,7 +65,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads pages of levels, in the order of their places, and writes those anew that are weak.
-    pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexError> {
+    pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
         let (pages, mut looked) = (self.geometry.pages(), 0);
         while looked < budget {
             if self.scrubbed >= pages {
@@ -83,11 +82,9 @@ impl<N: Nand> Plow<N> {
             let read = self.load_page(ppn);
             self.cause = before;
             match read {
+                Err(error) if !error.is_loss() => return Err(error),
                 // What is lost already is told to whoever asks for it.
-                Ok(())
-                | Err(IndexError::Corrupted { .. })
-                | Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {}
-                Err(error) => return Err(error),
+                _ => {}
             }
             while self.weak.is_some() && self.scrub()? {
                 looked += 1;

@@ -5,7 +5,7 @@
 //! failed takes no more pages and is marked bad once its last page is dead.
 
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::Pbn;
 use alloc::vec;
@@ -131,7 +131,7 @@ impl Blocks {
     }
 
     /// Erases a free block, if there is one, so that it is ready.
-    pub(super) fn prepare<N: Nand>(&mut self, nand: &mut N, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn prepare<N: Nand>(&mut self, nand: &mut N, cause: Cause) -> Result<(), IndexFault> {
         while let Some(block) = self.least_worn(State::Free) {
             match nand.erase(block, cause) {
                 Ok(()) => {
@@ -149,7 +149,7 @@ impl Blocks {
     }
 
     /// The next block, erased; none if there is none.
-    pub(super) fn take<N: Nand>(&mut self, nand: &mut N) -> Result<Option<Pbn>, IndexError> {
+    pub(super) fn take<N: Nand>(&mut self, nand: &mut N) -> Result<Option<Pbn>, IndexFault> {
         if self.ready() == 0 {
             self.prepare(nand, Cause::GarbageCollection)?;
         }
@@ -162,13 +162,13 @@ impl Blocks {
     }
 
     /// Marks a block bad.
-    pub(super) fn retire<N: Nand>(&mut self, nand: &mut N, block: Pbn) -> Result<(), IndexError> {
+    pub(super) fn retire<N: Nand>(&mut self, nand: &mut N, block: Pbn) -> Result<(), IndexFault> {
         self.retired += 1;
         self.set(block, State::Bad);
-        match mark_bad(nand, block).map_err(IndexError::from) {
+        match mark_bad(nand, block) {
             // It is not used again, marked or not.
             Err(error) if error.is_refusal() => Ok(()),
-            other => other,
+            other => Ok(other?),
         }
     }
 
@@ -187,7 +187,7 @@ impl Blocks {
     }
 
     /// Frees what was left: a commit page that does without it is written.
-    pub(super) fn settle<N: Nand>(&mut self, nand: &mut N) -> Result<(), IndexError> {
+    pub(super) fn settle<N: Nand>(&mut self, nand: &mut N) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             match self.state(block) {
                 State::Left => self.set(block, State::Free),

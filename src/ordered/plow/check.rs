@@ -3,8 +3,8 @@
 use super::blocks::State;
 use super::level::Part;
 use super::{Plow, filter};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, message};
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::Direction;
 use crate::units::{Pbn, Ppn};
@@ -13,7 +13,7 @@ use core::ops::{Bound, ControlFlow};
 
 impl<N: Nand> Plow<N> {
     /// Walks over everything.
-    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         for level in 0..self.levels.len() {
             self.check_level(level, &mut report)?;
@@ -44,7 +44,7 @@ impl<N: Nand> Plow<N> {
         Ok(report)
     }
 
-    fn check_level(&mut self, level: usize, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_level(&mut self, level: usize, report: &mut CheckReport) -> Result<(), IndexFault> {
         let mut place = self.levels[level].first();
         let mut before: Option<Vec<u8>> = None;
         let cursor = self.levels[level].cursor.clone();

@@ -12,6 +12,7 @@ use super::io::Target;
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Writer, write};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -105,7 +106,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Makes all that was acknowledged durable.
-    pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexError> {
+    pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
         let now = self.stand();
         while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
             self.commits.sealed.pop_front();
@@ -126,7 +127,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Writes sealed pages until the rest fits into a commit page, and that.
-    fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexError> {
+    fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexFault> {
         loop {
             let mut output = core::mem::take(&mut self.output);
             let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
@@ -135,7 +136,7 @@ impl<N: Nand> Plow<N> {
             let room = output.len() - HEADER_BYTES;
             let packed = if root > room { None } else { self.pack(&mut output[HEADER_BYTES + root..], 0) };
             self.output = output;
-            let Some((count, is_all)) = packed else { return Err(IndexError::Full) };
+            let Some((count, is_all)) = packed else { return Err(IndexError::Full.into()) };
             if is_all {
                 return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
             }
@@ -147,7 +148,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Writes unsealed records as a sealed page.
-    fn seal(&mut self) -> Result<(), IndexError> {
+    fn seal(&mut self) -> Result<(), IndexFault> {
         let stand = self.stand();
         let mut output = core::mem::take(&mut self.output);
         let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
@@ -159,7 +160,7 @@ impl<N: Nand> Plow<N> {
         let at = writer.at();
         let packed = self.pack(&mut output[HEADER_BYTES + at..], 1);
         self.output = output;
-        let Some((count, _)) = packed else { return Err(IndexError::Full) };
+        let Some((count, _)) = packed else { return Err(IndexError::Full.into()) };
         let ppn = self.program(Target::Sealed, self.header(Kind::Sealed, false, count))?;
         let mut left = count;
         for i in 0..self.memtable.len() {
@@ -198,7 +199,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Gives back the blocks that no longer hold what a mount would need.
-    fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexError> {
+    fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
         let needed = |block: Pbn| {
             let of = |ppn: Ppn| self.geometry.block_of(ppn);
             Some(block) == self.commits.newest

@@ -4,12 +4,12 @@ use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::index::most;
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// Bytes of RAM of a sealed page, its cursor apart.
 const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
@@ -51,18 +51,19 @@ impl PlowConfig {
     }
 
     /// Refuses numbers that no chip has room for.
-    fn require_possible(&self) -> Result<(), IndexError> {
+    fn require_possible(&self) -> Result<(), IndexFault> {
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
             return Err(IndexError::Unsupported(
-                format!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
+                message!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
                     .into(),
-            ));
+            )
+            .into());
         }
         match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
             Some(levels) => {
-                let what = format!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
-                Err(IndexError::Unsupported(what.into()))
+                let what = message!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
+                Err(IndexError::Unsupported(what.into()).into())
             }
             None => Ok(()),
         }
@@ -88,7 +89,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Shares the RAM out: `own` bytes are the index itself.
-    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
+    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
         let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
         let blocks = geometry.blocks as usize;
@@ -98,11 +99,12 @@ impl Shares {
         let most = memtable_max(record, geometry);
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         // Two blocks a level are half used; where they run short as it fills, levels go.
         let levels_max = (blocks / 6).clamp(1, LEVELS_MAX);
@@ -126,7 +128,8 @@ impl Shares {
                 what: "two pages, the blocks and the memtable",
                 given: ram,
                 needed,
-            });
+            }
+            .into());
         }
         shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
         let left = ram - fixed - shares.fences;
@@ -161,18 +164,19 @@ fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
 }
 
 /// Refuses records and chips for which a page holds too little.
-fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexError> {
+fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexFault> {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes());
     // A page holds a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
         return Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
                 geometry.blocks
             )
             .into(),
-        ));
+        )
+        .into());
     }
     Ok(())
 }

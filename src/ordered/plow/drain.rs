@@ -8,7 +8,7 @@
 use super::Plow;
 use super::cost::{READ, STEP};
 use super::room::READY;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 
 /// How far a level is on its way out.
@@ -30,7 +30,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// A step towards leaving a level out, if look-ups paid for it.
-    pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexError> {
+    pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
         if self.mix.count(1, 0) {
             self.replan_for_mix();
         }
@@ -44,7 +44,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    pub(super) fn drain_step(&mut self) -> Result<(), IndexError> {
+    pub(super) fn drain_step(&mut self) -> Result<(), IndexFault> {
         let Some(upper) = self.levels.len().checked_sub(2) else {
             self.drain = Drain::Off;
             return Ok(());

@@ -7,7 +7,8 @@ use super::level::{Level, Place};
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::room::SWEEP_BLOCKS;
 use super::{Plow, State};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use core::ops::Range;
@@ -32,7 +33,7 @@ pub(super) struct Loaded {
 
 impl<N: Nand> Plow<N> {
     /// Reads a run page into the input buffer, unless it is there.
-    pub(super) fn load_page(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+    pub(super) fn load_page(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
             return Ok(());
         }
@@ -53,24 +54,25 @@ impl<N: Nand> Plow<N> {
             Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header }),
             _ => {
                 return Err(IndexError::Corrupted {
-                    what: "I3: a page of a level is not whole",
+                    what: words("I3: a page of a level is not whole"),
                     at: ppn.0.into(),
-                });
+                }
+                .into());
             }
         }
         Ok(())
     }
 
     /// The records of the page in the input buffer.
-    pub(super) fn view(&self) -> Result<View<'_>, IndexError> {
+    pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
         let view = self.loaded.and_then(|Loaded { header, .. }| {
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
         });
-        view.ok_or(IndexError::Corrupted { what: "I3: the input buffer holds no page", at: 0 })
+        view.ok_or(IndexError::Corrupted { what: words("I3: the input buffer holds no page"), at: 0 }.into())
     }
 
     /// Reads the page at a place of a level.
-    pub(super) fn load_place(&mut self, level: usize, place: Place) -> Result<Ppn, IndexError> {
+    pub(super) fn load_place(&mut self, level: usize, place: Place) -> Result<Ppn, IndexFault> {
         let what = "I3: a level has no such page";
         let ppn = self.levels[level].page(place).ok_or(IndexError::Corrupted { what, at: place.1 as u64 })?;
         self.load_page(ppn)?;
@@ -78,14 +80,14 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Whether the first key of the page in the input buffer is not above this one, and the same of the last.
-    fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexError> {
+    fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexFault> {
         let view = self.view()?;
         Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
     }
 
     /// The last page of a part of a level whose first key is not above this one; it is in the input buffer
     /// then.
-    pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexError> {
+    pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexFault> {
         let part = self.levels[level].part_of(key);
         let found = self.levels[level].run(part).find(position(key));
         let Some((mut low, mut high)) = found else { return Ok(None) };
@@ -129,7 +131,7 @@ impl<N: Nand> Plow<N> {
 
     /// Whether a record of the page in the input buffer was taken by a step of the next level: the page is
     /// around that level's cursor, and the key below.
-    pub(super) fn is_taken(&self, level: usize, key: &[u8]) -> Result<bool, IndexError> {
+    pub(super) fn is_taken(&self, level: usize, key: &[u8]) -> Result<bool, IndexFault> {
         let Some(below) = self.levels.get(level + 1) else { return Ok(false) };
         let cursor = &below.cursor[..];
         if key >= cursor {
@@ -140,7 +142,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The record of a key on the levels: none if there is none, else whether it is a value, which is copied.
-    pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+    pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         let mut found = alloc::vec![0; key.len()];
         let mut in_vain = 0;
         for level in 0..self.levels.len() {
@@ -189,10 +191,10 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The refusal of an operation that finds no block.
-    pub(super) fn no_room(&self) -> IndexError {
+    pub(super) fn no_room(&self) -> IndexFault {
         let is_worn =
             self.blocks.is_any_bad() && self.blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
-        if is_worn { IndexError::WornOut } else { IndexError::Full }
+        if is_worn { IndexError::WornOut.into() } else { IndexError::Full.into() }
     }
 
     /// Whether a page can be programmed. Some blocks are kept back for commit pages.
@@ -210,7 +212,7 @@ impl<N: Nand> Plow<N> {
 
     /// Programs the page in the output buffer, whose contents are in place; in another block where the
     /// program fails.
-    pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexError> {
+    pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
         let mut failed = false;
         loop {
             match self.program_once(target, header, failed)? {
@@ -225,7 +227,7 @@ impl<N: Nand> Plow<N> {
         &mut self,
         target: Target,
         header: Header,
-    ) -> Result<Option<Ppn>, IndexError> {
+    ) -> Result<Option<Ppn>, IndexFault> {
         self.program_once(target, header, false)
     }
 
@@ -235,7 +237,7 @@ impl<N: Nand> Plow<N> {
         target: Target,
         header: Header,
         failed: bool,
-    ) -> Result<Option<Ppn>, IndexError> {
+    ) -> Result<Option<Ppn>, IndexFault> {
         if let Target::Level(level) = target
             && let Some(other) = self.lender(level)
         {
@@ -245,10 +247,14 @@ impl<N: Nand> Plow<N> {
             Some(place) => place,
             None => {
                 if !self.has_place(target) {
-                    return Err(if failed { IndexError::WornOut } else { self.no_room() });
+                    return Err(if failed { IndexError::WornOut.into() } else { self.no_room() });
                 }
                 let Some(block) = self.blocks.take(&mut self.nand)? else {
-                    return Err(if self.blocks.is_any_bad() { IndexError::WornOut } else { self.no_room() });
+                    return Err(if self.blocks.is_any_bad() {
+                        IndexError::WornOut.into()
+                    } else {
+                        self.no_room()
+                    });
                 };
                 if !matches!(target, Target::Level(_)) {
                     self.commits.blocks.push(block);

@@ -6,6 +6,7 @@ use super::io::Target;
 use super::page::{HEADER_BYTES, Header};
 use super::room::SWEEP_BLOCKS;
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::{OrderedIndex, Records};
 use alloc::vec::Vec;
@@ -20,7 +21,7 @@ struct Before {
 
 impl<N: Nand> Plow<N> {
     /// Loads records whose keys ascend.
-    pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+    pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
         let is_empty = self.memtable.len() == 0 && self.levels.iter().all(|level| level.pages() == 0);
         // A sweep that stands between keys would part the pages in the wrong place.
         let is_at_start = self.levels.iter().all(|level| level.cursor.is_empty());
@@ -39,11 +40,11 @@ impl<N: Nand> Plow<N> {
         loaded
     }
 
-    fn load_one_by_one(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+    fn load_one_by_one(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
         let (mut loaded, mut before) = (0, None::<Vec<u8>>);
         for (key, value) in records {
             if before.as_ref().is_some_and(|before| key <= &before[..]) {
-                return Err(IndexError::NotSorted { position: loaded });
+                return Err(IndexError::NotSorted { position: loaded }.into());
             }
             self.insert(key, value)?;
             before = Some(key.to_vec());
@@ -62,14 +63,14 @@ impl<N: Nand> Plow<N> {
         blocks.into_iter().for_each(|block| self.blocks.leave(block));
     }
 
-    fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+    fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
         let (mut loaded, mut builder) = (0, None::<Builder>);
         let mut before = Before::default();
         for (key, value) in records {
             self.record.check_key(key)?;
             self.record.check_value(value)?;
             if loaded > 0 && key <= &before.last[..] {
-                return Err(IndexError::NotSorted { position: loaded });
+                return Err(IndexError::NotSorted { position: loaded }.into());
             }
             let added = builder
                 .as_mut()
@@ -113,7 +114,7 @@ impl<N: Nand> Plow<N> {
         Builder::begin(body, self.record, expected)
     }
 
-    fn write_loaded(&mut self, count: usize) -> Result<(), IndexError> {
+    fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
         if self.blocks.free() <= SWEEP_BLOCKS {
             return Err(self.no_room());
         }

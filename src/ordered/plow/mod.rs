@@ -72,12 +72,12 @@ mod tests;
 mod walk;
 
 use crate::check::{CheckReport, IndexError};
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::fault::IndexFault;
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{
     Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
-use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -171,7 +171,7 @@ struct Counters {
 }
 
 impl<N: Nand> Plow<N> {
-    fn assemble(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+    fn assemble(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
         let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
         let shares = Shares::new(config, geometry, own)?;
@@ -222,30 +222,36 @@ impl<N: Nand> Plow<N> {
         level.checked_sub(1).map_or(Source::Memtable, Source::Level)
     }
 
-    fn usable(&self) -> Result<(), IndexError> {
-        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
     /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount
     /// finds out.
-    fn judged<T>(&mut self, done: Result<T, IndexError>) -> Result<T, IndexError> {
+    fn judged<T>(&mut self, done: Result<T, IndexFault>) -> Result<T, IndexFault> {
         self.interrupted = match &done {
-            Ok(_) | Err(IndexError::Corrupted { .. } | IndexError::NotSorted { .. }) => false,
-            // Refused before anything was done.
-            Err(IndexError::BatchTooLarge { .. } | IndexError::WrongLength { .. }) => false,
-            Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => false,
-            Err(error) => !error.is_refusal(),
+            Err(error) => {
+                // Refused before anything was done.
+                let is_refused = matches!(
+                    **error,
+                    IndexError::NotSorted { .. }
+                        | IndexError::BatchTooLarge { .. }
+                        | IndexError::WrongLength { .. }
+                );
+                !(is_refused || error.is_refusal() || error.is_loss())
+            }
+            Ok(_) => false,
         };
         done
     }
 
     /// Puts a value, or a tombstone.
-    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
         let done = self.change_inner(key, value);
         self.judged(done)
     }
 
-    fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+    fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
         self.make_room(value.is_some())?;
         if self.mix.count(0, 1) {
             self.replan_for_mix();
@@ -270,7 +276,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Whether a key exists, as far as the setting asks.
-    fn exists(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn exists(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         match (self.pooled(key), self.shares.answers) {
             (Some(known), _) => Ok(known),
             (None, Answers::Pool) => Ok(false),
@@ -301,7 +307,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             return Ok(self.memtable.value(i).map(|found| value.copy_from_slice(found)).is_some());
         }
         let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
-        self.judged(found)
+        Ok(self.judged(found)?)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
@@ -328,7 +334,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         self.usable()?;
         self.record.check_key(key)?;
         self.record.check_value(value)?;
-        self.change(key, Some(value))
+        Ok(self.change(key, Some(value))?)
     }
 
     fn batch_max(&self) -> usize {
@@ -338,19 +344,19 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         self.usable()?;
         let done = self.apply_all(batch);
-        self.judged(done)
+        Ok(self.judged(done)?)
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.usable()?;
         let done = self.work_ahead(budget);
-        self.judged(done)
+        Ok(self.judged(done)?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.usable()?;
         let done = self.look_on(budget);
-        self.judged(done)
+        Ok(self.judged(done)?)
     }
 
     fn free(&self) -> Option<Room> {
@@ -360,7 +366,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.usable()?;
         let loaded = self.load_all(records);
-        self.judged(loaded)
+        Ok(self.judged(loaded)?)
     }
 
     fn range(
@@ -372,7 +378,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     ) -> Result<(), IndexError> {
         self.usable()?;
         let walked = self.walk((low, high), direction, visit);
-        self.judged(walked)
+        Ok(self.judged(walked)?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
@@ -381,7 +387,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             return Ok(());
         }
         let done = self.commit(false);
-        self.judged(done)
+        Ok(self.judged(done)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
@@ -390,7 +396,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             return Ok(());
         }
         let done = self.close_inner();
-        self.judged(done)
+        Ok(self.judged(done)?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
@@ -398,7 +404,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         self.cause = Cause::Check;
         let report = self.check_all();
         self.cause = Cause::Host;
-        self.judged(report)
+        Ok(self.judged(report)?)
     }
 
     fn stats(&self) -> IndexStats {

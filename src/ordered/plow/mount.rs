@@ -8,9 +8,9 @@ use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{LevelRoot, Reader, Root, Row, Worn, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
 use crate::codec::{get_u40, put_u40};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
 use crate::units::{Pbn, Ppn};
@@ -68,7 +68,7 @@ impl<N: Nand> Plow<N> {
         }
         plow.find_commit(&mut seen)?;
         let Some((sequence, ppn)) = seen.commit else {
-            return Err(IndexError::NotFormatted("the chip holds no commit page of plow"));
+            return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")));
         };
         plow.take_root(ppn, sequence, &mut seen)?;
         if seen.named.0 > sequence {
@@ -86,7 +86,7 @@ impl<N: Nand> Plow<N> {
         Ok(plow)
     }
 
-    pub(super) fn close_inner(&mut self) -> Result<(), IndexError> {
+    pub(super) fn close_inner(&mut self) -> Result<(), IndexFault> {
         match self.summarise_open() {
             // A mount reads the pages then.
             Err(error) if !error.is_refusal() => return Err(error),
@@ -105,7 +105,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Looks for the newest commit page in the newest block that has any.
-    fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexError> {
+    fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexFault> {
         let mut blocks = core::mem::take(&mut seen.commit_blocks);
         sort::total(&mut blocks);
         for (first, block) in blocks.into_iter().rev() {
@@ -129,7 +129,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Pages of a block that were programmed: they are the first ones. A torn page may count or not.
-    fn programmed(&mut self, block: Pbn) -> Result<u32, IndexError> {
+    fn programmed(&mut self, block: Pbn) -> Result<u32, IndexFault> {
         let pages = self.geometry.pages_per_block;
         let (mut low, mut high) = (0, pages);
         while low < high {
@@ -147,7 +147,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Notes the newest whole page of a block.
-    fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+    fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
         for page in (0..self.programmed(block)?).rev() {
             let ppn = self.geometry.page_at(block, page);
             if let Found::Whole(header) = self.examine(ppn)? {
@@ -158,7 +158,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn note_bad_blocks(&mut self) -> Result<(), IndexError> {
+    fn note_bad_blocks(&mut self) -> Result<(), IndexFault> {
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
                 self.blocks.set(block, State::Bad);
@@ -168,7 +168,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads any page into the input buffer.
-    fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexError> {
+    fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.input, &mut [], is_whole) {
@@ -199,7 +199,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Looks at the first page of a block, and at all where that one says nothing.
-    fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+    fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
         let first = self.geometry.page_at(block, 0);
         let found = self.examine(first)?;
         if let Found::Whole(header) = found {
@@ -223,7 +223,7 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+    fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(block, page);
             if let Found::Whole(header) = self.examine(ppn)? {
@@ -233,22 +233,23 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexError> {
+    fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
         let broken = IndexError::Corrupted { what: BROKEN_ROOT, at: ppn.0.into() };
-        let Found::Whole(header) = self.examine(ppn)? else { return Err(broken) };
+        let Found::Whole(header) = self.examine(ppn)? else { return Err(broken.into()) };
         let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
         let root = match read(&mut reader, self.geometry, self.record) {
             Ok(root) => root,
             Err(Wrong::Other) => {
-                return Err(IndexError::NotFormatted(
+                return Err(IndexError::NotFormatted(words(
                     "the index on the chip is of another chip or of other records",
-                ));
+                ))
+                .into());
             }
-            Err(Wrong::Broken) => return Err(broken),
+            Err(Wrong::Broken) => return Err(broken.into()),
         };
         let at = HEADER_BYTES + reader.at();
         if root.levels.len() > super::cost::LEVELS_MAX {
-            return Err(broken);
+            return Err(broken.into());
         }
         self.commits.sequence = sequence;
         let block = self.geometry.block_of(ppn);
@@ -263,7 +264,7 @@ impl<N: Nand> Plow<N> {
                 "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
                 self.memtable.len(),
                 self.memtable.capacity()
-            ).into()));
+            ).into()).into());
         }
         self.page_records = root.page_records;
         self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
@@ -301,7 +302,7 @@ impl<N: Nand> Plow<N> {
         block: Pbn,
         (sequence, worn): (u64, &Worn),
         seen: &mut Seen,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let first = self.geometry.page_at(block, 0);
         let known = self.output.get(FIRST_BYTES * block.index()..FIRST_BYTES * (block.index() + 1));
         let (begun, is_blank) = match known {
@@ -317,7 +318,7 @@ impl<N: Nand> Plow<N> {
             // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
             if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
                 let what = "I7: a block that was erased holds a page of before";
-                return Err(IndexError::Corrupted { what, at: first.0.into() });
+                return Err(IndexFault::corrupted(what, first.0));
             }
             return if begun > sequence { self.look_at_newest(block, seen) } else { Ok(()) };
         }
@@ -338,16 +339,17 @@ impl<N: Nand> Plow<N> {
         at: usize,
         header: &Header,
         since: Option<(&Stand, &Stand)>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         if header.count == 0 {
             return Ok(());
         }
-        let broken = IndexError::Corrupted { what: "I5: the records of a commit page make no sense", at: 0 };
+        let broken =
+            IndexError::Corrupted { what: words("I5: the records of a commit page make no sense"), at: 0 };
         let input = core::mem::take(&mut self.input);
         let Some(view) = View::new(&input[at.min(input.len())..], self.record, header.count.into(), true)
         else {
             self.input = input;
-            return Err(broken);
+            return Err(broken.into());
         };
         let mut key = alloc::vec![0; self.record.key_bytes.into()];
         let mut value = alloc::vec![0; self.record.value_bytes.into()];
@@ -365,15 +367,17 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Takes the records of the sealed pages, the newest page first.
-    fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexError> {
+    fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         let mut next = root.newest_sealed;
         for _ in 0..root.sealed {
             let what = "I5: a sealed page is missing";
-            let Some((ppn, sequence)) = next else { return Err(IndexError::Corrupted { what, at: 0 }) };
+            let Some((ppn, sequence)) = next else {
+                return Err(IndexError::Corrupted { what, at: 0 }.into());
+            };
             let broken = IndexError::Corrupted { what, at: ppn.0.into() };
             let header = match self.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Sealed && header.sequence == sequence => header,
-                _ => return Err(broken),
+                _ => return Err(broken.into()),
             };
             let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
             let mut read = || {
@@ -382,7 +386,7 @@ impl<N: Nand> Plow<N> {
                 let before = reader.below(u64::from(self.geometry.pages()) + 1)?;
                 Some((Stand { round, cursor }, before, reader.number()?))
             };
-            let Some((stand, before, of)) = read() else { return Err(broken) };
+            let Some((stand, before, of)) = read() else { return Err(broken.into()) };
             let at = HEADER_BYTES + reader.at();
             self.take_records(at, &header, Some((&stand, now)))?;
             self.take_block(self.geometry.block_of(ppn));
@@ -392,7 +396,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn take_level(&mut self, root: &LevelRoot, is_alone: bool, seen: &mut Seen) -> Result<(), IndexError> {
+    fn take_level(&mut self, root: &LevelRoot, is_alone: bool, seen: &mut Seen) -> Result<(), IndexFault> {
         let number = self.levels.len();
         let (cursor, round, records) = (root.cursor.clone(), root.round, root.records);
         self.levels.push(Level { cursor, round, records, ..Level::default() });
@@ -429,7 +433,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads the summary of a block into the input buffer if there is one at these places; its header.
-    fn find_summary(&mut self, places: [Option<Ppn>; 2], erases: u16) -> Result<Option<Header>, IndexError> {
+    fn find_summary(&mut self, places: [Option<Ppn>; 2], erases: u16) -> Result<Option<Header>, IndexFault> {
         for ppn in places.into_iter().flatten() {
             if let Found::Whole(header) = self.examine(ppn)?
                 && header.kind == Kind::Summary
@@ -450,7 +454,7 @@ impl<N: Nand> Plow<N> {
         row: Row,
         (mut floor, summary): (Option<u64>, Option<Header>),
         seen: &mut Seen,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>, IndexFault> {
         let start = row.first.0 % self.geometry.pages_per_block;
         let mut page = 0;
         if let Some(header) = summary {
@@ -503,12 +507,12 @@ impl<N: Nand> Plow<N> {
 
     /// The position of the first key of the page in the input buffer, and one that no page behind it begins
     /// before; notes its filter.
-    fn learn(&mut self, level: usize, ppn: Ppn, header: &Header) -> Result<(u64, u64), IndexError> {
+    fn learn(&mut self, level: usize, ppn: Ppn, header: &Header) -> Result<(u64, u64), IndexFault> {
         let view =
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
                 .filter(|view| view.count() > 0);
         let what = "I3: the records of a page make no sense";
-        let Some(view) = view else { return Err(IndexError::Corrupted { what, at: ppn.0.into() }) };
+        let Some(view) = view else { return Err(IndexFault::corrupted(what, ppn.0)) };
         let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
         if level == 0 && self.planned_for > 0 {
             let pages = self.planned_for;

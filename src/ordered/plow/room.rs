@@ -6,7 +6,7 @@ use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
 use super::drain::Drain;
 use super::level::Level;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
@@ -101,7 +101,7 @@ impl<N: Nand> Plow<N> {
 
     /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a
     /// removal is not.
-    pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
+    pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexFault> {
         if !self.has_room() && self.clean {
             // A close left its commit page in two blocks.
             self.commit(false)?;
@@ -143,7 +143,7 @@ impl<N: Nand> Plow<N> {
     /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages:
     /// where blocks are short, a memtable is no larger than that. So what an insertion must leave free does
     /// not depend on the RAM, nor on the mounts since, each of which begins another block of sealed pages.
-    fn dissolve(&mut self) -> Result<(), IndexError> {
+    fn dissolve(&mut self) -> Result<(), IndexFault> {
         let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + 1);
         // Where roots may fill a page, there are sealed pages at all times.
         if is_small || self.memtable.len() > 0 && !self.fits_for_good(RECORDS_MIN) {
@@ -167,7 +167,7 @@ impl<N: Nand> Plow<N> {
 
     /// Steps until there is room, always of the level whose next block is free after the fewest, as long as
     /// one has a block more than its pages take.
-    fn relieve(&mut self) -> Result<(), IndexError> {
+    fn relieve(&mut self) -> Result<(), IndexFault> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
             let Some(level) = self.level_with_holes() else { return Ok(()) };
@@ -233,7 +233,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Merges the level above the last into it, for want of room.
-    fn give_level_up(&mut self) -> Result<(), IndexError> {
+    fn give_level_up(&mut self) -> Result<(), IndexFault> {
         self.choose_plan();
         let levels = self.levels.len();
         let steps_max = 3 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
@@ -253,7 +253,7 @@ impl<N: Nand> Plow<N> {
     /// Sweeps the levels until there is room: the last one first, which takes what the level above it holds,
     /// so that pages are given back from the first on. Then as many more, from the last one up, until all is
     /// in the last level, and what is dead or double is gone.
-    fn sweep_all(&mut self) -> Result<(), IndexError> {
+    fn sweep_all(&mut self) -> Result<(), IndexFault> {
         self.counters.sweeps += 1;
         self.changes = 0;
         self.sweeping = true;
@@ -262,7 +262,7 @@ impl<N: Nand> Plow<N> {
         done
     }
 
-    fn sweep_up(&mut self) -> Result<(), IndexError> {
+    fn sweep_up(&mut self) -> Result<(), IndexFault> {
         for first in (0..self.levels.len()).rev() {
             for level in first..self.levels.len() {
                 self.sweep(level)?;
@@ -276,7 +276,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// One round of a level.
-    fn sweep(&mut self, level: usize) -> Result<(), IndexError> {
+    fn sweep(&mut self, level: usize) -> Result<(), IndexFault> {
         let (round, from) = (self.levels[level].round, self.levels[level].cursor.clone());
         let is_behind = |level: &Level| match level.round.wrapping_sub(round) {
             0 => true,
@@ -301,7 +301,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Whether a step finds a block for its page, after a commit if need be.
-    fn can_step(&mut self, level: usize) -> Result<bool, IndexError> {
+    fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
         let target = super::io::Target::Level(level);
         if !self.has_place(target) && self.blocks.left() > 0 {
             self.commit(false)?;
@@ -310,7 +310,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The work of an operation: a step where something is full, else an erase where none is ready.
-    pub(super) fn work(&mut self) -> Result<(), IndexError> {
+    pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits: then the next operation makes another one.
         while self.memtable.is_full() || !stepped && self.memtable.is_nearly_full() {
@@ -328,7 +328,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    pub(super) fn work_below(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
         if self.commits.sealed.len() > self.sealed_max() {
             self.step(0)?;
             return Ok(true);
@@ -356,7 +356,7 @@ impl<N: Nand> Plow<N> {
 
     /// A step of the level that holds pages which come due, until its sweep has written their records anew;
     /// whether there was one.
-    pub(super) fn scrub(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn scrub(&mut self) -> Result<bool, IndexFault> {
         let Some(due) = self.weak.clone().filter(|_| self.is_roomy()) else { return Ok(false) };
         let level = self.levels.iter().position(|level| level.uses(due.start, due.end));
         let Some(level) = level else {

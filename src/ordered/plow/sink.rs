@@ -11,7 +11,7 @@ use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::level::{Part, Place};
 use super::page::{HEADER_BYTES, Header};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::vec::Vec;
 
@@ -25,7 +25,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The highest key of any level, empty if there is none; read once behind a mount.
-    fn find_top(&mut self) -> Result<(), IndexError> {
+    fn find_top(&mut self) -> Result<(), IndexFault> {
         if self.top.is_some() {
             return Ok(());
         }
@@ -50,7 +50,7 @@ impl<N: Nand> Plow<N> {
     /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
     /// as a page takes, if they are many and in no sealed page, from which a mount would take them again;
     /// whether it did.
-    pub(super) fn sink(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
         if last == 0 || !self.has_place(Target::Level(0)) || !self.has_place(Target::Level(last)) {
             return Ok(false);
@@ -74,7 +74,7 @@ impl<N: Nand> Plow<N> {
         done
     }
 
-    fn sink_from(&mut self, from: usize) -> Result<bool, IndexError> {
+    fn sink_from(&mut self, from: usize) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
         let place = self.tail_place();
         if let Some(place) = place {
@@ -122,7 +122,7 @@ impl<N: Nand> Plow<N> {
         body: &mut [u8],
         from: usize,
         has_tail: bool,
-    ) -> Result<Option<(usize, usize, usize)>, IndexError> {
+    ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
         let wanted = self.memtable.len() - from;
         let mut key = alloc::vec![0; self.record.key_bytes.into()];
         let mut value = alloc::vec![0; self.record.value_bytes.into()];

@@ -9,7 +9,7 @@ use super::io::Target;
 use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
 use super::{Plow, Source};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::boxed::Box;
@@ -76,7 +76,7 @@ enum Next {
 
 impl<N: Nand> Plow<N> {
     /// One step of a level.
-    pub(super) fn step(&mut self, level: usize) -> Result<(), IndexError> {
+    pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
         if !self.has_place(Target::Level(level)) {
             if self.blocks.left() == 0 {
                 return Err(self.no_room());
@@ -102,7 +102,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// One step; whether the page ended at the next level's cursor, less than half full.
-    fn step_once(&mut self, level: usize) -> Result<bool, IndexError> {
+    fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
         let mut surprise = None;
         for _ in 1..TRIES {
             let step = self.merged(level, surprise.take())?;
@@ -117,7 +117,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// A step up to the point where its page is in the output buffer.
-    fn merged(&mut self, level: usize, surprise: Option<(Vec<u8>, usize)>) -> Result<Step, IndexError> {
+    fn merged(&mut self, level: usize, surprise: Option<(Vec<u8>, usize)>) -> Result<Step, IndexFault> {
         let from = self.levels[level].cursor.clone();
         // A level that is drained goes once the sweep of the last one is at its cursor.
         let other = match self.drain {
@@ -173,7 +173,7 @@ impl<N: Nand> Plow<N> {
 
     /// Reads old pages until there is a record not below where the step begins; the page stays in the input
     /// buffer.
-    fn read_below(&mut self, step: &mut Step) -> Result<(), IndexError> {
+    fn read_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
         below.is_there = false;
         while let Some(page) = self.levels[step.level].old.page(below.used) {
@@ -198,7 +198,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The next record of the old pages.
-    fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexError> {
+    fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
         let Some(page) = self.levels[step.level].old.page(below.used) else {
             below.is_there = false;
@@ -215,7 +215,7 @@ impl<N: Nand> Plow<N> {
         self.read_below(step)
     }
 
-    fn merge(&mut self, step: &mut Step) -> Result<(), IndexError> {
+    fn merge(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         loop {
             if let (true, Source::Level(upper)) = (self.needs_above(step), self.source(step.level)) {
                 if self.copy_above(step, upper)? {
@@ -245,7 +245,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Takes the next record into the page; false where the step ends before it.
-    fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexError> {
+    fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
         let is_last_level = step.level + 1 == self.levels.len();
         let stride = self.stride();
         let mut output = core::mem::take(&mut self.output);
@@ -352,7 +352,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Programs the page and takes what went into it from where it was.
-    fn finish(&mut self, step: Step) -> Result<bool, IndexError> {
+    fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.level;
         let count = step.builder.map_or(0, |builder| builder.count());
         let tombstones = level + 1 < self.levels.len();

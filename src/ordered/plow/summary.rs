@@ -16,7 +16,7 @@ use super::Plow;
 use super::io::Target;
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Reader, Writer};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
@@ -63,7 +63,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Writes the summary of the block being filled, if only its last page is left.
-    pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexError> {
+    pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
         match self.levels[level].open {
             Some((block, next)) if next + 1 == self.geometry.pages_per_block && self.has_summaries(level) => {
                 self.summarise(level, block, next)
@@ -73,7 +73,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Writes summaries of all blocks being filled of which a mount would read many pages.
-    pub(super) fn summarise_open(&mut self) -> Result<(), IndexError> {
+    pub(super) fn summarise_open(&mut self) -> Result<(), IndexFault> {
         for level in 0..self.levels.len() {
             if let Some((block, next)) = self.levels[level].open
                 && self.has_summaries(level)
@@ -96,7 +96,7 @@ impl<N: Nand> Plow<N> {
             .sum()
     }
 
-    fn summarise(&mut self, level: usize, block: Pbn, covered: u32) -> Result<(), IndexError> {
+    fn summarise(&mut self, level: usize, block: Pbn, covered: u32) -> Result<(), IndexFault> {
         let mut output = core::mem::take(&mut self.output);
         let body = &mut output[HEADER_BYTES..];
         body.fill(0);

@@ -8,7 +8,7 @@
 use super::Plow;
 use super::level::{Part, Place};
 use super::step::copy_record;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
 use alloc::vec;
@@ -43,7 +43,7 @@ impl<N: Nand> Plow<N> {
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let begin = if direction == Direction::Ascending { bounds.0 } else { bounds.1 };
         let mut at: At = match begin {
             Bound::Included(key) => Some((key.to_vec(), true)),
@@ -62,7 +62,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The page of a level with which a walk goes on.
-    fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexError> {
+    fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
         let end = |plow: &Plow<N>| match direction {
             Direction::Ascending => plow.levels[level].first(),
             Direction::Descending => plow.levels[level].last(),
@@ -97,7 +97,7 @@ impl<N: Nand> Plow<N> {
         place: Place,
         at: &At,
         direction: Direction,
-    ) -> Result<Range<usize>, IndexError> {
+    ) -> Result<Range<usize>, IndexFault> {
         let view = self.view()?;
         let mut scratch = vec![0; self.record.key_bytes.into()];
         let count = view.count();
@@ -127,7 +127,7 @@ impl<N: Nand> Plow<N> {
 
     /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which
     /// they are all there.
-    fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexError> {
+    fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
         let uppers = self.levels.len() - 1;
         let stride = self.record.entry_bytes() + 1;
         let quota = self.output.len() / stride / uppers.max(1);
@@ -177,7 +177,7 @@ impl<N: Nand> Plow<N> {
         edge: Option<&[u8]>,
         (bounds, direction): (Bounds<'_>, Direction),
         (gathered, visit): (usize, Visit<'_>),
-    ) -> Result<ControlFlow<()>, IndexError> {
+    ) -> Result<ControlFlow<()>, IndexFault> {
         let key_bytes = usize::from(self.record.key_bytes);
         let stride = self.record.entry_bytes() + 1;
         let mut gathered = 0..gathered;
@@ -256,7 +256,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads on in the last level until there is a record or no page is left.
-    fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexError> {
+    fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexFault> {
         let level = self.levels.len() - 1;
         while let Some(place) = last.place {
             let rest = match last.rest.take() {

@@ -4,8 +4,8 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{KeptBlock, Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message, words};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
 use crate::units::{Pbn, Ppn};
@@ -17,10 +17,10 @@ const FREE_MIN: usize = 3;
 
 impl<N: Nand> Sbits<N> {
     /// Makes sure that a page can be programmed.
-    pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
+    pub(super) fn make_room(&mut self) -> Result<(), IndexFault> {
         while self.free.len() < FREE_MIN {
             if self.when_full == WhenFull::Refuse || self.kept.len() < 2 {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full.into());
             }
             self.drop_oldest();
         }
@@ -44,7 +44,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// The next block in turn, erased.
-    fn take_block(&mut self) -> Result<Pbn, IndexError> {
+    fn take_block(&mut self) -> Result<Pbn, IndexFault> {
         while let Some(block) = self.free.pop_front() {
             match self.nand.erase(block, Cause::Host) {
                 Ok(()) => return Ok(block),
@@ -54,16 +54,16 @@ impl<N: Nand> Sbits<N> {
             }
         }
         // An insertion begins with blocks to spare: those have failed.
-        Err(IndexError::WornOut)
+        Err(IndexError::WornOut.into())
     }
 
-    fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
+    fn retire(&mut self, block: Pbn) -> Result<(), IndexFault> {
         self.counters.blocks_retired += 1;
         Ok(mark_bad(&mut self.nand, block)?)
     }
 
     /// Programs the page being filled, which is full.
-    pub(super) fn write_full(&mut self) -> Result<(), IndexError> {
+    pub(super) fn write_full(&mut self) -> Result<(), IndexFault> {
         debug_assert_eq!(self.count, self.capacity, "S2: a page is full that is not");
         let number = self.full_pages;
         let since = (self.sequence + 1).saturating_sub(self.partial_sequence).min(u64::from(SINCE_MAX));
@@ -82,7 +82,7 @@ impl<N: Nand> Sbits<N> {
 
     /// After a program: marks the blocks bad that failed before it; those that failed on the way to it wait
     /// for the next.
-    fn retire_failed(&mut self, newly: Vec<Pbn>) -> Result<(), IndexError> {
+    fn retire_failed(&mut self, newly: Vec<Pbn>) -> Result<(), IndexFault> {
         for block in core::mem::replace(&mut self.failed, newly) {
             match self.retire(block) {
                 // It is not used again; the page is written all the same.
@@ -112,7 +112,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Programs the next full page into the newest block, or a copy of that block where it may not be added
     /// to.
-    fn program_next(&mut self, page: &[u8]) -> Result<(), IndexError> {
+    fn program_next(&mut self, page: &[u8]) -> Result<(), IndexFault> {
         let place = (self.full_pages % u64::from(self.geometry.pages_per_block)) as u32;
         if place == 0 {
             let block = self.take_block()?;
@@ -146,7 +146,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Programs a page of the newest block; false when that fails.
-    fn program_at(&mut self, place: u32, page: &[u8]) -> Result<bool, IndexError> {
+    fn program_at(&mut self, place: u32, page: &[u8]) -> Result<bool, IndexFault> {
         let block = self.newest()?;
         match self.nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]) {
             Ok(()) => Ok(true),
@@ -155,15 +155,15 @@ impl<N: Nand> Sbits<N> {
         }
     }
 
-    fn newest(&self) -> Result<Pbn, IndexError> {
+    fn newest(&self) -> Result<Pbn, IndexFault> {
         let corrupted =
-            IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
-        self.kept.back().and_then(|newest| newest.found()).ok_or(corrupted)
+            IndexError::Corrupted { what: words("S2: the newest block is missing"), at: self.full_pages };
+        self.kept.back().and_then(|newest| newest.found()).ok_or(corrupted.into())
     }
 
     /// Copies the first pages of the newest block to another one, which takes its place, through the read
     /// buffer.
-    fn move_newest(&mut self, pages: u32) -> Result<(), IndexError> {
+    fn move_newest(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.read_number = None;
         let mut page = core::mem::take(&mut self.read);
         let moved = self.move_newest_by(pages, &mut page);
@@ -171,7 +171,7 @@ impl<N: Nand> Sbits<N> {
         moved
     }
 
-    fn move_newest_by(&mut self, pages: u32, copy: &mut [u8]) -> Result<(), IndexError> {
+    fn move_newest_by(&mut self, pages: u32, copy: &mut [u8]) -> Result<(), IndexFault> {
         let from = self.newest()?;
         let failed = !self.newest_is_closed;
         let to = 'another: loop {
@@ -206,7 +206,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
     /// before. What was there is as it was when this fails for want of blocks.
-    pub(super) fn write_partial(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
+    pub(super) fn write_partial(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexFault> {
         self.stamp(Header { closed, ..self.header() });
         let (old, end) = (self.aside, self.geometry.pages_per_block);
         let mut place = old.filter(|place| place.1 < end && !elsewhere);
@@ -246,14 +246,14 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Reads a page, again where it is not sound; what a page holds that stays so is returned as it is.
-    pub(super) fn read_sound(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(), IndexError> {
+    pub(super) fn read_sound(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(), IndexFault> {
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page).is_some() || is_blank(page);
         read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole)?;
         Ok(())
     }
 
     /// Reads full page `number` into the read buffer.
-    pub(super) fn read_page(&mut self, number: u64, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn read_page(&mut self, number: u64, cause: Cause) -> Result<(), IndexFault> {
         if self.read_number == Some(number) {
             return Ok(());
         }
@@ -266,22 +266,27 @@ impl<N: Nand> Sbits<N> {
         };
         let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;
         if reading == Reading::Broken {
-            return Err(IndexError::Corrupted { what: "S2: this is not the page it should be", at: number });
+            return Err(IndexError::Corrupted {
+                what: words("S2: this is not the page it should be"),
+                at: number,
+            }
+            .into());
         }
         self.read_number = Some(number);
         Ok(())
     }
 
-    fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
+    fn place_of(&self, number: u64) -> Result<Ppn, IndexFault> {
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         let kept = (number / pages_per_block).checked_sub(u64::from(self.oldest));
         let block = kept.and_then(|at| self.kept.get(at as usize)?.found());
-        let block = block.ok_or(IndexError::Corrupted { what: "S2: a block is missing", at: number })?;
+        let block =
+            block.ok_or(IndexError::Corrupted { what: words("S2: a block is missing"), at: number })?;
         Ok(self.geometry.page_at(block, (number % pages_per_block) as u32))
     }
 
     /// Walks over every page.
-    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         let mut before: Option<Vec<u8>> = None;
         let keep = (core::mem::take(&mut self.read_number), self.read.clone());

@@ -45,8 +45,8 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
 use crate::units::Pbn;
@@ -174,7 +174,7 @@ struct Counters {
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {
-    fn assemble(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+    fn assemble(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
@@ -185,12 +185,13 @@ impl<N: Nand> Sbits<N> {
                     geometry.blocks
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         let knots = knots::<N>(config, geometry)?;
         if config.max_error == 0 {
             let what = "a spline of no error: 1 page at least is possible";
-            return Err(IndexError::Unsupported(what.into()));
+            return Err(IndexError::Unsupported(what.into()).into());
         }
         Ok(Sbits {
             nand,
@@ -227,15 +228,15 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Programs the page being filled to the side.
-    fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
+    fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexFault> {
         self.interrupted = true;
         let written = self.write_partial(closed, elsewhere);
-        self.interrupted = !matches!(written, Ok(()) | Err(IndexError::WornOut));
+        self.interrupted = matches!(&written, Err(error) if !error.is_worn_out());
         written
     }
 
-    fn usable(&self) -> Result<(), IndexError> {
-        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
     /// The first page that is kept, by its number.
@@ -244,14 +245,14 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Refuses a key that is not above all others.
-    fn require_ascending(&self, key: &[u8]) -> Result<(), IndexError> {
+    fn require_ascending(&self, key: &[u8]) -> Result<(), IndexFault> {
         match &self.largest {
-            Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending),
+            Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending.into()),
             _ => Ok(()),
         }
     }
 
-    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         self.require_ascending(key)?;
         self.make_room()?;
         debug_assert!(self.count < self.capacity, "S2: record {} of {}", self.count, self.capacity);
@@ -270,7 +271,7 @@ impl<N: Nand> Sbits<N> {
         } else {
             Ok(())
         };
-        if written == Err(IndexError::WornOut) {
+        if written == Err(IndexError::WornOut.into()) {
             // No block took it: the record is not there.
             self.count -= 1;
             self.unsynced -= 1;
@@ -292,7 +293,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key
     /// precedes all.
-    fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         let pages = (self.first_page(), self.full_pages);
         if pages.0 >= pages.1 {
             return Ok(false);
@@ -331,7 +332,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// The page from which a walk in this direction begins: the write page counts as the one after the last.
-    fn start_of(&mut self, key: &[u8]) -> Result<u64, IndexError> {
+    fn start_of(&mut self, key: &[u8]) -> Result<u64, IndexFault> {
         let (first, end) = (self.first_page(), self.full_pages);
         if first >= end || (self.count > 0 && key >= entry(&self.filling, self.record, 0).0) {
             return Ok(end);
@@ -347,7 +348,7 @@ impl<N: Nand> Sbits<N> {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
         visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, IndexError> {
+    ) -> Result<ControlFlow<()>, IndexFault> {
         let (page, count) = if number == self.full_pages {
             (&self.filling, self.count)
         } else {
@@ -371,14 +372,14 @@ impl<N: Nand> Sbits<N> {
 }
 
 /// Knots of the spline: as set, or 300, or what the RAM leaves.
-fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> {
+fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexFault> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;
     let fixed = fixed_bytes::<N>(geometry, config.record);
     if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
         let what =
             message!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
-        return Err(IndexError::Unsupported(what.into()));
+        return Err(IndexError::Unsupported(what.into()).into());
     }
     let left = match config.ram_bytes {
         None => PUBLISHED,
@@ -388,7 +389,8 @@ fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, Ind
     match config.ram_bytes {
         Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {
             let needed = fixed + knots.max(4) * Spline::KNOT_BYTES;
-            Err(IndexError::TooLittleRam { what: "two pages, the blocks and the spline", given: ram, needed })
+            Err(IndexError::TooLittleRam { what: "two pages, the blocks and the spline", given: ram, needed }
+                .into())
         }
         _ => Ok(knots),
     }
@@ -484,7 +486,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         if self.unsynced == 0 {
             return Ok(());
         }
-        self.write_aside(false, false)
+        Ok(self.write_aside(false, false)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
@@ -495,8 +497,8 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         self.write_aside(true, false)?;
         // In two blocks, so that one of them may be lost.
         match self.write_aside(true, true) {
-            Ok(()) | Err(IndexError::WornOut) => {}
-            other => return other,
+            Err(error) if !error.is_worn_out() => return Err(error.into()),
+            _ => {}
         }
         self.closed = true;
         Ok(())
@@ -504,7 +506,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.usable()?;
-        self.check_all()
+        Ok(self.check_all()?)
     }
 
     fn stats(&self) -> IndexStats {

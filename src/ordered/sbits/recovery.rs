@@ -3,11 +3,11 @@
 use super::page::{Header, entry, is_blank};
 use super::{KeptBlock, Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::sort;
 use crate::sorted::Map;
-use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -59,10 +59,10 @@ impl<N: Nand> Sbits<N> {
         let mut store = Sbits::assemble(nand, config)?;
         let seen = store.look_around()?;
         let Some(newest) = seen.newest else {
-            return Err(IndexError::NotFormatted("the chip holds no page of SBITS"));
+            return Err(IndexError::NotFormatted(words("the chip holds no page of SBITS")));
         };
         if newest.record != store.record {
-            return Err(IndexError::NotFormatted("the records on the chip have other sizes"));
+            return Err(IndexError::NotFormatted(words("the records on the chip have other sizes")));
         }
         store.require_undamaged(&seen)?;
         store.sequence = newest.sequence;
@@ -71,12 +71,15 @@ impl<N: Nand> Sbits<N> {
         store.take_partial(seen.partial)?;
         if newest.number + u64::from(!newest.partial) > store.full_pages {
             let at = newest.number;
-            return Err(IndexError::Corrupted { what: "S2: full pages are missing", at });
+            return Err(IndexError::Corrupted { what: words("S2: full pages are missing"), at });
         }
         let expected = seen.full_page.and_then(|header| header.newest_partial());
         if expected.is_some_and(|sequence| store.partial_sequence < sequence) {
             let at = store.full_pages;
-            return Err(IndexError::Corrupted { what: "S4: the newest partly filled page is missing", at });
+            return Err(IndexError::Corrupted {
+                what: words("S4: the newest partly filled page is missing"),
+                at,
+            });
         }
         store.learn()?;
         Ok(store)
@@ -84,7 +87,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
     /// whoever reads it.
-    fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
+    fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexFault> {
         let newest = self.kept.back().map(|newest| newest.place);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
         let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
@@ -92,13 +95,13 @@ impl<N: Nand> Sbits<N> {
             is_alone || block == newest || block == aside
         };
         match seen.damage.iter().find(hides) {
-            Some(&(what, ppn, _)) => Err(IndexError::Corrupted { what, at: ppn.0.into() }),
+            Some(&(what, ppn, _)) => Err(IndexFault::corrupted(what, ppn.0)),
             None => Ok(()),
         }
     }
 
     /// Looks at all blocks. Of the copies of a block of full pages the best is kept.
-    fn look_around(&mut self) -> Result<Seen, IndexError> {
+    fn look_around(&mut self) -> Result<Seen, IndexFault> {
         let mut seen = Seen::default();
         let mut empty = 0;
         for block in (0..self.geometry.blocks).map(Pbn) {
@@ -141,7 +144,7 @@ impl<N: Nand> Sbits<N> {
         copies: Range<usize>,
         is_older: bool,
         seen: &mut Seen,
-    ) -> Result<u32, IndexError> {
+    ) -> Result<u32, IndexFault> {
         let enough = if copies.len() == 1 && is_older { 1 } else { u32::MAX };
         let mut best = (0, 0);
         for at in copies.clone() {
@@ -165,7 +168,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Looks at a block through the read buffer.
-    fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
+    fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexFault> {
         let mut page = core::mem::take(&mut self.read);
         let kind = self.look_through(block, enough, (seen, &mut page));
         self.read = page;
@@ -178,7 +181,7 @@ impl<N: Nand> Sbits<N> {
         block: Pbn,
         enough: u32,
         (seen, page): (&mut Seen, &mut [u8]),
-    ) -> Result<Kind, IndexError> {
+    ) -> Result<Kind, IndexFault> {
         let pages_per_block = self.geometry.pages_per_block;
         let mut votes: Map<u64, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
@@ -192,7 +195,7 @@ impl<N: Nand> Sbits<N> {
             let ppn = self.geometry.page_at(block, at);
             match self.read_sound(ppn, page) {
                 Ok(()) => is_erased &= is_blank(page),
-                Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {
+                Err(error) if error.is_uncorrectable() => {
                     is_erased = false;
                     broken = broken.or(Some(("S2: a page cannot be read", ppn)));
                     continue;
@@ -243,7 +246,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Takes the blocks of full pages from the oldest that is kept to the newest, which has so many.
-    fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexError> {
+    fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexFault> {
         while let Some(old) = self.kept.front().filter(|kept| kept.number < self.oldest) {
             self.free.push_back(old.place);
             self.kept.pop_front();
@@ -252,7 +255,11 @@ impl<N: Nand> Sbits<N> {
         self.full_pages = self.first_page();
         let Some(last) = self.kept.back().map(|newest| newest.number) else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
-            return Err(IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() });
+            return Err(IndexError::Corrupted {
+                what: words("S2: more blocks than the chip has"),
+                at: last.into(),
+            }
+            .into());
         }
         for (at, number) in (self.oldest..=last).enumerate() {
             if self.kept[at].number != number {
@@ -265,7 +272,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Fills the page being filled from the newest partly filled one, unless the full one followed it.
-    fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexError> {
+    fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexFault> {
         let Some((header, ppn)) = partial else { return Ok(()) };
         // Its block stays out of use until another partly filled page is programmed.
         let block = self.geometry.block_of(ppn);
@@ -280,7 +287,11 @@ impl<N: Nand> Sbits<N> {
         self.filling = filling;
         read?;
         if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
-            return Err(IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() });
+            return Err(IndexError::Corrupted {
+                what: words("S2: a page reads otherwise now"),
+                at: ppn.0.into(),
+            }
+            .into());
         }
         self.count = header.count.into();
         self.closed = header.closed;
@@ -288,7 +299,7 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Builds the spline from the first key of each block, and finds the largest key.
-    fn learn(&mut self) -> Result<(), IndexError> {
+    fn learn(&mut self) -> Result<(), IndexFault> {
         let pages_per_block = u64::from(self.geometry.pages_per_block);
         let first_page = self.first_page();
         for at in 0..self.kept.len() as u64 {

@@ -29,20 +29,24 @@ struct Point {
 /// A slope: pages over keys.
 #[derive(Clone, Copy, Debug)]
 struct Slope {
-    pages: i128,
-    keys: i128,
+    pages: i64,
+    keys: u64,
 }
 
 impl Slope {
-    fn between(from: Point, to: Point, pages_more: i128) -> Slope {
-        Slope {
-            pages: i128::from(to.page) - i128::from(from.page) + pages_more,
-            keys: i128::from(to.key - from.key),
-        }
+    fn between(from: Point, to: Point, pages_more: i64) -> Slope {
+        Slope { pages: (to.page - from.page) as i64 + pages_more, keys: to.key - from.key }
     }
 
+    /// Compares without signs: a product of signed numbers of 128 bits takes half a kilobyte of Thumb code.
     fn is_below(self, other: Slope) -> bool {
-        self.pages * other.keys < other.pages * self.keys
+        let product = |slope: Slope, keys: u64| u128::from(slope.pages.unsigned_abs()) * u128::from(keys);
+        let (mine, others) = (product(self, other.keys), product(other, self.keys));
+        match (self.pages < 0, other.pages < 0) {
+            (false, false) => mine < others,
+            (true, true) => mine > others,
+            (is_falling, _) => is_falling && (mine, others) != (0, 0),
+        }
     }
 }
 
@@ -96,7 +100,7 @@ impl Spline {
             self.set_knot(last);
             self.corridor = None;
         }
-        let error = i128::from(self.error);
+        let error = i64::from(self.error);
         let (lower, upper) = (Slope::between(base, point, -error), Slope::between(base, point, error));
         self.corridor = Some(match self.corridor {
             None => (lower, upper),
@@ -146,8 +150,7 @@ impl Spline {
         let (lowest, highest) = (lowest.clamp(first, end - 1), highest.clamp(first, end - 1));
         let guess = match (low, next.or(self.last)) {
             (Some(a), Some(b)) if b.key > a.key => {
-                let keys = u128::from(key.min(b.key) - a.key);
-                a.page + (keys * u128::from(b.page - a.page) / u128::from(b.key - a.key)) as u64
+                a.page + share(b.page - a.page, key.min(b.key) - a.key, b.key - a.key)
             }
             (Some(a), _) => a.page,
             (None, _) => first,
@@ -156,10 +159,39 @@ impl Spline {
     }
 }
 
+/// The part of `whole` that `part` of `parts` come to, rounded down: bit by bit, as a division of 128 bits is
+/// a routine of its own.
+fn share(whole: u64, part: u64, parts: u64) -> u64 {
+    debug_assert!(part <= parts && parts > 0, "{part} of {parts}");
+    // With the bits of `whole` so far, `part` times them is `quotient * parts + rest`.
+    let (mut quotient, mut rest) = (0, 0);
+    for bit in (0..u64::BITS - whole.leading_zeros()).rev() {
+        quotient *= 2;
+        for more in [rest, if whole >> bit & 1 == 1 { part } else { 0 }] {
+            let carries = rest >= parts - more;
+            rest = if carries { rest - (parts - more) } else { rest + more };
+            quotient += u64::from(carries);
+        }
+    }
+    quotient
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::Rng;
+
+    #[test]
+    fn a_share_is_that_of_a_division() {
+        let mut rng = Rng::new(7);
+        let mut number = || rng.next_u64() >> rng.below(64);
+        for _ in 0..10_000 {
+            let (whole, parts) = (number(), number().max(1));
+            let part = number() % parts + number() % 2;
+            let exact = u128::from(whole) * u128::from(part) / u128::from(parts);
+            assert_eq!(u128::from(share(whole, part, parts)), exact, "{whole} {part} {parts}");
+        }
+    }
 
     fn built(keys: &[u64], knots_max: usize, error: u32) -> Spline {
         let mut spline = Spline::new(knots_max, error);

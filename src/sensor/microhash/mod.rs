@@ -76,8 +76,7 @@ mod recovery;
 mod tests;
 
 use super::{Reading, SensorLog, Show};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::index::{IndexStats, Metric};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Pbn;

@@ -2,8 +2,7 @@
 
 use super::page::{self, Header, Kind, NONE, Position, bounds, entries_of, entry};
 use super::{MicroHash, TimeSearch};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::{Cause, Nand};
 use crate::sensor::{Reading, Show};
 use crate::sort;

@@ -11,7 +11,7 @@
 //! numbers never come again.
 
 use super::record::{FLUSHED, FREE, NodeRecords, PAST, RecordHead, label};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::nand::Cause;
 use crate::record_log::{Found, Layout, Mark, RecordLog, locate};
 use crate::spatial::node::{NodeFormat, NodeId, ROOT};
@@ -70,7 +70,7 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
     let (first, layout) = locate::<NodeRecords>(&mut store)?;
     if u64::from(layout.pages) * 2 >= u64::from(store.page_count()) || layout.page_records == 0 {
         return Err(IndexError::Corrupted {
-            what: "J1: the log says that it is larger than the store",
+            what: words("J1: the log says that it is larger than the store"),
             at: 0,
         });
     }
@@ -92,7 +92,7 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
             }
             Found::Damaged if number == 0 => {
                 return Err(IndexError::Corrupted {
-                    what: "J1: the other log's first page is damaged",
+                    what: words("J1: the other log's first page is damaged"),
                     at: 0,
                 });
             }
@@ -101,7 +101,7 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
     }
     if log.next_epoch > EPOCHS_MAX {
         return Err(IndexError::Corrupted {
-            what: "J1: the log was begun anew more often than it can be",
+            what: words("J1: the log was begun anew more often than it can be"),
             at: 0,
         });
     }
@@ -212,7 +212,12 @@ impl<S: PageStore> NodeLog<S> {
         let log = self.log();
         let newest = match log.read(0, Cause::Recovery, &mut vec![0; log.page_bytes()])? {
             Found::Page(header, _) => header.epoch,
-            _ => return Err(IndexError::Corrupted { what: "J1: the log's first page is damaged", at: 0 }),
+            _ => {
+                return Err(IndexError::Corrupted {
+                    what: words("J1: the log's first page is damaged"),
+                    at: 0,
+                });
+            }
         };
         log.resume(newest, &mut |records| bytes.extend_from_slice(records))?;
         let mut replay = Replay { records: Vec::new(), last_operation: 0 };
@@ -229,7 +234,10 @@ impl<S: PageStore> NodeLog<S> {
                 replay.records.truncate(from);
             }
             if head.operation >= OPERATIONS_MAX {
-                return Err(IndexError::Corrupted { what: "B1: more operations than there can be", at: 0 });
+                return Err(IndexError::Corrupted {
+                    what: words("B1: more operations than there can be"),
+                    at: 0,
+                });
             }
             current = (!head.is_last).then_some(head.operation);
             replay.last_operation = replay.last_operation.max(head.operation);

@@ -79,8 +79,7 @@ use super::coordinate::Coordinate;
 use super::node::{Node, NodeFormat, NodeId, ROOT};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig, Tree};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::index::Durability;
 use crate::nand::Cause;
@@ -305,7 +304,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             || format.page_count != below.page_count()
             || page_records != Some(log.layout())
         {
-            return Err(IndexError::NotFormatted("the log at the end of the store is of another tree"));
+            return Err(IndexError::NotFormatted(words(
+                "the log at the end of the store is of another tree",
+            )));
         }
         let mut nodes = BufferedNodes::over(below, log, format, config);
         nodes.replay()?;
@@ -377,7 +378,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Reads the page of a node: the node, and the last operation that is in it.
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<u64, IndexError> {
         if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
-            return Err(IndexError::Corrupted { what: "S2: no such node", at: u64::from(id.0) });
+            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
         }
         let page_bytes = self.page_bytes();
         let page = &mut self.pages[..page_bytes];
@@ -450,9 +451,10 @@ fn layered<C: Coordinate, const D: usize>(page: &[u8], page_count: u32) -> Resul
     let (mut format, _) = superblock_of::<C, D>(page, page_count)?;
     format.page_bytes = format.page_bytes.saturating_sub(TRAILER_BYTES as u32);
     match format.require_sane::<C, D>() {
-        Err(_) => {
-            Err(IndexError::Corrupted { what: "S7: the superblock's capacities are impossible", at: 0 })
-        }
+        Err(_) => Err(IndexError::Corrupted {
+            what: words("S7: the superblock's capacities are impossible"),
+            at: 0,
+        }),
         Ok(()) => Ok(format),
     }
 }

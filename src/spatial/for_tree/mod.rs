@@ -67,7 +67,7 @@ use super::node::{Entry, NodeFormat, OPTION_BYTES};
 use super::nodes::Nodes;
 use super::paged::PagedNodes;
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::{get_u32, put_u32};
 use crate::store::PageStore;
 
@@ -117,7 +117,7 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
 ) -> Result<ForTree<S, C, D>, IndexError> {
     let rules = config.rules;
     if rules.read_cost == 0 {
-        return Err(IndexError::Unsupported("reads that cost nothing: 1 at least is possible".into()));
+        return Err(IndexError::Unsupported(words("reads that cost nothing: 1 at least is possible").into()));
     }
     let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
     Tree::over(OverflowNodes::over(PagedNodes::format(store, format, config.durability)?)?)
@@ -127,7 +127,7 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
 pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<ForTree<S, C, D>, IndexError> {
     let nodes = PagedNodes::mount(store)?;
     if nodes.format().kind != <ForRules as Rules<C, D>>::KIND {
-        return Err(IndexError::NotFormatted("the store holds a spatial index of another kind"));
+        return Err(IndexError::NotFormatted(words("the store holds a spatial index of another kind")));
     }
     Tree::over(OverflowNodes::over(nodes)?)
 }

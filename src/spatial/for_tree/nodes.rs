@@ -11,8 +11,7 @@
 //! ([`Tag`]).
 
 use super::{ForRules, Tag};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
@@ -57,7 +56,10 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         let format = inner.format();
         let rules = ForRules::of_bytes(&format.options).filter(|_| format.link_bytes > 0);
         let Some(rules) = rules else {
-            return Err(IndexError::Corrupted { what: "S7: the superblock's options are impossible", at: 0 });
+            return Err(IndexError::Corrupted {
+                what: words("S7: the superblock's options are impossible"),
+                at: 0,
+            });
         };
         let next: BTreeMap<NodeId, NodeId> = inner.take_links().into_iter().collect();
         let linked: BTreeSet<NodeId> = next.values().copied().collect();

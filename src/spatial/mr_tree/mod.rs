@@ -73,7 +73,7 @@ use super::paged::PagedNodes;
 use super::r_tree::{Guttman, Split};
 use super::tree::update::{Grouping, Groups};
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -199,7 +199,7 @@ fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
         return Ok(node);
     }
     Err(IndexError::Corrupted {
-        what: "M2: the child has another level than its place tells",
+        what: words("M2: the child has another level than its place tells"),
         at: u64::from(id.0),
     })
 }

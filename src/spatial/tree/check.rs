@@ -1,8 +1,7 @@
 //! The checker: walks the whole tree and compares every box with what it surrounds, exactly.
 
 use super::Rules;
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Entry, NodeId, ROOT};

@@ -1,7 +1,7 @@
 //! How a tree is formatted: its rules, the size of its nodes, the durability wanted.
 
 use super::Rules;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::index::Durability;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
@@ -82,7 +82,9 @@ impl<R> SpatialConfig<R> {
     {
         let expected = self.node_format::<C, D>(page_bytes, found.page_count)?;
         if (NodeFormat { layer: found.layer, ..expected }) != *found {
-            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
+            return Err(IndexError::NotFormatted(words(
+                "the tree has other rules or nodes of other capacities",
+            )));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@
 //! becomes one with it.
 
 use super::{Rules, Tree};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::index::Fill;
 use crate::nand::Cause;
 use crate::sort;
@@ -101,11 +101,13 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         fill: Fill,
     ) -> Result<u64, IndexError> {
         if !self.rules.allows(packing) {
-            return Err(IndexError::Unsupported("this tree is packed along the Hilbert curve only".into()));
+            return Err(IndexError::Unsupported(
+                words("this tree is packed along the Hilbert curve only").into(),
+            ));
         }
         let root = self.nodes.read(ROOT, Cause::Host)?;
         if root.level > 1 || !root.entries.is_empty() {
-            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()));
         }
         let mut level_entries: Vec<Entry<C, D>> = Vec::new();
         for (rect, id) in entries {

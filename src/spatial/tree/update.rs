@@ -13,7 +13,7 @@
 //! neighbour below the same parent whose box it enlarges least, or shares its entries out with it.
 
 use super::{Operation, Path, Rules, by_measure};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::curve::{CurveKey, Grid};
@@ -136,7 +136,7 @@ fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
         let above = node.level;
         let Some(child) = node.entries[slot].child_id() else {
             return Err(IndexError::Corrupted {
-                what: "S4: a node above the leaves holds data",
+                what: words("S4: a node above the leaves holds data"),
                 at: u64::from(id.0),
             });
         };

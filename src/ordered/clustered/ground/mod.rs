@@ -106,7 +106,7 @@ impl<S: PageStore> ClusteredTree<S> {
         if !takes_unclean && is_marked_clean(&page) == Some(false) {
             return Err(IndexError::NotCleanlyClosed);
         }
-        let tree = if takes_unclean { BPlusTree::open_whole(layer) } else { BPlusTree::mount(layer) };
+        let tree = if takes_unclean { BPlusTree::open_whole(layer) } else { Ok(BPlusTree::mount(layer)?) };
         let mut index = ClusteredTree::above(tree?.require_config(config.tree)?, class_below);
         index.tree.with_store(|layer, is_used| layer.adopt(is_used))?;
         Ok(index)

@@ -2,8 +2,7 @@
 
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;

@@ -23,8 +23,7 @@
 //! have been the newer one, so that is an error.
 
 use super::settings::ClusteredSizes;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};

@@ -8,7 +8,8 @@
 //! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
 
 use super::BPlusTree;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::store::PageStore;
@@ -31,12 +32,12 @@ pub(super) type Restructured = [Lpn; 3];
 
 impl StructureWrites {
     /// Refuses a class that writes by themselves cannot give.
-    pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexError> {
+    pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexFault> {
         if self == StructureWrites::Together || wanted == Durability::None {
             return Ok(());
         }
         Err(IndexError::Unsupported(
-            "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left".into()))
+            words("structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left").into()).into())
     }
 }
 
@@ -59,7 +60,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by
     /// one.
-    pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexError> {
+    pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexFault> {
         let leaf = &self.path[self.height - 1];
         let mut order: Vec<Lpn> = Vec::with_capacity(2 + 3 * changes.len());
         if leaf.is_dirty || !changes.is_empty() {
@@ -81,7 +82,7 @@ impl<S: PageStore> BPlusTree<S> {
                     return Err(error.into());
                 }
                 self.is_interrupted = true;
-                return Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() });
+                return Err(if error.is_refusal() { IndexError::Interrupted.into() } else { error.into() });
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::node::NodeShape;
@@ -106,7 +106,7 @@ struct LeafMerge {
 
 impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
-    pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
+    pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {
         self.follow(key, self.height, cause)?;
         debug_assert_eq!(self.leaf().level(), 1, "B5: the path ends above the leaves");
         let leaf = self.leaf();
@@ -119,7 +119,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         key: &[u8],
         cause: Cause,
-    ) -> Result<(Lpn, Lookup), IndexError> {
+    ) -> Result<(Lpn, Lookup), IndexFault> {
         let lookup = self.lookup(key, cause)?;
         Ok((self.leaf().lpn(), lookup))
     }
@@ -140,20 +140,20 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Says that something else on the store is about to change, which the clean mark speaks for as well.
-    pub(in crate::ordered) fn change_follows(&mut self) -> Result<(), IndexError> {
+    pub(in crate::ordered) fn change_follows(&mut self) -> Result<(), IndexFault> {
         self.ready()?;
         self.begin();
         self.unmark_clean()
     }
 
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
-    pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+    pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         self.follow(key, self.height - 1, Cause::Host)?;
         self.span_of_path(key)
     }
 
     /// The keys of the leaf at the end of the path to a key.
-    fn span_of_path(&self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+    fn span_of_path(&self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         let span = self.span_around_leaf(0, 0);
         if span.contains(key) {
             Ok(span)
@@ -163,7 +163,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The page of the leaf of a key. Reads the path but for the leaf.
-    pub(in crate::ordered) fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexError> {
+    pub(in crate::ordered) fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexFault> {
         self.follow(key, self.height - 1, cause)
     }
 
@@ -174,7 +174,7 @@ impl<S: PageStore> BPlusTree<S> {
         key: &[u8],
         lpn: Lpn,
         cause: Cause,
-    ) -> Result<(Option<&[u8]>, usize), IndexError> {
+    ) -> Result<(Option<&[u8]>, usize), IndexFault> {
         self.fetch(self.height - 1, lpn, Some(1), cause)?;
         let (shape, leaf) = (&self.layout.leaf, &self.path[self.height - 1]);
         let found = shape.search(leaf.area(), leaf.count(), key).ok();
@@ -182,7 +182,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Entries in the leaf of a key. Reads the path.
-    pub(in crate::ordered) fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexError> {
+    pub(in crate::ordered) fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexFault> {
         self.follow(key, self.height, Cause::Host)?;
         Ok(self.path[self.height - 1].count())
     }
@@ -216,7 +216,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Reads the first `nodes` nodes of the path to a key; returns the page of the one after them.
-    pub(super) fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexError> {
+    pub(super) fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexFault> {
         debug_assert!(nodes <= self.height, "B5: {nodes} nodes of a path of {}", self.height);
         self.ready()?;
         self.begin();
@@ -258,7 +258,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         leaves_max: usize,
-    ) -> Result<Applied, IndexError> {
+    ) -> Result<Applied, IndexFault> {
         let Some(first) = changes.clone().next() else {
             return Ok(Applied { lpn: ROOT, changes: 0, reshaped: None });
         };
@@ -291,7 +291,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(in crate::ordered) fn append_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         let Some((first, _)) = records.clone().next() else { return Ok(false) };
         self.follow(first, self.height, Cause::Host)?;
         let (shape, span) = (self.layout.leaf, self.span_around_leaf(0, 0));
@@ -310,7 +310,7 @@ impl<S: PageStore> BPlusTree<S> {
     fn add_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let first = self.extra_used;
         if depth == 0 {
@@ -356,7 +356,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         changes: impl Iterator<Item = Change<'a>>,
         entries: usize,
-    ) -> Result<Option<Reshaped>, IndexError> {
+    ) -> Result<Option<Reshaped>, IndexFault> {
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let old = self.copy_leaf();
         let leaves = entries.div_ceil(shape.capacity).max(1);
@@ -396,7 +396,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Tells the parent of the new parts of the leaf, which are these extra frames.
-    fn announce_parts(&mut self, parts: core::ops::Range<usize>) -> Result<Reshaped, IndexError> {
+    fn announce_parts(&mut self, parts: core::ops::Range<usize>) -> Result<Reshaped, IndexFault> {
         debug_assert!(!parts.is_empty() && parts.end <= self.extra_used, "parts {parts:?} are no new leaves");
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let span = self.span_around_leaf(0, 0);
@@ -432,7 +432,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from
     /// it.
-    fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexError> {
+    fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexFault> {
         let depth = self.height - 1;
         if depth == 0 || self.path[depth].count() >= self.leaf_mended_below() {
             return Ok(None);

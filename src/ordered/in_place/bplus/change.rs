@@ -9,6 +9,7 @@ use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT, SUPERBLOCK};
 use super::rules::Underflow;
 use super::staged::Staged;
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::ordered::node::NodeShape;
@@ -53,7 +54,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Puts a record at place `at` of the leaf and splits what gets too full, from the leaf up.
-    pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         let depth = self.height - 1;
         debug_assert!(at <= self.path[depth].count(), "B2: place {at} beyond the leaf's end");
         match self.add_entry(depth, at, (key, value))? {
@@ -63,7 +64,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Tells the parent of the node at `depth` of its new right neighbour, and splits what gets too full.
-    pub(super) fn announce(&mut self, mut depth: usize, right: usize) -> Result<(), IndexError> {
+    pub(super) fn announce(&mut self, mut depth: usize, right: usize) -> Result<(), IndexFault> {
         let key_bytes = self.layout.internal.key_bytes;
         let mut step = Added::Split(right);
         while let Added::Split(right) = step {
@@ -88,7 +89,7 @@ impl<S: PageStore> BPlusTree<S> {
         (bound, node.lpn().0.to_le_bytes())
     }
 
-    fn add_entry(&mut self, depth: usize, at: usize, entry: (&[u8], &[u8])) -> Result<Added, IndexError> {
+    fn add_entry(&mut self, depth: usize, at: usize, entry: (&[u8], &[u8])) -> Result<Added, IndexFault> {
         let level = self.level(depth);
         debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
         let shape = self.layout.shape(level);
@@ -113,10 +114,10 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Splits the full root: both halves go to new pages, below a root one level higher.
-    fn raise_root(&mut self, at: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
+    fn raise_root(&mut self, at: usize, entry: (&[u8], &[u8])) -> Result<(), IndexFault> {
         let level = self.height;
         if level == self.layout.height_max() {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full.into());
         }
         let shape = self.layout.shape(level);
         let (left, right) = (self.new_node(level)?, self.new_node(level)?);
@@ -145,7 +146,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Takes a free page for a new node.
-    pub(super) fn new_node(&mut self, level: usize) -> Result<usize, IndexError> {
+    pub(super) fn new_node(&mut self, level: usize) -> Result<usize, IndexFault> {
         let lpn = self.space.allocate().ok_or(IndexError::Full)?;
         debug_assert!(lpn.0 > ROOT.0 && lpn.0 < self.layout.page_count, "B6: {lpn} cannot be a node");
         self.taken.push(lpn);
@@ -157,7 +158,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Takes entry `at` out of the leaf and mends what gets too empty, from the leaf up.
-    pub(super) fn take(&mut self, at: usize) -> Result<(), IndexError> {
+    pub(super) fn take(&mut self, at: usize) -> Result<(), IndexFault> {
         let leaf = self.layout.leaf;
         debug_assert_eq!(self.path[self.height - 1].level(), 1, "B5: a record of no leaf");
         self.path[self.height - 1].remove(&leaf, at);
@@ -170,12 +171,12 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Mends what is less than half full, from the leaf up.
-    pub(super) fn mend_path(&mut self) -> Result<(), IndexError> {
+    pub(super) fn mend_path(&mut self) -> Result<(), IndexFault> {
         self.mend_path_from(self.height - 1)
     }
 
     /// Mends the path from the node at `deepest` up.
-    pub(super) fn mend_path_from(&mut self, deepest: usize) -> Result<(), IndexError> {
+    pub(super) fn mend_path_from(&mut self, deepest: usize) -> Result<(), IndexFault> {
         for depth in (1..=deepest).rev() {
             if self.path[depth].count() >= self.layout.half(self.level(depth)) {
                 break;
@@ -190,7 +191,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Fills a node up from the neighbour below the same parent, or merges the two.
-    fn mend(&mut self, depth: usize) -> Result<Mended, IndexError> {
+    fn mend(&mut self, depth: usize) -> Result<Mended, IndexFault> {
         debug_assert!(depth > 0, "B5: the root has no neighbour");
         debug_assert_ne!(self.layout.underflow, Underflow::Expel, "nodes are expelled, not mended");
         let level = self.level(depth);
@@ -227,13 +228,13 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Mended::Merged(if is_right { Place::Extra(neighbour) } else { Place::Path(depth) }))
     }
 
-    fn fetch_neighbour(&mut self, depth: usize, slot: usize) -> Result<usize, IndexError> {
+    fn fetch_neighbour(&mut self, depth: usize, slot: usize) -> Result<usize, IndexFault> {
         let lpn = self.layout.child(&self.path[depth - 1], slot)?;
         self.fetch_extra(lpn, self.level(depth), Cause::Host)
     }
 
     /// Reads a node that is not on the path.
-    pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexError> {
+    pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexFault> {
         let i = self.extra_used;
         let frame = frame_at(&mut self.extra, i, &self.layout);
         load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, Some(level)), cause, frame)?;
@@ -268,16 +269,16 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Makes a finished edit so, or gives it up with nothing changed.
-    pub(super) fn finish(&mut self, edit: Result<(), IndexError>) -> Result<(), IndexError> {
+    pub(super) fn finish(&mut self, edit: Result<(), IndexFault>) -> Result<(), IndexFault> {
         self.finish_with(edit, &[])
     }
 
     /// Finishes a change with pages that are no nodes of this tree, in one group.
     pub(super) fn finish_with(
         &mut self,
-        edit: Result<(), IndexError>,
+        edit: Result<(), IndexFault>,
         pages: &[(Lpn, &[u8])],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let done = edit.and_then(|()| self.unmark_clean()).and_then(|()| self.write_group(pages));
         if done.is_err() {
             self.taken.drain(..).for_each(|lpn| self.space.release(lpn));
@@ -287,7 +288,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// In the class *none* the mark on the medium goes before the first change after a sync.
-    pub(super) fn unmark_clean(&mut self) -> Result<(), IndexError> {
+    pub(super) fn unmark_clean(&mut self) -> Result<(), IndexFault> {
         if self.durability != Durability::None || !self.is_clean {
             return Ok(());
         }
@@ -300,7 +301,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Writes every changed node after the pages given: atomically where the store can, else new pages first
     /// and the root last.
-    fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
+    fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexFault> {
         if let Some(changes) = self.apart.take_if(|_| pages.is_empty()) {
             let written = self.write_apart(&changes);
             self.apart = Some(changes);
@@ -329,11 +330,11 @@ impl<S: PageStore> BPlusTree<S> {
         };
         let written = write_batch(&mut self.store, group);
         self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
-        written
+        Ok(written?)
     }
 
     /// After the writes: the tree is as high as its root says, and pages given up are free.
-    fn settle(&mut self) -> Result<(), IndexError> {
+    fn settle(&mut self) -> Result<(), IndexFault> {
         self.count_settled();
         for &lpn in &self.freed {
             debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
@@ -391,7 +392,7 @@ pub(super) fn load(
     node: (Lpn, Option<usize>),
     cause: Cause,
     frame: &mut Frame,
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     match staged.and_then(|staged| staged.find(node.0)) {
         Some(page) => frame.bytes.copy_from_slice(page),
         None => store.read(node.0, cause, &mut frame.bytes)?,
@@ -401,7 +402,7 @@ pub(super) fn load(
 }
 
 /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
-pub(super) fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexError> {
+pub(super) fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexFault> {
     match store.trim(lpn) {
         Err(error) if error.is_refusal() => Ok(()),
         done => Ok(done?),

@@ -11,6 +11,7 @@ use super::walk::Walk;
 use super::{BPlusTree, LeafSpan, frame_at};
 use crate::check::IndexError;
 use crate::codec::get_u32;
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::store::space::Space;
 use crate::store::{PageStore, batch};
@@ -49,7 +50,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         key: &[u8],
         cause: Cause,
-    ) -> Result<Option<Name>, IndexError> {
+    ) -> Result<Option<Name>, IndexFault> {
         self.follow(key, self.height, cause)?;
         let leaf = self.leaf();
         if leaf.count() == 0 {
@@ -69,7 +70,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The leaf that the record at a place of the same node names, if there is one.
-    pub(in crate::ordered) fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexError> {
+    pub(in crate::ordered) fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         let (leaf, shape) = (self.leaf(), &self.layout.leaf);
         if slot >= leaf.count() {
             return Ok(None);
@@ -83,12 +84,12 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Some(Name { span: LeafSpan { low, high }, page: self.named_page(leaf, slot)?, slot }))
     }
 
-    fn named_page(&self, leaf: &Frame, slot: usize) -> Result<Lpn, IndexError> {
+    fn named_page(&self, leaf: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         self.leaf_page(get_u32(self.layout.leaf.value(leaf.area(), slot), 0))
     }
 
     /// Refuses a number that cannot be the page of a leaf.
-    pub(in crate::ordered) fn leaf_page(&self, number: u32) -> Result<Lpn, IndexError> {
+    pub(in crate::ordered) fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
         if number > ROOT.0 && number < self.layout.page_count {
             Ok(Lpn(number))
         } else {
@@ -97,7 +98,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Takes a page for a leaf. It is given back unless the next [`BPlusTree::change_names`] succeeds.
-    pub(in crate::ordered) fn take_page(&mut self) -> Result<Lpn, IndexError> {
+    pub(in crate::ordered) fn take_page(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {
                 self.note_taken(lpn);
@@ -105,7 +106,7 @@ impl<S: PageStore> BPlusTree<S> {
             }
             None => {
                 self.return_pages();
-                Err(IndexError::Full)
+                Err(IndexError::Full.into())
             }
         }
     }
@@ -143,7 +144,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         edit: Edit<'_>,
         pages: &[(Lpn, &[u8])],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!(
             matches!(edit, Edit::Keep) || self.leaf().level() == 1,
             "B5: the directory was not searched"
@@ -182,8 +183,8 @@ impl<S: PageStore> BPlusTree<S> {
     pub(in crate::ordered) fn walk_names(
         &mut self,
         cause: Cause,
-        visit: &mut dyn FnMut(&mut S, &mut Space, Lpn) -> Result<(), IndexError>,
-    ) -> Result<(), IndexError> {
+        visit: &mut dyn FnMut(&mut S, &mut Space, Lpn) -> Result<(), IndexFault>,
+    ) -> Result<(), IndexFault> {
         self.begin();
         self.fetch(0, ROOT, Some(self.height), cause)?;
         self.walk_names_below(0, cause, visit)
@@ -193,8 +194,8 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         depth: usize,
         cause: Cause,
-        visit: &mut dyn FnMut(&mut S, &mut Space, Lpn) -> Result<(), IndexError>,
-    ) -> Result<(), IndexError> {
+        visit: &mut dyn FnMut(&mut S, &mut Space, Lpn) -> Result<(), IndexFault>,
+    ) -> Result<(), IndexFault> {
         let level = self.height - depth;
         debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
         for slot in 0..self.path[depth].count() {
@@ -215,7 +216,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(in crate::ordered) fn check_names(
         &mut self,
         show: &mut dyn FnMut(&[u8], Lpn),
-    ) -> Result<Walk, IndexError> {
+    ) -> Result<Walk, IndexFault> {
         let mut walk = self.check_nodes(&mut |key, value| show(key, Lpn(get_u32(value, 0))))?;
         walk.report.records = 0;
         Ok(walk)
@@ -228,15 +229,15 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] is given their
     /// names. The directory must be empty.
-    pub(in crate::ordered) fn begin_names(&mut self) -> Result<(), IndexError> {
+    pub(in crate::ordered) fn begin_names(&mut self) -> Result<(), IndexFault> {
         self.ready()?;
         self.begin();
         self.unmark_clean()
     }
 
     /// Takes a page for a leaf that is loaded.
-    pub(in crate::ordered) fn take_page_to_load(&mut self) -> Result<Lpn, IndexError> {
-        self.space.allocate().ok_or(IndexError::Full)
+    pub(in crate::ordered) fn take_page_to_load(&mut self) -> Result<Lpn, IndexFault> {
+        self.space.allocate().ok_or(IndexError::Full.into())
     }
 
     /// Takes certain pages that are free, for a load.
@@ -245,7 +246,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Gives up everything that was loaded.
-    pub(in crate::ordered) fn give_up_names(&mut self) -> Result<(), IndexError> {
+    pub(in crate::ordered) fn give_up_names(&mut self) -> Result<(), IndexFault> {
         self.unload()
     }
 
@@ -261,7 +262,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         keys: &[&[u8]],
         frames: usize,
-    ) -> Result<Vec<(Lpn, usize)>, IndexError> {
+    ) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         self.ready()?;
         self.begin();
         self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
@@ -284,7 +285,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Reads nodes of a level at once, to the extra frames.
-    fn fetch_together(&mut self, nodes: &[(Lpn, usize)], level: usize) -> Result<(), IndexError> {
+    fn fetch_together(&mut self, nodes: &[(Lpn, usize)], level: usize) -> Result<(), IndexFault> {
         let BPlusTree { store, layout, extra, .. } = self;
         debug_assert!((1..self.height).contains(&level), "B5: level {level} below the root");
         frame_at(extra, nodes.len() - 1, layout);
@@ -297,7 +298,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Which children of a node keys belong to, each with their number.
-    fn children_of(&self, place: Place, keys: &[&[u8]]) -> Result<Vec<(Lpn, usize)>, IndexError> {
+    fn children_of(&self, place: Place, keys: &[&[u8]]) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         let node = match place {
             Place::Root => &self.path[0],
             Place::Frame(i) => &self.extra[i],

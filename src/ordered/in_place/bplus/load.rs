@@ -7,7 +7,8 @@
 
 use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::index::Fill;
 use crate::nand::Cause;
 use crate::store::PageStore;
@@ -25,7 +26,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.begin();
         self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
         if self.height > 1 || self.path[0].count() > 0 {
-            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()));
         }
         self.unmark_clean()?;
         let loaded = Loader { tree: self, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(records);
@@ -33,11 +34,11 @@ impl<S: PageStore> BPlusTree<S> {
             self.unload()?;
         }
         self.begin();
-        loaded
+        Ok(loaded?)
     }
 
     /// Gives up every page but the empty root.
-    pub(super) fn unload(&mut self) -> Result<(), IndexError> {
+    pub(super) fn unload(&mut self) -> Result<(), IndexFault> {
         for lpn in (ROOT.0 + 1..self.layout.page_count).map(Lpn) {
             if self.space.is_used(lpn) && self.space.release_written(lpn) {
                 trim(&mut self.store, lpn)?;
@@ -61,7 +62,7 @@ impl<S: PageStore> Loader<'_, S> {
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         records: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64, IndexFault> {
         let format = self.tree.layout.record;
         let mut last = [0; 255];
         let last = &mut last[..usize::from(format.key_bytes)];
@@ -72,7 +73,7 @@ impl<S: PageStore> Loader<'_, S> {
             format.check_key(key)?;
             format.check_value(value)?;
             if count > 0 && *last >= *key {
-                return Err(IndexError::NotSorted { position: count });
+                return Err(IndexError::NotSorted { position: count }.into());
             }
             last.copy_from_slice(key);
             self.push(1, (key, value))?;
@@ -90,7 +91,7 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     /// Adds an entry to the open node of a level; a node full to the mark waits from then on.
-    fn push(&mut self, level: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
+    fn push(&mut self, level: usize, entry: (&[u8], &[u8])) -> Result<(), IndexFault> {
         debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: level {level} of a loaded tree");
         debug_assert!(level <= self.levels + 1, "B5: a level is left out");
         if level > self.levels {
@@ -120,7 +121,7 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     /// Writes the node that waits and announces it to the level above.
-    fn write_waiting(&mut self, level: usize) -> Result<(), IndexError> {
+    fn write_waiting(&mut self, level: usize) -> Result<(), IndexFault> {
         debug_assert!(self.waits[level], "no node of level {level} waits");
         let lpn = self.tree.space.allocate().ok_or(IndexError::Full)?;
         let node = &mut self.tree.extra[level - 1];
@@ -138,7 +139,7 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     /// Writes the last two nodes of each level, up to the level that has only one: the root.
-    fn close(&mut self) -> Result<(), IndexError> {
+    fn close(&mut self) -> Result<(), IndexFault> {
         let mut level = 1;
         while self.waits[level] {
             let is_one = self.even_out_last(level);
@@ -176,7 +177,7 @@ impl<S: PageStore> Loader<'_, S> {
         true
     }
 
-    fn write_root(&mut self, level: usize) -> Result<(), IndexError> {
+    fn write_root(&mut self, level: usize) -> Result<(), IndexFault> {
         let root = &mut self.tree.path[level - 1];
         debug_assert_eq!(root.level(), level, "B5: the root is of another level");
         debug_assert!(level == 1 || root.count() >= 2, "B4: an internal root has two children at least");

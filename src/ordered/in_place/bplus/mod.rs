@@ -79,7 +79,8 @@ pub use rules::{Overflow, Underflow};
 pub(in crate::ordered) use units::BPlusNodes;
 pub(in crate::ordered) use walk::Walk;
 
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::{
@@ -164,7 +165,7 @@ impl BPlusConfig {
         self,
         entries: usize,
         page_bytes: usize,
-    ) -> Result<BPlusConfig, IndexError> {
+    ) -> Result<BPlusConfig, IndexFault> {
         let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
         Ok(BPlusConfig {
             leaf_capacity: self.leaf_capacity.or(Some(leaf.capacity.min(entries))),
@@ -177,7 +178,7 @@ impl BPlusConfig {
     pub(in crate::ordered) fn leaf_capacity_on(
         &self,
         store: &(impl PageStore + ?Sized),
-    ) -> Result<usize, IndexError> {
+    ) -> Result<usize, IndexFault> {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
@@ -257,8 +258,8 @@ fn require(
     given: Durability,
     store: &impl PageStore,
     layout: &Layout,
-) -> Result<(), IndexError> {
-    wanted.require(given, "a B+-tree", store, layout.group_pages_max())
+) -> Result<(), IndexFault> {
+    Ok(wanted.require(given, "a B+-tree", store, layout.group_pages_max())?)
 }
 
 impl<S: PageStore> BPlusTree<S> {
@@ -288,12 +289,12 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree that a store holds.
     pub fn mount(store: S) -> Result<BPlusTree<S>, IndexError> {
-        BPlusTree::open(store, false)
+        Ok(BPlusTree::open(store, false)?)
     }
 
     /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all
     /// the same.
-    pub(in crate::ordered) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
+    pub(in crate::ordered) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
@@ -302,23 +303,23 @@ impl<S: PageStore> BPlusTree<S> {
         store: S,
         takes_unclean: bool,
         leaf_pages: usize,
-    ) -> Result<BPlusTree<S>, IndexError> {
+    ) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, |store, layout| {
             takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
         })
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
-    pub(in crate::ordered) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexError> {
+    pub(in crate::ordered) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, |_, _| true)
     }
 
-    fn open_if(mut store: S, is_whole: impl FnOnce(&S, &Layout) -> bool) -> Result<BPlusTree<S>, IndexError> {
+    fn open_if(mut store: S, is_whole: impl FnOnce(&S, &Layout) -> bool) -> Result<BPlusTree<S>, IndexFault> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
         if !is_clean && !is_whole(&store, &layout) {
-            return Err(IndexError::NotCleanlyClosed);
+            return Err(IndexError::NotCleanlyClosed.into());
         }
         let mut tree = BPlusTree::empty(store, layout, is_clean);
         tree.fetch(0, ROOT, None, Cause::Recovery)?;
@@ -330,13 +331,13 @@ impl<S: PageStore> BPlusTree<S> {
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
     /// giving less durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        BPlusTree::mount(store)?.require_config(config)
+        Ok(BPlusTree::mount(store)?.require_config(config)?)
     }
 
     pub(in crate::ordered) fn require_config(
         mut self,
         config: BPlusConfig,
-    ) -> Result<BPlusTree<S>, IndexError> {
+    ) -> Result<BPlusTree<S>, IndexFault> {
         let expected = Layout::new(&config, self.layout.page_bytes, self.layout.page_count)?;
         config.structure_writes.allow(config.durability)?;
         self.write_structure(config.structure_writes);
@@ -344,7 +345,10 @@ impl<S: PageStore> BPlusTree<S> {
         if expected == self.layout {
             Ok(self)
         } else {
-            Err(IndexError::NotFormatted("the tree has records of other sizes or nodes of other capacities"))
+            Err(IndexError::NotFormatted(words(
+                "the tree has records of other sizes or nodes of other capacities",
+            ))
+            .into())
         }
     }
 
@@ -433,18 +437,18 @@ impl<S: PageStore> BPlusTree<S> {
         self.store
     }
 
-    fn write_superblock(&mut self, is_clean: bool) -> Result<(), IndexError> {
+    fn write_superblock(&mut self, is_clean: bool) -> Result<(), IndexFault> {
         let page = &mut frame_at(&mut self.extra, self.extra_used, &self.layout).bytes;
         self.layout.put_superblock(is_clean, page);
         Ok(self.store.write(SUPERBLOCK, Cause::Checkpoint, page)?)
     }
 
     /// Refuses to go on after a write whose effect is unknown.
-    pub(in crate::ordered) fn ready(&self) -> Result<(), IndexError> {
-        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    pub(in crate::ordered) fn ready(&self) -> Result<(), IndexFault> {
+        if self.is_interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
-    fn sync_and_mark(&mut self) -> Result<(), IndexError> {
+    fn sync_and_mark(&mut self) -> Result<(), IndexFault> {
         self.store.sync()?;
         let mut start = SUPERBLOCK;
         while let Some(lpn) = self.space.next_untrimmed(start) {
@@ -516,7 +520,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
-        self.apply_all(batch)
+        Ok(self.apply_all(batch)?)
     }
 
     /// All of it is the store's.
@@ -545,12 +549,12 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.walk_leaves((low, high), direction, &mut |_, leaf| leaf.visit_records(direction, visit))
+        Ok(self.walk_leaves((low, high), direction, &mut |_, leaf| leaf.visit_records(direction, visit))?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.ready()?;
-        self.sync_and_mark()
+        Ok(self.sync_and_mark()?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
@@ -560,7 +564,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.ready()?;
-        self.check_all()
+        Ok(self.check_all()?)
     }
 
     fn stats(&self) -> IndexStats {

@@ -33,9 +33,9 @@
 
 use super::rules::{Overflow, Underflow};
 use super::{Above, BPlusConfig};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::fault::IndexFault;
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
@@ -69,7 +69,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout on pages of this size; refused when a node would hold too little.
-    pub(super) fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexError> {
+    pub(super) fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexFault> {
         let area = page_bytes.saturating_sub(HEADER_BYTES);
         let (key, value) = (usize::from(config.record.key_bytes), usize::from(config.record.value_bytes));
         let shape = |name: &str, value: usize, wanted: Option<usize>, least: usize| {
@@ -92,11 +92,11 @@ impl Layout {
         if page_bytes < SUPERBLOCK_BYTES || pages < 2 {
             return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
-            ).into()));
+            ).into()).into());
         }
         if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
             return Err(IndexError::Unsupported(
-                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged".into()));
+                words("full leaves that stay whole leave others less than half full: nodes must be expelled, not merged").into()).into());
         }
         debug_assert!(
             leaf.bytes().max(internal.bytes()) + HEADER_BYTES <= page_bytes,
@@ -183,15 +183,17 @@ impl Layout {
     }
 
     /// Reads the superblock: the layout, and whether it is marked clean.
-    pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexError> {
+    pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
         if page.len() < SUPERBLOCK_BYTES || page[8..16] != *MAGIC {
-            return Err(IndexError::NotFormatted("page 0 is no superblock of a B+-tree"));
+            return Err(IndexError::NotFormatted(words("page 0 is no superblock of a B+-tree")).into());
         }
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != SUPERBLOCK.0 || page[32] == 0 {
             return Err(corrupted("B7: the superblock's checksum is wrong", SUPERBLOCK));
         }
         if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
-            return Err(IndexError::NotFormatted("the tree was formatted on other or more pages"));
+            return Err(
+                IndexError::NotFormatted(words("the tree was formatted on other or more pages")).into()
+            );
         }
         let (Some(overflow), Some(underflow)) =
             (Overflow::from_byte(page[35]), Underflow::from_byte(page[36]))
@@ -213,7 +215,7 @@ impl Layout {
 
     /// Checks a page that was read as the node of this number and level; a root whose level is not known yet
     /// has `None`.
-    pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexError> {
+    pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
             return Err(corrupted("B1: the checksum of the node is wrong", lpn));
@@ -242,7 +244,7 @@ impl Layout {
     }
 
     /// The page of child `slot` of an internal node.
-    pub(super) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexError> {
+    pub(super) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         debug_assert!(frame.level() > 1, "B5: a leaf has no children");
         debug_assert!(slot < frame.count(), "B4: child {slot} of {}", frame.count());
         let lpn = get_u32(self.internal.value(frame.area(), slot), 0);
@@ -271,8 +273,8 @@ pub(super) fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
     (page[8], page[9]) = (level, NODE_MARK);
 }
 
-pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(at.0) }
+pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexFault {
+    IndexFault::corrupted(what, at.0)
 }
 
 /// A page in RAM that holds a node.

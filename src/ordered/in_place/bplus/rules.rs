@@ -12,7 +12,8 @@
 use super::batch::{LeafSpan, NewLeaf, Reshaped};
 use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
 use super::{BPlusConfig, BPlusTree, StructureWrites};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::store::PageStore;
@@ -105,14 +106,16 @@ impl Underflow {
 
 impl BPlusConfig {
     /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
-    pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexError> {
+    pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexFault> {
         let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
         if is_usual && self.structure_writes == StructureWrites::Together {
             return Ok(());
         }
         Err(IndexError::Unsupported(
-            "groups are committed to leaves that split in halves and merge, and written together".into(),
-        ))
+            words("groups are committed to leaves that split in halves and merge, and written together")
+                .into(),
+        )
+        .into())
     }
 }
 
@@ -131,7 +134,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A
     /// neighbour has its keys then, and a root left with one leaf that leaf's.
-    pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexError> {
+    pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexFault> {
         let (internal, depth) = (self.layout.internal, self.height - 1);
         let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
         debug_assert!(depth > 0 && self.leaf().count() == 0, "B4: a leaf with entries is expelled");
@@ -173,7 +176,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Expels the nodes of the path that are empty, from the leaf up.
-    pub(super) fn expel(&mut self) -> Result<(), IndexError> {
+    pub(super) fn expel(&mut self) -> Result<(), IndexFault> {
         let internal = self.layout.internal;
         for depth in (1..self.height).rev() {
             let (parents, nodes) = self.path.split_at_mut(depth);

@@ -8,6 +8,7 @@
 use super::page::Frame;
 use super::{BPlusTree, NodeCounts, trim};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::ordered::Room;
 use crate::ordered::change::{Change, check_batch};
 use crate::store::{PageStore, write_batch};
@@ -48,7 +49,7 @@ impl<S: PageStore> BPlusTree<S> {
         if self.apart.is_some() || most < self.layout.group_pages_max() { 1 } else { usize::MAX }
     }
 
-    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+    pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.ready()?;
         check_batch(self.layout.record, batch, self.changes_max())?;
         self.begin();
@@ -74,7 +75,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Makes one change and keeps what it would write.
-    fn stage(&mut self, change: &Change<'_>) -> Result<(), IndexError> {
+    fn stage(&mut self, change: &Change<'_>) -> Result<(), IndexFault> {
         let found = self.find(change.key)?;
         let edit = match (found, change.value) {
             (Ok(at), Some(value)) => {
@@ -99,13 +100,13 @@ impl<S: PageStore> BPlusTree<S> {
         staged.pages.retain(|page| !freed.contains(&page.0));
         let most = self.store.atomic_pages_max();
         if staged.pages.len() > most {
-            return Err(IndexError::BatchTooLarge { unit: "pages", most });
+            return Err(IndexError::BatchTooLarge { unit: "pages", most }.into());
         }
         self.count_settled();
         Ok(())
     }
 
-    fn write_staged(&mut self) -> Result<(), IndexError> {
+    fn write_staged(&mut self) -> Result<(), IndexFault> {
         let Some(staged) = &self.staged else { return Ok(()) };
         let group: Vec<(Lpn, &[u8])> = staged.pages.iter().map(|(lpn, page)| (*lpn, &**page)).collect();
         if group.is_empty() {
@@ -113,7 +114,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let written = write_batch(&mut self.store, &group);
         self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
-        written
+        Ok(written?)
     }
 
     /// The room for what still fits: each page that is free may become a leaf, but for the parents of so

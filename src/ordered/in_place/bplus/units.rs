@@ -9,8 +9,8 @@
 
 use super::page::{CHILD_BYTES, HEADER_BYTES, Layout, level_and_entries, put_head};
 use super::{BPlusConfig, BPlusTree};
-use crate::check::IndexError;
 use crate::codec::{crc32, put_u16, put_u32};
+use crate::fault::IndexFault;
 use crate::ordered::node::NodeShape;
 use crate::store::PageStore;
 use crate::unit_layer::{BODY_BYTES_MAX, Identity, NodeCodec, Op};
@@ -29,7 +29,7 @@ const FIRST: u8 = 1;
 
 impl BPlusNodes {
     /// The nodes of a tree set up so, on pages of this size.
-    pub(in crate::ordered) fn new(config: &BPlusConfig, page_bytes: usize) -> Result<BPlusNodes, IndexError> {
+    pub(in crate::ordered) fn new(config: &BPlusConfig, page_bytes: usize) -> Result<BPlusNodes, IndexFault> {
         // As many pages as there can be: capacities do not depend on it.
         let Layout { leaf, internal, .. } = Layout::new(config, page_bytes, u32::MAX)?;
         Ok(BPlusNodes { leaf, internal })

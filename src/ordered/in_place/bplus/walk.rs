@@ -4,8 +4,8 @@ use super::change::load;
 use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::ordered::{Direction, Durability, Visit};
@@ -112,7 +112,7 @@ impl<S: PageStore> BPlusTree<S> {
         lpn: Lpn,
         level: Option<usize>,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!(
             level.is_none_or(|level| level + depth == self.height),
             "B5: level {level:?} at depth {depth}"
@@ -126,7 +126,7 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         start: (usize, Lpn),
         pick: impl Fn(&NodeShape, &Frame) -> usize,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let (mut depth, mut lpn) = start;
         loop {
             self.fetch(depth, lpn, Some(self.height - depth), Cause::Host)?;
@@ -141,7 +141,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Reads the path to the leaf of a key: where the key is in the leaf, or where it belongs.
-    pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexError> {
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
         debug_assert_eq!(key.len(), usize::from(self.layout.record.key_bytes), "a key of another width");
         self.begin();
         self.descend((0, ROOT), |shape, node| shape.child_slot(node.area(), node.count(), key))?;
@@ -156,7 +156,7 @@ impl<S: PageStore> BPlusTree<S> {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
         visit: &mut dyn FnMut(&S, &WalkedLeaf<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         self.ready()?;
         for bound in [low, high] {
             if let Bound::Included(key) | Bound::Excluded(key) = bound {
@@ -180,7 +180,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Goes up to the first parent with another child on the way and down to its nearest leaf; false at the
     /// end of the span, which the parent's bounds tell without reading the leaf.
-    fn next_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexError> {
+    fn next_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexFault> {
         let internal = self.layout.internal;
         let has_more = |node: &Frame| match direction {
             Direction::Ascending => node.slot + 1 < node.count(),
@@ -206,7 +206,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Marks every page below a node of the path as in use; leaves are not read.
-    pub(super) fn claim_below(&mut self, depth: usize) -> Result<(), IndexError> {
+    pub(super) fn claim_below(&mut self, depth: usize) -> Result<(), IndexFault> {
         debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         let level = self.height - depth;
         debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
@@ -227,14 +227,14 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Walks the whole tree. Takes one bit of RAM per page of the store while it does.
-    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut walk = self.check_nodes(&mut |_, _| {})?;
         self.check_space(&mut walk);
         Ok(walk.report)
     }
 
     /// Checks the nodes and shows the records.
-    pub(super) fn check_nodes(&mut self, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<Walk, IndexError> {
+    pub(super) fn check_nodes(&mut self, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<Walk, IndexFault> {
         self.begin();
         let mut walk =
             Walk { report: CheckReport::default(), reached: Space::new(self.layout.page_count, false) };
@@ -254,7 +254,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    fn check_superblock(&mut self, walk: &mut Walk) -> Result<(), IndexError> {
+    fn check_superblock(&mut self, walk: &mut Walk) -> Result<(), IndexFault> {
         let page = &mut frame_at(&mut self.extra, 0, &self.layout).bytes;
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
         match Layout::of_superblock(page, self.layout.page_count) {
@@ -276,20 +276,22 @@ impl<S: PageStore> BPlusTree<S> {
         lpn: Lpn,
         walk: &mut Walk,
         show: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let level = self.height - depth;
         match self.fetch(depth, lpn, Some(level), Cause::Check) {
             Ok(()) => {}
-            Err(IndexError::Corrupted { what, .. }) => {
-                let (invariant, found) = what.split_once(": ").unwrap_or(("B1", what));
-                walk.report.violation(invariant, u64::from(lpn.0), found.to_string());
+            Err(error) => {
+                let (invariant, found) = match &*error {
+                    IndexError::Corrupted { what, .. } => {
+                        let (invariant, found) = what.split_once(": ").unwrap_or(("B1", what));
+                        (invariant, found.to_string())
+                    }
+                    IndexError::Store(damage @ StoreError::Corrupted { .. }) => ("B1", damage.to_string()),
+                    _ => return Err(error),
+                };
+                walk.report.violation(invariant, u64::from(lpn.0), found);
                 return Ok(());
             }
-            Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
-                walk.report.violation("B1", u64::from(lpn.0), error.to_string());
-                return Ok(());
-            }
-            Err(error) => return Err(error),
         }
         walk.report.nodes += 1;
         self.check_keys(depth, walk);

@@ -48,8 +48,7 @@
 //! is fixed apart, so that the threshold of a sixteenth is always met; updates of a value are insertions (no
 //! deltas); nodes are copied on write; E3.
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;

@@ -2,8 +2,7 @@
 
 use super::Fd;
 use super::run::{Cursor, EXTERNAL, INTERNAL, Level, Writer};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::codec::get_u32;
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{

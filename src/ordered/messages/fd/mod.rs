@@ -62,8 +62,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{

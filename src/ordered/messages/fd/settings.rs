@@ -3,8 +3,7 @@
 use super::head::Head;
 use super::model::best_ratio;
 use super::run::RunPage;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::RecordFormat;
 use crate::ordered::messages::ground::{Common, Shape, StorePages};
 

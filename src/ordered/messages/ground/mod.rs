@@ -45,8 +45,7 @@ pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;

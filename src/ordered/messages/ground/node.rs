@@ -19,8 +19,7 @@
 use super::children::{CHILD_BYTES, Children};
 use super::record::{PUT, REMOVE, Records, Run, Shape};
 use super::shadow::{NONE, Shadow, corrupted};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{get_u16, put_u16};
 use crate::nand::Cause;
 use crate::store::PageStore;

@@ -38,8 +38,7 @@
 
 use super::bits::Bits;
 use super::state::CommittedState;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::Cause;
 use crate::ordered::RecordFormat;

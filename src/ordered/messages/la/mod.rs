@@ -60,8 +60,7 @@ mod tests;
 
 pub use settings::LaConfig;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{get_u16, get_u32, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;

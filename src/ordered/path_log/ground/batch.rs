@@ -6,7 +6,7 @@
 
 use super::room::EMPTYINGS_MAX;
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
@@ -25,7 +25,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         &mut self,
         changes: usize,
         have_inserts: bool,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let pages = self.log.kept_pages() + batch_pages(changes, self.height);
         let (wanted, live_max) = self.batch_room(changes, self.height);
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
@@ -46,7 +46,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Refuses changes that may make a nearly full tree higher: each brings the root an entry at most.
-    fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexError> {
+    fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexFault> {
         let (wanted, live_max) = self.batch_room(changes, self.height + 1);
         let Err(refused) = self.require_room_when_higher(live_max, wanted) else { return Ok(()) };
         self.path_layout = self.scheme.layout_wanted(self.height);
@@ -55,16 +55,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.
-    pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
         let applied = self.apply_changes(changes);
-        if self.interrupted && matches!(applied, Err(IndexError::Full | IndexError::WornOut)) {
+        if self.interrupted && matches!(&applied, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         applied
     }
 
-    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
         self.usable()?;
         self.log.begin(batch_pages(changes.len(), self.height))?;
@@ -91,7 +91,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how
     /// many, and whether anything was written.
-    fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexError> {
+    fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let end = self.leaf_end();
         let belong = |change: &Change<'_>| end.as_deref().is_none_or(|end| change.key < end);
@@ -130,7 +130,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.write_leaf(changed, changes.len())
     }
 
-    fn write_leaf(&mut self, changed: bool, applied: usize) -> Result<(usize, bool), IndexError> {
+    fn write_leaf(&mut self, changed: bool, applied: usize) -> Result<(usize, bool), IndexFault> {
         if changed {
             S::write_path(self, 1, None, Cause::Host)?;
         }

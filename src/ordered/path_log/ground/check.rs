@@ -2,8 +2,8 @@
 
 use super::path::width_of;
 use super::{RawScheme, RawTree, address, named_width};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, message};
+use crate::fault::IndexFault;
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -31,7 +31,7 @@ struct Visit {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
+    pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
         let mut todo = Vec::new();
         todo.push(Visit { named: self.root, level: self.height, low: None, high: None, width: None });
@@ -48,7 +48,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         visit: &Visit,
         walk: &mut Walk,
         todo: &mut Vec<Visit>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let (height, level) = (self.height, visit.level);
         let ppn = if level < height { self.resolve(level, visit.named) } else { visit.named };
         let page = self.log.read(ppn, Cause::Check)?;
@@ -120,7 +120,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    fn check_pages(&mut self, walk: &mut Walk) -> Result<(), IndexError> {
+    fn check_pages(&mut self, walk: &mut Walk) -> Result<(), IndexFault> {
         for (&page, &level) in &walk.reached {
             let tag: Tag = self.log.read(page, Cause::Check)?.tag;
             if !self.log.is_valid(page) || tag.lowest_level != level {

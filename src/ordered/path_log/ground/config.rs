@@ -2,11 +2,11 @@
 
 use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
-use crate::check::IndexError;
-use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
+use crate::log::{HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
@@ -97,7 +97,7 @@ impl RawConfig {
         geometry: Geometry,
         fixed_bytes: usize,
         pages_at_once: u32,
-    ) -> Result<LogConfig, IndexError> {
+    ) -> Result<LogConfig, IndexFault> {
         let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
         let mut blocks = BlockTable::new(geometry);
         blocks.follow(self.victim);
@@ -114,7 +114,7 @@ impl RawConfig {
                 (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 })
             }
         };
-        let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
+        let write_default = if divided && HAS_WRITE_PART { (spare_pages / 2).min(200) } else { 0 };
         // A cache has no use for more pages than the chip has.
         let most = geometry.pages() as usize;
         let write_pages = self.write_pages.unwrap_or(write_default).min(most);
@@ -128,9 +128,9 @@ impl RawConfig {
             }
         }
         if write_pages > 0 && !divided {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()));
+            ).into()).into());
         }
         Ok(LogConfig {
             read_pages,
@@ -149,6 +149,6 @@ impl RawConfig {
 /// Lists that are short, and what is put into rows of a few bytes.
 const SMALL_BYTES: usize = 544;
 
-fn too_little(given: usize, needed: usize) -> IndexError {
-    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }
+fn too_little(given: usize, needed: usize) -> IndexFault {
+    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }.into()
 }

@@ -5,6 +5,7 @@
 
 use super::{RawScheme, RawTree, address, node_in};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use alloc::vec::Vec;
@@ -13,7 +14,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it
     /// is not known, and where a page's block serves for something else by now, its place cannot be kept:
     /// that is answered, and nothing is written.
-    pub(super) fn keep_what_is_reached(&mut self) -> Result<Option<IndexError>, IndexError> {
+    pub(super) fn keep_what_is_reached(&mut self) -> Result<Option<IndexFault>, IndexFault> {
         if !self.log.is_in_doubt() {
             return Ok(None);
         }

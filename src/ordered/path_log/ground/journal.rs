@@ -10,8 +10,9 @@
 //! it.
 
 use super::{RawScheme, RawTree, address};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::get_u32;
+use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::sort;
@@ -104,7 +105,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         (key, value): (&[u8], &[u8]),
         found: Result<usize, usize>,
         changes_parent: bool,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         if changes_parent || self.height == 1 {
             self.commit_journal()?;
             self.copy_path(key, 1, Cause::Host)?;
@@ -129,7 +130,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         slot: usize,
         empties: bool,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         if empties || self.height == 1 {
             self.commit_journal()?;
             self.copy_path(key, 1, Cause::Host)?;
@@ -144,7 +145,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Moves a page of a victim block: a leaf by the journal, an inner node with the path above it.
-    pub(super) fn relocate_journaled(&mut self, ppn: Ppn, level: u8) -> Result<(), IndexError> {
+    pub(super) fn relocate_journaled(&mut self, ppn: Ppn, level: u8) -> Result<(), IndexFault> {
         if level == 1 && self.height > 1 {
             return self.move_leaf(Cause::GarbageCollection);
         }
@@ -163,7 +164,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
-    fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexError> {
+    fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let named = address::<S>(self.shape(2).value(self.node(2), self.slot(2)));
         self.interrupted = true;
         self.retire(1);
@@ -179,7 +180,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Writes the nodes above all moved leaves, in key order, each once, the root last.
-    pub(super) fn commit_journal(&mut self) -> Result<(), IndexError> {
+    pub(super) fn commit_journal(&mut self) -> Result<(), IndexFault> {
         if !S::TAKES_JOURNAL || self.journal.moved.is_empty() {
             return Ok(());
         }
@@ -203,10 +204,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.path.step_mut(2).slot = slot as u16;
             let found = address::<S>(shape.value(self.node(2), slot));
             if found != *named {
-                return Err(IndexError::Corrupted {
-                    what: "the journal names a leaf that its parent does not",
-                    at: u64::from(named.0),
-                });
+                return Err(IndexFault::corrupted(
+                    "the journal names a leaf that its parent does not",
+                    named.0,
+                ));
             }
             let page = self.journal.resolve(*named);
             self.set_child(2, page);
@@ -226,7 +227,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         top: u8,
         key: &[u8],
         bounds: &mut Vec<Option<Vec<u8>>>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         bounds.resize(usize::from(self.height) - 1, None);
         for level in (3..=top).rev() {
             let (shape, count) = (self.shape(level), self.count(level));
@@ -243,7 +244,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Leaves the nodes that end before `key`, writing them, and copies the ones that hold it.
-    fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexError> {
+    fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexFault> {
         let mut level = 2;
         while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {
             let page = self.write_alone(level, false, Cause::Host)?;
@@ -255,14 +256,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest
     /// first.
-    pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexError> {
+    pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexFault> {
         let pages = self.log.geometry().pages();
         for entry in note.chunks(8) {
             let sound = entry.len() == 8 && get_u32(entry, 0) < pages && get_u32(entry, 4) < pages;
             if !sound {
-                return Err(IndexError::NotFormatted(
+                return Err(IndexError::NotFormatted(words(
                     "the newest checkpoint keeps no journal of moved leaves",
-                ));
+                ))
+                .into());
             }
             self.journal.note(Ppn(get_u32(entry, 0)), Ppn(get_u32(entry, 4)));
         }
@@ -270,10 +272,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let page = self.log.read(leaf, Cause::Recovery)?;
             let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
             if self.height < 2 {
-                return Err(IndexError::Corrupted {
-                    what: "a journal leaf below no parent",
-                    at: u64::from(leaf.0),
-                });
+                return Err(IndexFault::corrupted("a journal leaf below no parent", leaf.0));
             }
             self.copy_path(&key, 2, Cause::Recovery)?;
             let (shape, count) = (self.shape(2), self.count(2));

@@ -43,8 +43,8 @@ mod scheme;
 mod service;
 pub(crate) mod update;
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message, words};
+use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
@@ -122,7 +122,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::format_scheme(nand, scheme, record, config, Moves::default())
+        Ok(RawTree::format_scheme(nand, scheme, record, config, Moves::default())?)
     }
 
     fn format_scheme(
@@ -131,12 +131,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         record: RecordFormat,
         config: LogConfig,
         moves: Moves,
-    ) -> Result<RawTree<N, S>, IndexError> {
+    ) -> Result<RawTree<N, S>, IndexFault> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
             return Err(IndexError::Unsupported(
                 message!("{} pages are too many for this tree", geometry.pages()).into(),
-            ));
+            )
+            .into());
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
@@ -146,7 +147,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
         log.close()?;
         if log.counters().checkpoints == 0 && !log.is_placed() {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full.into());
         }
         Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
     }
@@ -158,7 +159,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::mount_scheme(nand, scheme, record, config, Moves::default())
+        Ok(RawTree::mount_scheme(nand, scheme, record, config, Moves::default())?)
     }
 
     fn mount_scheme(
@@ -167,8 +168,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         record: RecordFormat,
         config: LogConfig,
         moves: Moves,
-    ) -> Result<RawTree<N, S>, IndexError> {
-        let log = if config.placement == Placement::InPlace {
+    ) -> Result<RawTree<N, S>, IndexFault> {
+        let log = if config.is_placed() {
             Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
         } else {
             Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?
@@ -176,10 +177,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
             Some(_) => {
-                return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+                return Err(IndexError::NotFormatted(words(
+                    "the tree on the chip has records of other sizes",
+                ))
+                .into());
             }
             None => {
-                return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree"));
+                return Err(IndexError::NotFormatted(words(
+                    "the log on the chip is that of another kind of tree",
+                ))
+                .into());
             }
         }
         let mut tree = RawTree::assemble(log, scheme, record, (Ppn(0), 1));
@@ -205,13 +212,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(tree)
     }
 
-    fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexError> {
+    fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexFault> {
         let geometry = nand.geometry();
         let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
         let (journal, most) = (config.journal, geometry.pages() as usize / 16);
         if journal > most {
             let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
-            return Err(IndexError::Unsupported(what.into()));
+            return Err(IndexError::Unsupported(what.into()).into());
         }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
@@ -228,10 +235,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             other => other?,
         };
         if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
-            return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
+            return Err(
+                IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
+            );
         }
         if journal > 0 && !S::TAKES_JOURNAL {
-            return Err(IndexError::Unsupported("this tree needs no journal of moved leaves".into()));
+            return Err(
+                IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
+            );
         }
         Ok(Setup { scheme, log, moves })
     }
@@ -258,7 +269,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
-    fn commit_and_close(&mut self) -> Result<(), IndexError> {
+    fn commit_and_close(&mut self) -> Result<(), IndexFault> {
         if self.log.is_in_doubt() || !self.is_mount_behind()? {
             return Ok(());
         }
@@ -285,8 +296,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
     }
 
-    pub(crate) fn usable(&self) -> Result<(), IndexError> {
-        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    pub(crate) fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -308,9 +319,9 @@ fn node_in<S: RawScheme>(
     tag: &Tag,
     (level, height): (u8, u8),
     page: Ppn,
-) -> Result<(NodeShape, usize), IndexError> {
+) -> Result<(NodeShape, usize), IndexFault> {
     debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
-    let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(page.0) });
+    let wrong = |what| Err(IndexFault::corrupted(what, page.0));
     if tag.layout >= scheme.layouts() {
         return wrong("a page of a layout that this tree does not use");
     }
@@ -359,7 +370,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.record.check_value(value)?;
         self.usable()?;
         if S::MAPS_MOVES {
-            return self.get_by_path(key, Some(value));
+            return Ok(self.get_by_path(key, Some(value))?);
         }
         let rereads = self.log.config().same_page == SamePage::Read;
         let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
@@ -396,7 +407,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);
-        self.settled(outcome, key, Some(value))
+        Ok(self.settled(outcome, key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -404,7 +415,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.usable()?;
         self.update_began = false;
         let outcome = self.remove_entry(key);
-        self.settled(outcome, key, None)
+        Ok(self.settled(outcome, key, None)?)
     }
 
     fn batch_max(&self) -> usize {
@@ -412,15 +423,15 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
-        self.apply_as_one(batch)
+        Ok(self.apply_as_one(batch)?)
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.maintain_log(budget)
+        Ok(self.maintain_log(budget)?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.scrub_log(budget)
+        Ok(self.scrub_log(budget)?)
     }
 
     fn free(&self) -> Option<Room> {
@@ -435,26 +446,26 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.usable()?;
-        self.walk_range((low, high), direction, visit)
+        Ok(self.walk_range((low, high), direction, visit)?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        self.log.flush(Cause::CacheEviction)
+        Ok(self.log.flush(Cause::CacheEviction)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
         let closed = self.commit_and_close();
-        if self.interrupted && matches!(closed, Err(IndexError::Full | IndexError::WornOut)) {
+        if self.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
-        closed
+        Ok(closed?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.usable()?;
-        self.walk_all()
+        Ok(self.walk_all()?)
     }
 
     fn stats(&self) -> IndexStats {

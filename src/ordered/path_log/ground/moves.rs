@@ -9,9 +9,9 @@
 //! [`Log::hold`]: crate::log::Log::hold
 
 use super::{RawScheme, RawTree, address};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u32;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::Metric;
 use crate::rng::split_mix;
@@ -370,7 +370,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are
     /// free: where the log is short of pages, that is what a collection needs. False when nothing came of it.
-    pub(super) fn empty_table(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn empty_table(&mut self) -> Result<bool, IndexFault> {
         let before = self.moves.len();
         if self.moves.emptyings_left == 0 || before == 0 {
             return Ok(false);
@@ -400,7 +400,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(self.moves.len() < before)
     }
 
-    pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexError> {
+    pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         let shape = self.shape(1);
         let found = shape.search(self.node(1), self.count(1), key);
@@ -411,7 +411,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Whether the tree holds a key, for a checker: no copy of a node is replaced.
-    pub(crate) fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    pub(crate) fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         let (mut ppn, mut level, height) = (self.root, self.height, self.height);
         loop {
             let page = self.log.read(ppn, Cause::Check)?;
@@ -441,13 +441,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// The entries that a checkpoint kept.
-    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<BTreeMap<u32, u32>, IndexError> {
+    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<BTreeMap<u32, u32>, IndexFault> {
         let pages = self.log.geometry().pages();
         let numbers: Vec<u32> = note.chunks_exact(4).map(|bytes| get_u32(bytes, 0)).collect();
         let pairs = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let moved: BTreeMap<u32, u32> = pairs.filter(|pair| pair.0 < pages && pair.1 < pages).collect();
         if moved.len() * 8 != note.len() {
-            return Err(IndexError::NotFormatted("the newest checkpoint keeps no table of moved nodes"));
+            return Err(IndexError::NotFormatted(words(
+                "the newest checkpoint keeps no table of moved nodes",
+            ))
+            .into());
         }
         Ok(moved)
     }
@@ -472,7 +475,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(crate) fn moves_in_use(
         &mut self,
         moved: &BTreeMap<u32, u32>,
-    ) -> Result<BTreeMap<u32, u32>, IndexError> {
+    ) -> Result<BTreeMap<u32, u32>, IndexFault> {
         let (mut in_use, height) = (BTreeMap::new(), self.height);
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((ppn, level)) = todo.pop() {
@@ -488,10 +491,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 if let Some(now) = now
                     && in_use.insert(named.0, now).is_some()
                 {
-                    return Err(IndexError::Corrupted {
-                        what: "R9: two nodes name one place",
-                        at: u64::from(ppn.0),
-                    });
+                    return Err(IndexFault::corrupted("R9: two nodes name one place", ppn.0));
                 }
                 todo.push((now.map_or(named, Ppn), level - 1));
             }

@@ -1,7 +1,7 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
 use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
@@ -119,7 +119,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         level: u8,
         is_root: bool,
         cause: Cause,
-    ) -> Result<Ppn, IndexError> {
+    ) -> Result<Ppn, IndexFault> {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         debug_assert!(!is_root || level == self.height, "R2: a root at level {level} of {}", self.height);
         self.retire(level);
@@ -214,7 +214,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Copies the path to the node at level `lowest` where `key` belongs.
-    pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!((1..=self.height).contains(&lowest), "R2: level {lowest} of {}", self.height);
         self.path_layout = self.scheme.layout_wanted(self.height);
         self.copy_node(self.root, self.height, cause)?;
@@ -228,7 +228,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         lowest: u8,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!(from <= self.height, "R2: level {from} of {}", self.height);
         for level in (lowest + 1..=from).rev() {
             let (shape, count) = (self.shape(level), self.count(level));
@@ -256,14 +256,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Copies one node into its place in the path. A leaf is read where the journal says it is.
-    pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let ppn = if level < self.height { self.resolve(level, ppn) } else { ppn };
         if !self.log.is_valid(ppn) {
-            return Err(IndexError::Corrupted {
-                what: "R5: a page that can be reached is not valid",
-                at: u64::from(ppn.0),
-            });
+            return Err(IndexFault::corrupted("R5: a page that can be reached is not valid", ppn.0));
         }
         if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
             return Ok(());

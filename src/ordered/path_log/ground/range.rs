@@ -1,7 +1,7 @@
 //! Range scans: the path to the leaf at hand is kept, so each node is read once; leaves are not chained.
 
 use super::{RawScheme, RawTree, address};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, Visit, within};
 use crate::units::Ppn;
@@ -13,7 +13,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
         visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let start = match direction {
             Direction::Ascending => low,
             Direction::Descending => high,
@@ -39,7 +39,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         mut level: u8,
         start: Bound<&[u8]>,
         direction: Direction,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         loop {
             self.copy_node(ppn, level, Cause::Host)?;
             if level == 1 {

@@ -1,16 +1,18 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
-    pub(super) fn restore(&mut self) -> Result<(), IndexError> {
-        let root = self.log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
+    pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
+        let root =
+            self.log.root().ok_or(IndexError::NotFormatted(words("the log on the chip has no root")))?;
         if root.height == 0 || root.height > self.scheme.height_max(0) {
-            return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(root.ppn.0) });
+            return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }
         (self.root, self.height) = (root.ppn, root.height);
         self.path.buffer.clear();
@@ -28,7 +30,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.note_journal();
         } else if !note.is_empty() || !journal.is_empty() {
             let what = "a journal of moved leaves, which this tree never keeps";
-            return Err(IndexError::Corrupted { what, at: u64::from(root.ppn.0) });
+            return Err(IndexFault::corrupted(what, root.ppn.0));
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
@@ -38,7 +40,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
     /// commit of the journal may be programmed: the next mount would take the pages that a cut left for
     /// damaged ones.
-    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
         }
@@ -55,17 +57,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
     /// be read. Where pages wait in RAM that is only possible by another mount.
-    pub(super) fn undo(&mut self) -> Result<(), IndexError> {
+    pub(super) fn undo(&mut self) -> Result<(), IndexFault> {
         if self.log.config().write_pages > 0 { Ok(()) } else { self.find_again() }
     }
 
     /// Goes back after a batch: all that waits in RAM is of it, for what waited before was programmed first.
-    pub(super) fn undo_batch(&mut self) -> Result<(), IndexError> {
+    pub(super) fn undo_batch(&mut self) -> Result<(), IndexFault> {
         self.log.drop_written();
         self.find_again()
     }
 
-    fn find_again(&mut self) -> Result<(), IndexError> {
+    fn find_again(&mut self) -> Result<(), IndexFault> {
         self.path.forget();
         self.journal.clear();
         self.moves.clear();
@@ -78,19 +80,19 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Ends an update: one that found no block half-way is undone, unless all of it got onto the chip before.
     pub(super) fn settled(
         &mut self,
-        outcome: Result<bool, IndexError>,
+        outcome: Result<bool, IndexFault>,
         key: &[u8],
         value: Option<&[u8]>,
-    ) -> Result<bool, IndexError> {
-        let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &outcome)
-        else {
-            return outcome;
+    ) -> Result<bool, IndexFault> {
+        let error = match outcome {
+            Err(error) if self.interrupted && error.is_refusal() => error,
+            other => return other,
         };
         self.undo()?;
         if self.interrupted {
-            return outcome;
+            return Err(error);
         }
         let is_done = self.update_began && holds_change(self, (key, value))?;
-        if is_done { Ok(self.existed) } else { Err(error.clone()) }
+        if is_done { Ok(self.existed) } else { Err(error) }
     }
 }

@@ -2,8 +2,8 @@
 //! only where a higher one may take another record.
 
 use super::{RawScheme, RawTree};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;
 
@@ -16,7 +16,7 @@ pub(crate) const EMPTYINGS_MAX: u8 = 3;
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// An insertion leaves what a removal needs: then removals find their room for ever (see
     /// [`crate::log::room`]).
-    pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+    pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         if self.log.is_placed() {
             return self.require_free_places(is_insertion);
         }
@@ -57,15 +57,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
     /// one that dies.
-    fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+    fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
         }
         let pages = if is_insertion { self.pages_to_insert() } else { 0 };
-        if self.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full) }
+        if self.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
     }
 
-    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         let update = self.scheme.pages_per_update(self.height);
         // What an insertion in vain leaves must do for removals.
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
@@ -106,7 +106,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Refuses a chip on which an empty tree takes no record.
-    pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexError> {
+    pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexFault> {
         let (pages, live_max) = if S::MAPS_MOVES {
             let pages = self.mapped_pages(self.height);
             (pages, self.mapped_live_max(pages, self.height))
@@ -119,13 +119,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let blocks = self.log.geometry().blocks;
         Err(IndexError::Unsupported(message!(
             "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
-        ).into()))
+        ).into()).into())
     }
 
     /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages,
     /// and only a removal that empties a leaf gives one back: so another insertion must find room once the
     /// tree has grown.
-    pub(super) fn require_room_to_grow(&self) -> Result<(), IndexError> {
+    pub(super) fn require_room_to_grow(&self) -> Result<(), IndexFault> {
         let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
         let grows = self.count(height) >= self.root_limit()
             && (1..height).all(|level| self.count(level) == self.limit(level));
@@ -144,7 +144,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are
     /// let go before they might.
-    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexError> {
+    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexFault> {
         if self.bits_in_doubt && !self.fits_when_higher(live_max) {
             self.settle_valid_bits()?;
         }
@@ -158,7 +158,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
-    pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
+    pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexFault> {
         if self.fits_when_higher(live_max) {
             return Ok(());
         }

@@ -8,7 +8,7 @@
 use super::RawTree;
 use super::moves::Moves;
 use super::path::Sibling;
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
@@ -89,7 +89,7 @@ pub trait Layouts: Shapes {
     }
 
     /// Called after a mount.
-    fn mounted<N: Nand>(_tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+    fn mounted<N: Nand>(_tree: &mut RawTree<N, Self>) -> Result<(), IndexFault> {
         Ok(())
     }
 
@@ -101,7 +101,7 @@ pub trait Layouts: Shapes {
 
     /// Brings the nodes of a copied path that are too large for the path's layout into a form that
     /// [`RawScheme::write_path`] can write.
-    fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexError> {
+    fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexFault> {
         Ok(())
     }
 
@@ -121,7 +121,7 @@ pub trait MovedNodes: Shapes {
         _geometry: Geometry,
         _config: &Self::Config,
         _ram_bytes: Option<usize>,
-    ) -> Result<Moves, IndexError> {
+    ) -> Result<Moves, IndexFault> {
         Ok(Moves::default())
     }
 
@@ -133,7 +133,7 @@ pub trait MovedNodes: Shapes {
         _tree: &mut RawTree<N, Self>,
         _note: &[u8],
         _pages: &[Ppn],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         Ok(())
     }
 }
@@ -152,10 +152,10 @@ pub trait RawScheme: Layouts + MovedNodes {
     const TAKES_JOURNAL: bool = false;
 
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexFault>;
 
     /// The scheme run as its configuration asks.
-    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexFault> {
         Ok(self)
     }
 
@@ -166,7 +166,7 @@ pub trait RawScheme: Layouts + MovedNodes {
         lowest: u8,
         sibling: Option<Sibling>,
         cause: Cause,
-    ) -> Result<(), IndexError>;
+    ) -> Result<(), IndexFault>;
 }
 
 /// The change that a copied path is to take.

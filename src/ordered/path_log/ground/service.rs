@@ -6,7 +6,7 @@
 //! is made beforehand.
 
 use super::{RawScheme, RawTree, height_bound};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
@@ -23,7 +23,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
     }
 
-    pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+    pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.usable()?;
         check_batch(self.record, batch, self.changes_max())?;
         let changes = self.effective(batch)?;
@@ -38,13 +38,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let room = self.make_room_for_changes(changes.len() as u32, has_inserts);
         let done = room.and_then(|()| self.write_paths(&changes, last));
         self.log.set_goes_on(false);
-        let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &done) else {
-            return done;
+        let error = match done {
+            Err(error) if self.interrupted && error.is_refusal() => error,
+            other => return other,
         };
         self.undo_batch()?;
         for change in &changes {
             if self.interrupted || !holds_change(self, (change.key, change.value))? {
-                return Err(error.clone());
+                return Err(error);
             }
         }
         Ok(())
@@ -52,7 +53,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// The changes that matter, in the order of their keys: the last of each key, and no removal of what is
     /// not there.
-    fn effective<'a>(&mut self, batch: &[Change<'a>]) -> Result<Vec<Change<'a>>, IndexError> {
+    fn effective<'a>(&mut self, batch: &[Change<'a>]) -> Result<Vec<Change<'a>>, IndexFault> {
         let mut changes = newest_by_key(batch);
         if S::MAPS_MOVES {
             return Ok(changes);
@@ -67,7 +68,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(kept)
     }
 
-    fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexError> {
+    fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
         let height = self.height + 1;
         let more = (changes - 1) * self.scheme.pages_per_update(height);
         let grown = (changes - 1) * (u32::from(height) + 1);
@@ -80,7 +81,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         make_room(self, Need { pages, wanted, live_max: has_inserts.then_some(live_max) })
     }
 
-    fn write_paths(&mut self, changes: &[Change<'_>], last: usize) -> Result<(), IndexError> {
+    fn write_paths(&mut self, changes: &[Change<'_>], last: usize) -> Result<(), IndexFault> {
         S::before_update(self);
         self.log.begin(changes.len() as u32 * self.scheme.pages_per_update(self.height + 1))?;
         for (i, change) in changes.iter().enumerate() {
@@ -98,12 +99,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Collects garbage ahead of time.
-    pub(super) fn maintain_log(&mut self, budget: u32) -> Result<u32, IndexError> {
+    pub(super) fn maintain_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
         self.ahead(|tree| collect_ahead(tree, budget))
     }
 
     /// Looks at pages and moves those that are weak.
-    pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexError> {
+    pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if self.log.is_placed() {
             return Ok(0);
         }
@@ -121,10 +122,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Does work that nobody waits for: what is refused for want of room is left.
-    fn ahead(&mut self, work: impl FnOnce(&mut Self) -> Result<u32, IndexError>) -> Result<u32, IndexError> {
+    fn ahead(&mut self, work: impl FnOnce(&mut Self) -> Result<u32, IndexFault>) -> Result<u32, IndexFault> {
         self.usable()?;
         match work(self) {
-            Err(IndexError::Full | IndexError::WornOut) => {
+            Err(error) if error.is_refusal() => {
                 if self.interrupted {
                     self.undo()?;
                 }

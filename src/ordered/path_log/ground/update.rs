@@ -4,6 +4,7 @@
 use super::path::Key;
 use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::log::collect::Relocate;
 use crate::log::tag::Tag;
 use crate::log::{Log, SamePage};
@@ -13,7 +14,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+    pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(self);
         self.make_room_for_update(true)?;
         // A split root needs room for the one above it.
@@ -27,7 +28,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let found = shape.search(self.node(1), count, key);
         (self.update_began, self.existed) = (true, found.is_ok());
         if found.is_err() && self.root_would_overflow() {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full.into());
         }
         if found.is_err() {
             self.require_room_to_grow()?;
@@ -41,14 +42,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Puts a record as part of a batch, whose room was made.
-    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         S::settle(self, Change::Put(key))?;
         let found = self.shape(1).search(self.node(1), self.count(1), key);
         if found.is_err() {
             if self.root_would_overflow() {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full.into());
             }
             self.require_room_to_grow()?;
         }
@@ -56,7 +57,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Removes a record as part of a batch, if it is there.
-    pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(()) };
@@ -71,7 +72,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         value: &[u8],
         found: Result<usize, usize>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         self.write_leaf_of(key, value, found)?;
         self.end_update()
     }
@@ -81,7 +82,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         value: &[u8],
         found: Result<usize, usize>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!(found.unwrap_or_else(|at| at) <= self.count(1), "R1: no such place in the leaf");
         self.interrupted = true;
         let sibling = match found {
@@ -145,7 +146,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         level: u8,
         i: usize,
         entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexError> {
+    ) -> Result<Option<Sibling>, IndexFault> {
         let (shape, count) = (self.shape(level), self.count(level));
         if count < self.room(level) {
             shape.insert(self.node_mut(level), count, i, entry);
@@ -157,7 +158,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A
     /// leaf's right half stays on the path, and of an inner node the half with the path's child.
-    fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexError> {
+    fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexFault> {
         let (shape, count) = (self.shape(level), self.count(level));
         debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
         let left_count = (count + 1).div_ceil(2);
@@ -220,7 +221,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         count: usize,
         separator: Key,
         is_left: bool,
-    ) -> Result<Sibling, IndexError> {
+    ) -> Result<Sibling, IndexFault> {
         debug_assert!(count > 0 && count <= self.shape(level).capacity, "R1: a half of {count} entries");
         debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
         let (layout, shape) = (self.layout_at(level), self.shape(level));
@@ -232,7 +233,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Writes the node in the detached page, alone in a page of this layout.
-    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
+    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexFault> {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
@@ -244,7 +245,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Enters the half that a split below left over into the path's node at `level`, which may be split in
     /// turn. The path's own entry is left to name its child by [`RawTree::set_child`].
-    pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
+    pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexFault> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(level > 1, "R2: a leaf has no child to enter");
         debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
@@ -265,7 +266,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         level: u8,
         i: usize,
         entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexError> {
+    ) -> Result<Option<Sibling>, IndexFault> {
         debug_assert_eq!(i, self.slot(level) + 1, "the new entry is not the path's right neighbour");
         let count = self.count(level);
         if count < self.room(level) {
@@ -289,7 +290,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         level: u8,
         i: usize,
         entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexError> {
+    ) -> Result<Option<Sibling>, IndexFault> {
         let (shape, count) = (self.shape(level), self.count(level));
         debug_assert!(self.slot(level) + 1 == i && i < count, "the seam is not behind the path's entry");
         self.detach_half(level, i, false);
@@ -301,7 +302,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.sibling(level, count - i + 1, Key::of(entry.0), false).map(Some)
     }
 
-    pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(self);
         self.make_room_for_update(false)?;
         self.log.begin(self.pages_at_once())?;
@@ -319,7 +320,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Takes an entry out of the copied leaf and ends the update.
-    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexError> {
+    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
         self.interrupted = true;
         self.take_entry(slot)?;
         self.end_update()
@@ -327,7 +328,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the
     /// path.
-    pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexError> {
+    pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexFault> {
         let mut lowest = 1;
         loop {
             let (shape, count) = (self.shape(lowest), self.count(lowest));
@@ -356,7 +357,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns
     /// the lowest level of the path that is left.
-    fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexError> {
+    fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexFault> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
             let level = self.height - 1;
@@ -380,7 +381,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
-    pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
+    pub(super) fn end_update(&mut self) -> Result<(), IndexFault> {
         self.log.finish();
         self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
@@ -388,7 +389,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         match self.checkpoint() {
-            Err(IndexError::Full | IndexError::WornOut) if !self.interrupted => Ok(()),
+            Err(error) if error.is_refusal() && !self.interrupted => Ok(()),
             other => other,
         }
     }
@@ -409,9 +410,9 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     }
 
     /// Rewrites the path to the page's lowest node, found by that node's first key.
-    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full.into());
         }
         self.log
             .begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
@@ -433,7 +434,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<(), IndexError> {
+    fn checkpoint(&mut self) -> Result<(), IndexFault> {
         if !self.is_mount_behind()? {
             return Ok(());
         }
@@ -442,7 +443,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         self.log.checkpoint()
     }
 
-    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexError> {
+    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
         // A scheme that maps moves has no order of pages in which a mount could miss one.
         if S::MAPS_MOVES || !self.log.is_needed(victim) {
             return Ok(true);
@@ -455,7 +456,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         Ok(!self.log.is_needed(victim))
     }
 
-    fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
+    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
         if !core::mem::take(&mut self.bits_in_doubt) {
             return Ok(false);
         }
@@ -468,7 +469,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         Ok(true)
     }
 
-    fn help_collection(&mut self) -> Result<bool, IndexError> {
+    fn help_collection(&mut self) -> Result<bool, IndexFault> {
         if S::MAPS_MOVES { self.empty_table() } else { Ok(false) }
     }
 
@@ -499,7 +500,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
-    pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexError> {
+    pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
         let level = match self.log.read(ppn, Cause::GarbageCollection) {
             Ok(page) => page.tag.lowest_level,
             Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
@@ -527,7 +528,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
     /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
-    fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexError> {
+    fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
         let height = self.height;
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((named, level)) = todo.pop() {

@@ -27,8 +27,8 @@ pub mod layout;
 mod settle;
 pub mod star;
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
@@ -61,7 +61,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     fn new(layout: &Layout) -> Self;
 
     /// The choice run as its configuration asks.
-    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexFault> {
         Ok(self)
     }
 
@@ -207,7 +207,7 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
         self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
     }
 
-    fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+    fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexFault> {
         if tree.scheme.layouts() > 1 {
             let layout = tree.log.read(tree.root, Cause::Recovery)?.tag.layout;
             if layout < tree.scheme.layouts() {
@@ -239,7 +239,7 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
         self.choice.add_metrics(metrics);
     }
 
-    fn settle<N: Nand>(tree: &mut RawTree<N, Self>, change: Change<'_>) -> Result<(), IndexError> {
+    fn settle<N: Nand>(tree: &mut RawTree<N, Self>, change: Change<'_>) -> Result<(), IndexFault> {
         if tree.scheme.layouts() == 1 {
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
 
     const KEEPS_PLACES: bool = true;
 
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexFault> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
             return Err(IndexError::Unsupported(
@@ -265,12 +265,13 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
                     "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         Ok(PathPages { layout, choice: C::new(&layout) })
     }
 
-    fn configured(self, config: &C::Config) -> Result<PathPages<C>, IndexError> {
+    fn configured(self, config: &C::Config) -> Result<PathPages<C>, IndexFault> {
         Ok(PathPages { choice: self.choice.configured(config)?, ..self })
     }
 
@@ -280,7 +281,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         let mut level = lowest;
         while let Some(half) = sibling {
@@ -322,7 +323,7 @@ fn grow<N: Nand, C: LayoutChoice>(
     lowest: u8,
     page: Ppn,
     cause: Cause,
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     let (level, layout, page_bytes) = (tree.height, tree.path_layout, tree.scheme.layout.page_bytes());
     let (wide, half) = (tree.shape(level), tree.scheme.shape(layout, level, level + 1));
     let count = tree.count(level);

@@ -22,7 +22,7 @@
 //! that nobody touches would hold it there.
 
 use super::{LayoutChoice, PathPages};
-use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Shapes, Step, child_value};
@@ -49,7 +49,7 @@ struct Loose {
 }
 
 /// Readies the path to `key` for an entry.
-pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8]) -> Result<(), IndexError> {
+pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8]) -> Result<(), IndexFault> {
     reckon_widths(tree);
     if !has_aside(tree, 1) && !tree.root_would_overflow() {
         return Ok(());
@@ -150,7 +150,7 @@ fn convert<N: Nand, C: LayoutChoice>(
     layout: u8,
     key: &[u8],
     pages: u32,
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     if pages > 0 {
         tree.log.flush(Cause::CacheEviction)?;
     }
@@ -232,7 +232,7 @@ fn divide<N: Nand, C: LayoutChoice>(
     level: u8,
     node: &Loose,
     (slot, parts): (usize, usize),
-) -> Result<Parts, IndexError> {
+) -> Result<Parts, IndexFault> {
     debug_assert!(parts >= 2 && parts <= node.count, "R1: {parts} parts of {} entries", node.count);
     debug_assert!(slot < node.count, "R3: the path's entry {slot} of {}", node.count);
     let layout = tree.path_layout;
@@ -286,7 +286,7 @@ fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout
 }
 
 /// Gives the path from `lowest` up the nearest layout that has room for its nodes as they are.
-pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) -> Result<(), IndexError> {
+pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) -> Result<(), IndexFault> {
     if !has_aside(tree, lowest) {
         return Ok(());
     }
@@ -295,10 +295,7 @@ pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) 
         (lowest..=height).all(|level| tree.scheme.fits(*layout, (level, height), tree.count(level)))
     };
     let Some(layout) = tree.scheme.nearest().find(holds) else {
-        return Err(IndexError::Corrupted {
-            what: "R8: a path that fits no layout",
-            at: u64::from(tree.root.0),
-        });
+        return Err(IndexFault::corrupted("R8: a path that fits no layout", tree.root.0));
     };
     put_aside(tree, lowest, layout);
     for level in lowest..=height {

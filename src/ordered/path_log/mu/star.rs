@@ -23,10 +23,10 @@ use super::LayoutChoice;
 use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
-use crate::check::IndexError;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::ordered::Metric;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A mu*-Tree on a chip.
@@ -100,17 +100,18 @@ impl LayoutChoice for Menu {
         }
     }
 
-    fn configured(mut self, config: &MenuConfig) -> Result<Menu, IndexError> {
+    fn configured(mut self, config: &MenuConfig) -> Result<Menu, IndexFault> {
         if let LayoutPolicy::Fixed(share) = config.layout
             && share.id() >= self.layouts
         {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "layout {}: the inner nodes of pages and records of these sizes would be too small",
                     share.name()
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         self.policy_of(config.layout);
         self.costs = config.costs;

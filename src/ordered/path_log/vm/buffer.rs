@@ -7,13 +7,13 @@
 //! free: an insertion that it would no longer hold is refused as `Full`, and none that was accepted fails
 //! later.
 
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
+use crate::fault::IndexFault;
 use crate::ordered::buffered::{Answers, Merge, Pending};
 use crate::ordered::change::{Change, check_batch, newest_by_key};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
 };
-use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -21,20 +21,20 @@ use core::ops::{Bound, ControlFlow};
 /// A tree that enters several changes as one operation. Without them every operation of it is durable.
 pub trait TakesBatches: OrderedIndex {
     /// Whether the tree may be used still.
-    fn usable(&self) -> Result<(), IndexError>;
+    fn usable(&self) -> Result<(), IndexFault>;
 
     /// Makes room for so many changes at once; `Full` when there is none.
-    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError>;
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault>;
 
     /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The
     /// room was made.
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError>;
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault>;
 
     /// Whether the tree holds a key, at the cost of an update's descent.
-    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
 
     /// Looks for a key as a checker does: nothing is counted and no copy of a node is replaced.
-    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
 }
 
 /// A tree with a log buffer, of no records if none was asked for.
@@ -59,15 +59,15 @@ impl Waiting {
         record: RecordFormat,
         log_pages: u32,
         (durability, page_bytes): (Durability, u32),
-    ) -> Result<Waiting, IndexError> {
+    ) -> Result<Waiting, IndexFault> {
         if log_pages > LOG_PAGES_MAX {
-            let what = format!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
-            return Err(IndexError::Unsupported(what.into()));
+            let what = message!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
+            return Err(IndexError::Unsupported(what.into()).into());
         }
         if log_pages > 0 && durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()));
+            ).into()).into());
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
         let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
@@ -155,7 +155,7 @@ impl<T: TakesBatches> Logged<T> {
         Logged { tree, waiting, answers, flushes: 0 }
     }
 
-    fn note(&mut self, key: &[u8], value: Option<&[u8]>, answers: Answers) -> Result<bool, IndexError> {
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>, answers: Answers) -> Result<bool, IndexFault> {
         self.tree.usable()?;
         let waits = self.waiting.search(key).ok().map(|i| self.waiting.get(i).value.is_some());
         if waits.is_none() && self.waiting.len() == self.waiting.capacity {
@@ -163,7 +163,7 @@ impl<T: TakesBatches> Logged<T> {
         }
         match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
             // What waits goes first; it has its room.
-            Err(IndexError::Full) if self.waiting.len() > 0 => {
+            Err(error) if error.is_full() && self.waiting.len() > 0 => {
                 self.flush()?;
                 self.tree.make_room_for_batch(1, value.is_some())?;
             }
@@ -181,7 +181,7 @@ impl<T: TakesBatches> Logged<T> {
     }
 
     /// Enters what waits as one operation.
-    fn flush(&mut self) -> Result<(), IndexError> {
+    fn flush(&mut self) -> Result<(), IndexFault> {
         if self.waiting.len() == 0 {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         }
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.note(key, Some(value), self.answers)
+        Ok(self.note(key, Some(value), self.answers)?)
     }
 
     /// Where records wait in the log buffer, the tree is not asked.
@@ -236,7 +236,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         }
         self.record().check_key(key)?;
         self.record().check_value(value)?;
-        self.note(key, Some(value), Answers::Pool).map(drop)
+        Ok(self.note(key, Some(value), Answers::Pool).map(drop)?)
     }
 
     fn batch_max(&self) -> usize {
@@ -254,7 +254,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         }
         let has_inserts = changes.iter().any(|change| change.value.is_some());
         self.tree.make_room_for_batch(changes.len(), has_inserts)?;
-        self.tree.apply_batch(&changes)
+        Ok(self.tree.apply_batch(&changes)?)
     }
 
     crate::forward_index!(tree: maintain, scrub);
@@ -269,7 +269,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
             return self.tree.remove(key);
         }
         self.record().check_key(key)?;
-        self.note(key, None, self.answers)
+        Ok(self.note(key, None, self.answers)?)
     }
 
     fn range(

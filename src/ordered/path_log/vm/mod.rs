@@ -50,9 +50,9 @@ mod tests;
 pub use buffer::{LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{get_u32, put_u32};
+use crate::fault::IndexFault;
 use crate::log::Root;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Geometry, Nand};
@@ -161,7 +161,7 @@ impl MovedNodes for MappedPages {
         geometry: Geometry,
         config: &TableConfig,
         ram_bytes: Option<usize>,
-    ) -> Result<Moves, IndexError> {
+    ) -> Result<Moves, IndexFault> {
         let most = geometry.pages() as usize * 4;
         let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram / 8));
         let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
@@ -172,7 +172,8 @@ impl MovedNodes for MappedPages {
                     TableConfig::BYTES_MIN
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         Ok(Moves::new(geometry, bytes, config.keep, config.duplicates))
     }
@@ -186,7 +187,7 @@ impl MovedNodes for MappedPages {
         tree: &mut RawTree<N, MappedPages>,
         note: &[u8],
         pages: &[Ppn],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         restore(tree, note, pages)
     }
 }
@@ -194,7 +195,7 @@ impl MovedNodes for MappedPages {
 impl RawScheme for MappedPages {
     const KIND: &'static [u8] = b"vmtree 1";
 
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexFault> {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(
@@ -202,7 +203,8 @@ impl RawScheme for MappedPages {
                     "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
                 )
                 .into(),
-            ));
+            )
+            .into());
         }
         Ok(scheme)
     }
@@ -213,7 +215,7 @@ impl RawScheme for MappedPages {
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         // Copies of nodes that may be gone.
         debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         for other in (1..lowest).chain(tree.height + 1..=LEVELS_MAX as u8) {
@@ -268,12 +270,12 @@ impl<N: Nand> VmTree<N> {
 }
 
 /// A refusal of the tree below a buffer in the numbers of both.
-fn in_all(error: IndexError, ram_bytes: Option<usize>, buffer_bytes: usize) -> IndexError {
+fn in_all(error: IndexError, ram_bytes: Option<usize>, buffer_bytes: usize) -> IndexFault {
     match (error, ram_bytes) {
         (IndexError::TooLittleRam { what, needed, .. }, Some(given)) => {
-            IndexError::TooLittleRam { what, given, needed: needed + buffer_bytes }
+            IndexError::TooLittleRam { what, given, needed: needed + buffer_bytes }.into()
         }
-        (error, _) => error,
+        (error, _) => error.into(),
     }
 }
 
@@ -282,7 +284,7 @@ fn buffer_bytes(waiting: &Waiting) -> usize {
 }
 
 /// The log buffer and what the tree below it is to be set up with.
-fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<TableConfig>), IndexError> {
+fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<TableConfig>), IndexFault> {
     let geometry = nand.geometry();
     let VmConfig { tree, log_pages, .. } = config;
     let scheme = MappedPages::new(geometry.page_bytes as usize, tree.record)?;
@@ -296,7 +298,7 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
     if batch_blocks > geometry.blocks / 4 {
         return Err(IndexError::Unsupported(message!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
-        ).into()));
+        ).into()).into());
     }
     // Small blocks must be collected before an update finds too few.
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
@@ -310,23 +312,23 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
 }
 
 impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
-    fn usable(&self) -> Result<(), IndexError> {
+    fn usable(&self) -> Result<(), IndexFault> {
         RawTree::usable(self)
     }
 
-    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         RawTree::make_room_for_batch(self, changes, have_inserts)
     }
 
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         RawTree::apply_batch(self, changes)
     }
 
-    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         self.get_by_path(key, None)
     }
 
-    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         RawTree::peek_key(self, key)
     }
 }
@@ -344,7 +346,7 @@ impl MappedPages {
 }
 
 /// Reads a node that is to be changed again, where three buffers are all there is. The copy is the same.
-fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexError> {
+fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
     if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;
     }
@@ -357,7 +359,7 @@ fn write_node<N: Nand>(
     (level, page): (u8, Ppn),
     named: Option<Ppn>,
     cause: Cause,
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
     let is_root = level == tree.height;
     debug_assert!(named.is_none() || !is_root, "R9: a root has no parent that names it");
@@ -380,14 +382,14 @@ fn write_node<N: Nand>(
     Ok(())
 }
 
-fn write_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexError> {
+fn write_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
     let level = tree.height;
     tree.retire(level);
     place_root(tree, cause)
 }
 
 /// Programs the path's root to a new page.
-fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexError> {
+fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
     let level = tree.height;
     let page = tree.log.allocate(cause)?;
     write_node(tree, (level, page), None, cause)?;
@@ -397,7 +399,7 @@ fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Resu
 }
 
 /// Puts a new root above the two halves of the old one, of which the one on the path is not written yet.
-fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexError> {
+fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexFault> {
     let level = tree.height;
     tree.retire(level);
     let page = tree.log.allocate(cause)?;
@@ -421,7 +423,7 @@ fn restore<N: Nand>(
     tree: &mut RawTree<N, MappedPages>,
     note: &[u8],
     pages: &[Ppn],
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     let chip_pages = tree.log.geometry().pages();
     let mut moved = tree.noted_moves(note)?;
     let header_of = |tree: &mut RawTree<N, MappedPages>, page| {
@@ -444,7 +446,7 @@ fn restore<N: Nand>(
         }
         if header.flags & ROOT != 0 {
             if header.height == 0 || header.height > LEVELS_MAX as u8 {
-                return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(page.0) });
+                return Err(IndexFault::corrupted("an impossible height", page.0));
             }
             (tree.root, tree.height) = (page, header.height);
         }
@@ -459,10 +461,8 @@ fn restore<N: Nand>(
     }
     tree.set_moves(&moved);
     if last.is_some_and(|last| last.digest != tree.moves.digest(tree.root)) {
-        return Err(IndexError::Corrupted {
-            what: "R9: pages written before this one are missing",
-            at: u64::from(pages[complete - 1].0),
-        });
+        let page = pages[complete - 1].0;
+        return Err(IndexFault::corrupted("R9: pages written before this one are missing", page));
     }
     Ok(())
 }

@@ -18,8 +18,8 @@
 //! leaves are file system objects of any size; the superblock chain is the checkpoint area of
 //! [`crate::blocks::checkpoint`].
 
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
@@ -123,8 +123,8 @@ impl RawScheme for OneNodePages {
 
     const TAKES_JOURNAL: bool = true;
 
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
-        OneNodePages::of(page_bytes, record)
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexFault> {
+        Ok(OneNodePages::of(page_bytes, record)?)
     }
 
     /// A page for each node of the path from the leaf up, a page for each half that left it, the root last.
@@ -133,7 +133,7 @@ impl RawScheme for OneNodePages {
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         for level in lowest..=tree.height {
             let is_root = level == tree.height && sibling.is_none();
@@ -159,7 +159,7 @@ fn grow<N: Nand>(
     page: Ppn,
     half: &Sibling,
     cause: Cause,
-) -> Result<(), IndexError> {
+) -> Result<(), IndexFault> {
     let level = tree.height;
     debug_assert!(usize::from(level) < LEVELS_MAX, "R2: no level above {level}");
     debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");

@@ -62,19 +62,19 @@ pub trait GroupTree: OrderedIndex {
 
 impl<S: PageStore> GroupTree for BPlusTree<S> {
     fn ready(&self) -> Result<(), IndexError> {
-        BPlusTree::ready(self)
+        Ok(BPlusTree::ready(self)?)
     }
 
     fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
-        BPlusTree::lookup(self, key, cause)
+        Ok(BPlusTree::lookup(self, key, cause)?)
     }
 
     fn group_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
-        self.leaf_span(key)
+        Ok(self.leaf_span(key)?)
     }
 
     fn entries_near(&mut self, key: &[u8]) -> Result<usize, IndexError> {
-        self.leaf_entries(key)
+        Ok(self.leaf_entries(key)?)
     }
 
     fn leaf_fill(&self) -> (usize, usize) {
@@ -90,7 +90,7 @@ impl<S: PageStore> GroupTree for BPlusTree<S> {
         changes: impl Iterator<Item = Change<'a>> + Clone,
         _: Hints,
     ) -> Result<Applied, IndexError> {
-        self.apply_to_leaf(changes, LEAVES_MAX)
+        Ok(self.apply_to_leaf(changes, LEAVES_MAX)?)
     }
 
     fn class_on_store(&self) -> Durability {

@@ -119,8 +119,7 @@ pub(in crate::ordered) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
 pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, Fill, Lookup};
 use crate::ordered::buffered::Below;

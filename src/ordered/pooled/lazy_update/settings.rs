@@ -3,8 +3,7 @@
 
 use super::policy::CommitPolicy;
 use super::pool::Pool;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};

@@ -1,8 +1,7 @@
 //! The checker of the buffer, and what the index tells about itself.
 
 use super::LsLruTree;
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
 use crate::nand::Cause;
 use crate::ordered::buffered::Below;
 use crate::store::PageStore;

@@ -283,7 +283,7 @@ impl<S: PageStore> LsLruTree<S> {
                 return Ok(lpn);
             }
         }
-        self.tree.leaf_of(key, Cause::Host)
+        Ok(self.tree.leaf_of(key, Cause::Host)?)
     }
 
     fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {

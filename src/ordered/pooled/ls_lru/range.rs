@@ -19,7 +19,7 @@ pub(super) fn merged<S: PageStore>(
     visit: Visit<'_>,
 ) -> Result<(), IndexError> {
     let LsLruTree { tree, cells, .. } = index;
-    tree.walk_leaves(bounds, direction, &mut |buffer, leaf| {
+    Ok(tree.walk_leaves(bounds, direction, &mut |buffer, leaf| {
         let unit = buffer.units.find(leaf.lpn());
         let Some(part) = unit.map(|unit| buffer.units.part(unit)).filter(|part| part.len > 0) else {
             return leaf.visit_records(direction, visit);
@@ -28,7 +28,7 @@ pub(super) fn merged<S: PageStore>(
         let mut merge = Merge { pending, direction, visit };
         let flow = leaf.visit_records(direction, &mut |key, value| merge.record(key, value));
         if flow.is_continue() { merge.rest() } else { ControlFlow::Break(()) }
-    })
+    })?)
 }
 
 /// The entries of a dirty part between two bounds that were not shown yet.

@@ -3,8 +3,7 @@
 use super::buffer::slab_bytes;
 use super::cells::{Cells, cell_bytes};
 use super::units::{SLOT_BYTES, Units};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};

@@ -202,7 +202,7 @@ impl<S: PageStore> LsbTree<S> {
     }
 
     fn ready(&self) -> Result<(), IndexError> {
-        if self.is_interrupted { Err(IndexError::Interrupted) } else { self.tree.ready() }
+        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(self.tree.ready()?) }
     }
 
     /// The state of a key in the log of a leaf that is not open: nothing, or a value, or that it is removed.

@@ -3,8 +3,7 @@
 use super::area;
 use super::page::LogShape;
 use super::{LogNode, LsbTree};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;

@@ -188,7 +188,7 @@ impl<S: PageStore> LsbTree<S> {
         };
         let done = switched.and_then(|switched| {
             self.counts.switches += u64::from(switched);
-            if switched { Ok(()) } else { self.merge(&page) }
+            if switched { Ok(()) } else { Ok(self.merge(&page)?) }
         });
         self.open[at].page = page;
         done?;
@@ -199,7 +199,7 @@ impl<S: PageStore> LsbTree<S> {
     /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all
     /// that the log says.
     fn page_goes(&mut self, leaf: Lpn) -> Result<(), IndexError> {
-        if self.area.page_of(leaf).is_some() { self.tree.change_follows() } else { Ok(()) }
+        if self.area.page_of(leaf).is_some() { Ok(self.tree.change_follows()?) } else { Ok(()) }
     }
 
     /// Merges a log into the leaf that its keys belong to.

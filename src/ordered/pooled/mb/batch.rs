@@ -192,7 +192,7 @@ impl<S: PageStore> WideTree<S> {
             .filter(|&place| place == 0 || plan.touched[place])
             .map(|place| (self.frames[place].lpn, &self.frames[place].bytes[..]))
             .collect();
-        self.directory.change_names(Edit::Keep, &written)
+        Ok(self.directory.change_names(Edit::Keep, &written)?)
     }
 
     /// Pages for so many entries.
@@ -363,7 +363,7 @@ impl<S: PageStore> WideTree<S> {
     fn neighbour_to_merge(&self, name: &Name) -> Result<Option<Name>, IndexError> {
         match (self.directory.name_at(name.slot + 1)?, name.slot.checked_sub(1)) {
             (Some(right), _) => Ok(Some(right)),
-            (None, Some(left)) => self.directory.name_at(left),
+            (None, Some(left)) => Ok(self.directory.name_at(left)?),
             (None, None) => Ok(None),
         }
     }
@@ -444,7 +444,7 @@ impl<S: PageStore> GroupTree for WideTree<S> {
     const COUNTS_READS: bool = true;
 
     fn ready(&self) -> Result<(), IndexError> {
-        self.directory.ready()
+        Ok(self.directory.ready()?)
     }
 
     fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {

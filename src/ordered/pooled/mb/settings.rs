@@ -2,8 +2,7 @@
 
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};

@@ -104,7 +104,7 @@ impl<S: PageStore> WideTree<S> {
             for place in 0..pages {
                 let lpn = layout.listed(header, place).0;
                 if lpn.0 >= space.page_count() || !space.claim(lpn) {
-                    return Err(corrupted("M4: a page of a leaf is used twice, or is none", lpn));
+                    return Err(corrupted("M4: a page of a leaf is used twice, or is none", lpn).into());
                 }
             }
             (counts.leaves, counts.leaf_pages) = (counts.leaves + 1, counts.leaf_pages + pages as u64);
@@ -189,12 +189,12 @@ impl<S: PageStore> WideTree<S> {
             (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
             (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
                 Some(next) => Ok(Some(next)),
-                None => self.directory.name_of(high, Cause::Host),
+                None => Ok(self.directory.name_of(high, Cause::Host)?),
             },
             (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
-                Some(slot) => self.directory.name_at(slot),
+                Some(slot) => Ok(self.directory.name_at(slot)?),
                 None => match key_before(low) {
-                    Some(key) => self.directory.name_of(&key, Cause::Host),
+                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
                     None => Ok(None),
                 },
             },
@@ -398,7 +398,7 @@ impl<S: PageStore> WideTree<S> {
         }
         self.directory.give_up_page(name.page);
         (self.counts.leaves, self.counts.leaf_pages) = (0, 0);
-        self.directory.change_names(crate::ordered::bplus::Edit::Remove(0), &[])
+        Ok(self.directory.change_names(crate::ordered::bplus::Edit::Remove(0), &[])?)
     }
 
     /// Writes full leaves, the last two evened out; notes their names.

@@ -20,8 +20,7 @@
 //! leaf's.
 
 use super::corrupted;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::change::Change;

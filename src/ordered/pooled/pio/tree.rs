@@ -115,7 +115,7 @@ impl<S: PageStore> SegmentTree<S> {
             let end = first.0.checked_add(segments).filter(|&end| end <= space.page_count());
             let is_free = |space: &Space| !(first.0..first.0 + segments).any(|page| space.is_used(Lpn(page)));
             if end.is_none() || (space.page_count() - first.0) % segments != 0 || !is_free(space) {
-                return Err(corrupted("O3: the pages of a leaf are used twice, or are none", first));
+                return Err(corrupted("O3: the pages of a leaf are used twice, or are none", first).into());
             }
             (first.0..first.0 + segments).for_each(|page| assert!(space.claim(Lpn(page)), "O3: just seen"));
             *leaves += 1;
@@ -277,12 +277,12 @@ impl<S: PageStore> SegmentTree<S> {
             (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
             (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
                 Some(next) => Ok(Some(next)),
-                None => self.directory.name_of(high, Cause::Host),
+                None => Ok(self.directory.name_of(high, Cause::Host)?),
             },
             (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
-                Some(slot) => self.directory.name_at(slot),
+                Some(slot) => Ok(self.directory.name_at(slot)?),
                 None => match key_before(low) {
-                    Some(key) => self.directory.name_of(&key, Cause::Host),
+                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
                     None => Ok(None),
                 },
             },
@@ -297,7 +297,7 @@ impl<S: PageStore> SegmentTree<S> {
             (Direction::Ascending, ..) => self.least_key(),
             (Direction::Descending, ..) => vec![0xff; usize::from(self.layout.record.key_bytes)].into(),
         };
-        self.directory.name_of(&start, Cause::Host)
+        Ok(self.directory.name_of(&start, Cause::Host)?)
     }
 
     /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.

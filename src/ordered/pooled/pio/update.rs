@@ -420,7 +420,7 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
     const GROUPS_BY_LEAF: bool = false;
 
     fn ready(&self) -> Result<(), IndexError> {
-        self.directory.ready()
+        Ok(self.directory.ready()?)
     }
 
     fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {

@@ -5,8 +5,7 @@ pub(super) mod fast;
 
 use super::buffer::NodeBuffer;
 use super::control::TemporalControl;
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
 use crate::rng::Rng;
 use crate::sort;
 use crate::spatial::coordinate::Coordinate;

@@ -13,8 +13,8 @@
 use super::page::{self, Marks, Shape};
 use super::update::Anew;
 use super::{InPlace, NONE, Node};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
 use crate::ordered::vm::TakesBatches;
@@ -51,7 +51,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Refuses batches that this chip could not take.
-    pub(super) fn check_batches(&self, changes: usize) -> Result<(), IndexError> {
+    pub(super) fn check_batches(&self, changes: usize) -> Result<(), IndexFault> {
         if changes == 0 {
             return Ok(());
         }
@@ -69,13 +69,13 @@ impl<N: Nand> InPlace<N> {
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
                  {PAGES_MAX}, and half of this chip's {}, are possible",
                 self.space.geometry.pages()
-            ).into()));
+            ).into()).into());
         }
         Ok(())
     }
 
     /// Writes the changes to pages of their own.
-    fn write_changes(&mut self, changes: &[Change<'_>]) -> Result<Vec<u32>, IndexError> {
+    fn write_changes(&mut self, changes: &[Change<'_>]) -> Result<Vec<u32>, IndexFault> {
         let shape = self.changes_shape();
         let pages = self.pages_of(changes.len());
         debug_assert!(!changes.is_empty(), "a batch of no changes");
@@ -100,7 +100,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Enters changes in the order of their keys.
-    fn enter_all(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    fn enter_all(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         let mut done = 0;
         while done < changes.len() {
             self.descend(changes[done].key, false, 1)?;
@@ -110,7 +110,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
-    fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexError> {
+    fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let bound = self.leaf_bound();
         let belong = |change: &&Change<'_>| bound.as_deref().is_none_or(|bound| change.key <= bound);
@@ -149,7 +149,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Appends entries to the leaf on the path, then marks these slots dead.
-    fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexError> {
+    fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexFault> {
         debug_assert!(entries.len().is_multiple_of(self.leaf.entry_bytes), "an entry is cut short");
         if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
             let leaf = self.node(1);
@@ -168,7 +168,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Retires the pages of a batch that is entered.
-    fn end_batch(&mut self, places: &[u32]) -> Result<(), IndexError> {
+    fn end_batch(&mut self, places: &[u32]) -> Result<(), IndexFault> {
         if let Some(&last) = places.last() {
             let mut bytes = core::mem::take(&mut self.birth);
             let retired = self.retire_changes(last, &mut bytes);
@@ -180,18 +180,18 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexError> {
+    fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexFault> {
         let shape = self.changes_shape();
         self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
+            return Err(IndexFault::corrupted("O7: changes of a batch", ppn));
         }
         page::retire(bytes);
         self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
     }
 
     /// Enters the batch whose last page has this sequence, as far as it is not.
-    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexError> {
+    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexFault> {
         let places = self.find_changes(sequence)?;
         let shape = self.changes_shape();
         let mut bytes = vec![0xff; self.birth.len()];
@@ -199,7 +199,7 @@ impl<N: Nand> InPlace<N> {
         for &ppn in &places {
             self.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
             if !shape.is_born(&bytes, ppn) {
-                return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
+                return Err(IndexFault::corrupted("O7: changes of a batch", ppn));
             }
             (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
             self.space.set_live(ppn);
@@ -212,18 +212,18 @@ impl<N: Nand> InPlace<N> {
         let changes: Vec<Change<'_>> = entries.chunks_exact(shape.entry_bytes).map(change).collect();
         // There was room when the batch was begun; what was lost of it by the cut is won back if it can be.
         match self.make_room_for(self.batch_pages(changes.len(), self.inner_nodes, self.height)) {
-            Err(IndexError::Full) if !self.interrupted => {}
+            Err(error) if error.is_full() && !self.interrupted => {}
             other => other?,
         }
         self.interrupted = true;
         let entered = match self.read_only {
-            true => Err(IndexError::WornOut),
+            true => Err(IndexError::WornOut.into()),
             false => self.enter_all(&changes).and_then(|()| self.end_batch(&places)),
         };
         self.interrupted = false;
         match entered {
             // No block takes them: they wait in RAM, and are entered again by every mount.
-            Err(IndexError::Full | IndexError::WornOut) => {
+            Err(error) if error.is_refusal() => {
                 self.read_only = true;
                 self.left = entries;
                 places.iter().for_each(|&ppn| self.space.set_dead(ppn));
@@ -235,7 +235,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// The pages of the batch whose last page has this sequence, the first one first.
-    fn find_changes(&mut self, sequence: u32) -> Result<Vec<u32>, IndexError> {
+    fn find_changes(&mut self, sequence: u32) -> Result<Vec<u32>, IndexFault> {
         let shape = self.changes_shape();
         let mut bytes = vec![0xff; self.birth.len()];
         // By the pages that follow.
@@ -253,33 +253,30 @@ impl<N: Nand> InPlace<N> {
         }
         let pages = found.iter().take_while(|(ppn, _)| *ppn != NONE).position(|(_, is_first)| *is_first);
         let Some(first) = pages else {
-            return Err(IndexError::Corrupted {
-                what: "O7: a batch of changes is not whole",
-                at: u64::from(found[0].0),
-            });
+            return Err(IndexFault::corrupted("O7: a batch of changes is not whole", found[0].0));
         };
         Ok(found[..=first].iter().rev().map(|(ppn, _)| *ppn).collect())
     }
 }
 
 impl<N: Nand> TakesBatches for InPlace<N> {
-    fn usable(&self) -> Result<(), IndexError> {
+    fn usable(&self) -> Result<(), IndexFault> {
         InPlace::usable(self)
     }
 
-    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         self.writable()?;
         let pages = self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32;
         match self.make_room_for(pages) {
             // A removal alone writes no page unless a program fails.
-            Err(IndexError::Full) if changes == 1 && !have_inserts && !self.interrupted => {
+            Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.interrupted => {
                 self.require_spare_pages()
             }
             other => other,
         }
     }
 
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         self.usable()?;
         self.writable()?;
         self.interrupted = true;
@@ -290,12 +287,12 @@ impl<N: Nand> TakesBatches for InPlace<N> {
         Ok(())
     }
 
-    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         self.descend(key, false, 1)?;
         Ok(self.leaf_slot(key).is_some())
     }
 
-    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         let mut node = Node { ppn: self.root, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
         for level in (2..=self.height).rev() {
             node.used = self.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;

@@ -4,6 +4,7 @@
 use super::update::Anew;
 use super::{InPlace, NONE, page};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
 
@@ -14,12 +15,12 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Sees to it that an operation finds the pages it may need, and a block to move pages to.
-    pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
+    pub(super) fn make_room(&mut self) -> Result<(), IndexFault> {
         self.make_room_for(0)
     }
 
     /// Makes room for so many pages more.
-    pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexError> {
+    pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.writable()?;
         self.retire_failing()?;
         self.renew_weak()?;
@@ -30,26 +31,26 @@ impl<N: Nand> InPlace<N> {
         // Each move frees the page it moves, and a parent written anew its own: what is won is lost again
         // only where all parents are full, and then the chip is.
         for _ in 0..2 * self.space.geometry.blocks {
-            let Some(block) = self.space.victim() else { return Err(IndexError::Full) };
+            let Some(block) = self.space.victim() else { return Err(IndexError::Full.into()) };
             self.counters.collections += 1;
             self.empty(block, Cause::GarbageCollection)?;
             if self.space.has_free(wanted) {
                 return Ok(());
             }
         }
-        Err(IndexError::Full)
+        Err(IndexError::Full.into())
     }
 
     /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is
     /// left for that.
-    pub(super) fn require_spare_pages(&self) -> Result<(), IndexError> {
+    pub(super) fn require_spare_pages(&self) -> Result<(), IndexFault> {
         let may_take = 2 * u32::from(self.height) + 2;
         let has_room = self.space.failing.is_empty() || self.space.has_free(may_take);
-        if has_room { Ok(()) } else { Err(IndexError::WornOut) }
+        if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
     /// Writes weak pages anew, while there is room in plenty.
-    fn renew_weak(&mut self) -> Result<(), IndexError> {
+    fn renew_weak(&mut self) -> Result<(), IndexFault> {
         while let Some(ppn) = self.weak.pop() {
             let wanted = 2 * self.pages_per_operation() + self.space.geometry.pages_per_block;
             if self.space.is_live(ppn) && self.space.pinned.is_empty() && self.space.has_free(wanted) {
@@ -62,14 +63,14 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Writes the live pages of a block anew elsewhere.
-    fn empty(&mut self, block: u32, cause: Cause) -> Result<(), IndexError> {
+    fn empty(&mut self, block: u32, cause: Cause) -> Result<(), IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
         for ppn in block * per_block..(block + 1) * per_block {
             if !self.space.is_live(ppn) {
                 continue;
             }
             if !self.space.has_free(2 * u32::from(self.height) + 2) {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full.into());
             }
             self.interrupted = true;
             self.move_page(ppn, cause)?;
@@ -79,7 +80,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    fn move_page(&mut self, ppn: u32, cause: Cause) -> Result<(), IndexError> {
+    fn move_page(&mut self, ppn: u32, cause: Cause) -> Result<(), IndexFault> {
         self.counters.moved_pages += 1;
         if ppn == self.settings_page {
             self.settings_page = self.write_settings(cause)?;
@@ -93,7 +94,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Puts the path to a page of the tree in place; returns its level.
-    fn find(&mut self, ppn: u32, cause: Cause) -> Result<u8, IndexError> {
+    fn find(&mut self, ppn: u32, cause: Cause) -> Result<u8, IndexFault> {
         if ppn == self.root {
             let level = self.height;
             self.load(level, ppn)?;
@@ -120,20 +121,14 @@ impl<N: Nand> InPlace<N> {
             if self.node(level).ppn == ppn {
                 return Ok(level);
             }
-            return Err(IndexError::Corrupted {
-                what: "O5: a live page is not in the tree",
-                at: u64::from(ppn),
-            });
+            return Err(IndexFault::corrupted("O5: a live page is not in the tree", ppn));
         }
         // An empty leaf says nothing of its place.
         self.descend(&[], false, 1)?;
         while self.node(1).ppn != ppn {
             let bound = self.bound(2).to_vec();
             if bound.iter().all(|&byte| byte == 0xff) {
-                return Err(IndexError::Corrupted {
-                    what: "O5: a live leaf is not in the tree",
-                    at: u64::from(ppn),
-                });
+                return Err(IndexFault::corrupted("O5: a live leaf is not in the tree", ppn));
             }
             self.descend(&bound, true, 1)?;
         }
@@ -141,13 +136,13 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// A live key of a page.
-    fn key_of(&mut self, ppn: u32, level: u8, bytes: &mut [u8]) -> Result<Option<Vec<u8>>, IndexError> {
+    fn key_of(&mut self, ppn: u32, level: u8, bytes: &mut [u8]) -> Result<Option<Vec<u8>>, IndexFault> {
         if level == 0 || level > self.height {
-            return Err(IndexError::Corrupted { what: "O2: a live page of no level", at: u64::from(ppn) });
+            return Err(IndexFault::corrupted("O2: a live page of no level", ppn));
         }
         let shape = self.shape(level);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O1: not born whole", at: u64::from(ppn) });
+            return Err(IndexFault::corrupted("O1: not born whole", ppn));
         }
         let used = shape.frontier(bytes, u64::from(ppn))?.used;
         let live = (0..used).find(|&slot| shape.is_live(bytes, slot));
@@ -155,7 +150,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Empties blocks of which a program failed, and marks them bad.
-    fn retire_failing(&mut self) -> Result<(), IndexError> {
+    fn retire_failing(&mut self) -> Result<(), IndexFault> {
         while let Some(&block) = self.space.failing.first() {
             if self.space.pinned.contains(&block) {
                 return Ok(());
@@ -163,7 +158,7 @@ impl<N: Nand> InPlace<N> {
             match self.empty(block, Cause::GarbageCollection) {
                 Ok(()) => {}
                 // It has to wait until there is room.
-                Err(IndexError::Full) if !self.interrupted => return Ok(()),
+                Err(error) if error.is_full() && !self.interrupted => return Ok(()),
                 Err(error) => return Err(error),
             }
             self.space.failing.retain(|&failing| failing != block);
@@ -172,7 +167,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    pub(super) fn write_settings(&mut self, cause: Cause) -> Result<u32, IndexError> {
+    pub(super) fn write_settings(&mut self, cause: Cause) -> Result<u32, IndexFault> {
         let shape = page::settings_shape(self.birth.len());
         let entry = page::settings_entry(self.record, self.marks);
         let sequence = self.next_sequence();
@@ -181,7 +176,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// See [`OverwriteTree::format`](super::OverwriteTree::format).
-    pub(super) fn format(&mut self) -> Result<(), IndexError> {
+    pub(super) fn format(&mut self) -> Result<(), IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
         for block in 0..self.space.geometry.blocks {
             if !self.space.is_bad(block) && self.is_written(block, per_block)? {
@@ -198,7 +193,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexError> {
+    fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexFault> {
         let mut bytes = core::mem::take(&mut self.birth);
         let mut written = Ok(false);
         for ppn in block * per_block..(block + 1) * per_block {

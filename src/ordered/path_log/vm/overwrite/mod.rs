@@ -59,8 +59,8 @@ mod walk;
 
 use super::Keep;
 use super::buffer::{Logged, Waiting};
-use crate::check::IndexError;
-use crate::check::message;
+use crate::check::{IndexError, message, words};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
@@ -191,24 +191,24 @@ impl<N: Nand> OverwriteTree<N> {
 }
 
 /// The tree, which is neither formatted nor mounted yet, and its log buffer.
-fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, Waiting), IndexError> {
+fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, Waiting), IndexFault> {
     let waiting =
         Waiting::new(config.record, config.log_pages, (config.durability, nand.geometry().page_bytes))?;
     let buffer_bytes = size_of::<Waiting>() + waiting.ram_bytes();
     let ram_bytes = config.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
     let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })
-        .map_err(|error| super::in_all(error, config.ram_bytes, buffer_bytes))?;
+        .map_err(|error| super::in_all(error.into(), config.ram_bytes, buffer_bytes))?;
     tree.check_batches(waiting.capacity())?;
     Ok((tree, waiting))
 }
 
 impl<N: Nand> InPlace<N> {
-    fn assemble(mut nand: N, config: &OverwriteConfig) -> Result<InPlace<N>, IndexError> {
+    fn assemble(mut nand: N, config: &OverwriteConfig) -> Result<InPlace<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
         if !geometry.overwrites() || !geometry.random_order {
             return Err(IndexError::Unsupported("a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
                  bits (nop = 4294967295 and random_order in a chip file; at45db161e of the catalogue)"
-                    .into()));
+                    .into()).into());
         }
         let &OverwriteConfig { marks, keep, .. } = config;
         let page_bytes = geometry.page_bytes as usize;
@@ -219,7 +219,7 @@ impl<N: Nand> InPlace<N> {
             return Err(IndexError::Unsupported(message!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
                 leaf.capacity, inner.capacity
-            ).into()));
+            ).into()).into());
         }
         let mut bad = Vec::new();
         for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
@@ -252,7 +252,8 @@ impl<N: Nand> InPlace<N> {
                 what: "block tables and the nodes of a path",
                 given: ram,
                 needed,
-            }),
+            }
+            .into()),
             _ => Ok(tree),
         }
     }
@@ -301,15 +302,19 @@ impl<N: Nand> InPlace<N> {
         level: u8,
         cause: Cause,
         bytes: &mut [u8],
-    ) -> Result<usize, IndexError> {
+    ) -> Result<usize, IndexFault> {
         let at = u64::from(ppn);
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
+            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
         }
         let shape = self.shape(level);
         self.read_page(ppn, shape, cause, bytes)?;
         if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
+            return Err(IndexError::Corrupted {
+                what: words("O1: no node of this level, or not born whole"),
+                at,
+            }
+            .into());
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used || frontier.is_halfway {
@@ -317,7 +322,7 @@ impl<N: Nand> InPlace<N> {
             if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
                 return Ok(shape.complete(bytes, frontier));
             }
-            return Err(IndexError::Corrupted { what: "O1: a slot is torn", at });
+            return Err(IndexError::Corrupted { what: words("O1: a slot is torn"), at }.into());
         }
         Ok(frontier.used)
     }
@@ -329,7 +334,7 @@ impl<N: Nand> InPlace<N> {
         shape: Shape,
         cause: Cause,
         bytes: &mut [u8],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         const WEAK_MAX: usize = 4;
         // What looks torn may have been read wrongly.
         let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
@@ -344,7 +349,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Puts the node at a page on the path.
-    fn load(&mut self, level: u8, ppn: u32) -> Result<(), IndexError> {
+    fn load(&mut self, level: u8, ppn: u32) -> Result<(), IndexFault> {
         debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
         let place = usize::from(level) - 1;
         debug_assert_ne!(ppn, NONE, "O2: a node is read from nowhere");
@@ -371,7 +376,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Goes down to the node at `lowest` for a key, or with `beyond` to the next one after that bound.
-    fn descend(&mut self, key: &[u8], beyond: bool, lowest: u8) -> Result<(), IndexError> {
+    fn descend(&mut self, key: &[u8], beyond: bool, lowest: u8) -> Result<(), IndexFault> {
         debug_assert!((1..=self.height).contains(&lowest), "O2: level {lowest} of {}", self.height);
         let mut ppn = self.root;
         for level in (lowest..=self.height).rev() {
@@ -380,7 +385,7 @@ impl<N: Nand> InPlace<N> {
                 let node = self.node(level);
                 let slot = self.child_slot(node, key, beyond);
                 let slot = slot.ok_or(IndexError::Corrupted {
-                    what: "O3: no child has a bound that high",
+                    what: words("O3: no child has a bound that high"),
                     at: u64::from(ppn),
                 })?;
                 ppn = self.address(&node.bytes, slot);
@@ -396,15 +401,16 @@ impl<N: Nand> InPlace<N> {
 
     /// Refuses a page that is not the one which the slot of its parent was filled for: it is younger than the
     /// parent exactly if the slot was filled after the parent's birth.
-    fn require_child(&self, parent: &[u8], slot: usize, child: &[u8], ppn: u32) -> Result<(), IndexError> {
+    fn require_child(&self, parent: &[u8], slot: usize, child: &[u8], ppn: u32) -> Result<(), IndexFault> {
         let is_younger = page::sequence(child) > page::sequence(parent);
         if is_younger == (slot >= page::born(parent)) {
             return Ok(());
         }
         Err(IndexError::Corrupted {
-            what: "O8: another version of the page that its parent names",
+            what: words("O8: another version of the page that its parent names"),
             at: ppn.into(),
-        })
+        }
+        .into())
     }
 
     /// The slot of the smallest bound that is not below the key, or is above it; of equal ones the latest.
@@ -442,25 +448,25 @@ impl<N: Nand> InPlace<N> {
         (0..leaf.used).rev().find(is_it)
     }
 
-    fn writable(&self) -> Result<(), IndexError> {
-        if self.read_only { Err(IndexError::WornOut) } else { Ok(()) }
+    fn writable(&self) -> Result<(), IndexFault> {
+        if self.read_only { Err(IndexError::WornOut.into()) } else { Ok(()) }
     }
 
     /// The error of an operation that was not done: its room was made, and where that does not last, blocks
     /// have failed.
-    fn refused(&self, error: IndexError) -> IndexError {
-        match error {
-            IndexError::Full if self.interrupted || self.read_only => IndexError::WornOut,
-            other => other,
+    fn refused(&self, error: IndexFault) -> IndexFault {
+        if error.is_full() && (self.interrupted || self.read_only) {
+            return IndexError::WornOut.into();
         }
+        error
     }
 
-    fn usable(&self) -> Result<(), IndexError> {
-        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
     /// Programs a page; false when the chip says that it failed.
-    fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexError> {
+    fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
         match nand.program(Ppn(ppn), cause, bytes, &[]) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),

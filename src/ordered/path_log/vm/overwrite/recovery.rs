@@ -14,7 +14,8 @@
 use super::batch::CHANGES;
 use super::page::{self, SlotState};
 use super::{InPlace, NONE, Node};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
@@ -40,16 +41,19 @@ const ATTEMPTS: u32 = 4;
 
 impl<N: Nand> InPlace<N> {
     /// See [`OverwriteTree::mount`](super::OverwriteTree::mount).
-    pub(super) fn mount(&mut self) -> Result<(), IndexError> {
+    pub(super) fn mount(&mut self) -> Result<(), IndexFault> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {
-            return Err(IndexError::NotFormatted("no page of a VMTree-OW's settings"));
+            return Err(IndexError::NotFormatted(words("no page of a VMTree-OW's settings")).into());
         };
         if entry != page::settings_entry(self.record, self.marks) {
-            return Err(IndexError::NotFormatted("a VMTree-OW with other records or another option slots"));
+            return Err(IndexError::NotFormatted(words(
+                "a VMTree-OW with other records or another option slots",
+            ))
+            .into());
         }
         let Some(&(_, root, height)) = found.roots.iter().max() else {
-            return Err(IndexError::Corrupted { what: "O2: no sound root", at: 0 });
+            return Err(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 }.into());
         };
         (self.root, self.height, self.sequence) = (root, height, found.sequence);
         self.settings_page = settings_page;
@@ -69,7 +73,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Goes on filling the block of the newest page behind all that was programmed there: its erase was
     /// whole, as pages followed. Otherwise every mount would take from what a full chip keeps free.
-    fn resume_block(&mut self, newest: u32) -> Result<(), IndexError> {
+    fn resume_block(&mut self, newest: u32) -> Result<(), IndexFault> {
         let geometry = self.space.geometry;
         let block = geometry.block_of(Ppn(newest)).0;
         let first = block * geometry.pages_per_block;
@@ -84,7 +88,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block
     /// is at stake.
-    fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexError> {
+    fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexFault> {
         let is_blank = |data: &[u8], _: &[u8]| data.iter().all(|&byte| byte == 0xff);
         match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_blank) {
             Ok(_) => Ok(is_blank(bytes, &[])),
@@ -94,7 +98,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
-    pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexError> {
+    pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexFault> {
         if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
             return Ok(None);
         }
@@ -110,7 +114,7 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    fn scan(&mut self) -> Result<MountedPages, IndexError> {
+    fn scan(&mut self) -> Result<MountedPages, IndexFault> {
         let mut found = MountedPages::default();
         let mut bytes = vec![0xff; self.birth.len()];
         let settings_shape = page::settings_shape(bytes.len());
@@ -145,10 +149,10 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Takes a node and all below it into the tree.
-    fn adopt(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexError> {
+    fn adopt(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         self.repair(ppn, level, node)?;
         if self.space.is_live(ppn) {
-            return Err(IndexError::Corrupted { what: "O5: two parents name one page", at: u64::from(ppn) });
+            return Err(IndexFault::corrupted("O5: two parents name one page", ppn));
         }
         self.space.set_live(ppn);
         if level == 1 {
@@ -161,10 +165,7 @@ impl<N: Nand> InPlace<N> {
             .collect();
         let parent = node.bytes.clone();
         if children.is_empty() {
-            return Err(IndexError::Corrupted {
-                what: "O3: an inner node without children",
-                at: u64::from(ppn),
-            });
+            return Err(IndexFault::corrupted("O3: an inner node without children", ppn));
         }
         for (child, bound, slot) in children {
             self.adopt(child, level - 1, node)?;
@@ -174,7 +175,7 @@ impl<N: Nand> InPlace<N> {
                 let keys = (0..node.used).filter(|&slot| self.leaf.is_live(&node.bytes, slot));
                 if keys.map(|slot| self.leaf.key(&node.bytes, slot)).any(|key| *key > *bound) {
                     let what = "O3: a key beyond the bound of its leaf";
-                    return Err(IndexError::Corrupted { what, at: child.into() });
+                    return Err(IndexError::Corrupted { what, at: child.into() }.into());
                 }
             }
         }
@@ -182,16 +183,20 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Reads a node and ends what was begun with it.
-    fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexError> {
+    fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         let (shape, at) = (self.shape(level), u64::from(ppn));
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
+            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
         }
         self.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
         let bytes = &mut node.bytes;
         let is_root = ppn == self.root;
         if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
+            return Err(IndexError::Corrupted {
+                what: words("O1: no node of this level, or not born whole"),
+                at,
+            }
+            .into());
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
@@ -221,9 +226,9 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs what a node is completed to; where that fails, it is completed in RAM each time it is read.
-    fn try_repair(&mut self, place: (u32, page::Shape), bytes: &mut [u8]) -> Result<(), IndexError> {
+    fn try_repair(&mut self, place: (u32, page::Shape), bytes: &mut [u8]) -> Result<(), IndexFault> {
         match self.program_surely(place, Cause::Recovery, bytes) {
-            Err(IndexError::WornOut) => {
+            Err(error) if error.is_worn_out() => {
                 self.read_only = true;
                 Ok(())
             }
@@ -232,14 +237,15 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Finds out again which pages are live, after entering a batch ended half-way.
-    pub(super) fn readopt(&mut self) -> Result<(), IndexError> {
+    pub(super) fn readopt(&mut self) -> Result<(), IndexFault> {
         let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
         self.forget_path();
         self.space.forget_live();
         self.inner_nodes = 0;
         let found = self.scan()?;
         let newest = found.roots.iter().max();
-        let &(_, root, height) = newest.ok_or(IndexError::Corrupted { what: "O2: no sound root", at: 0 })?;
+        let &(_, root, height) =
+            newest.ok_or(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 })?;
         (self.root, self.height) = (root, height);
         self.space.set_live(self.settings_page);
         self.adopt(root, height, &mut node)
@@ -252,13 +258,15 @@ impl<N: Nand> InPlace<N> {
         (ppn, shape): (u32, page::Shape),
         cause: Cause,
         bytes: &mut [u8],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let mut refused = 0;
         for _ in 0..ATTEMPTS {
             match Self::program(&mut self.nand, ppn, cause, bytes) {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.program_failed(ppn),
-                Err(error @ IndexError::Store(StoreError::Nand(NandError::SetsBits { .. }))) => {
+                Err(error)
+                    if matches!(*error, IndexError::Store(StoreError::Nand(NandError::SetsBits { .. }))) =>
+                {
                     refused += 1;
                     if refused == ATTEMPTS {
                         return Err(error);
@@ -268,7 +276,7 @@ impl<N: Nand> InPlace<N> {
                 Err(error) => return Err(error),
             }
         }
-        Err(IndexError::WornOut)
+        Err(IndexError::WornOut.into())
     }
 
     /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may
@@ -279,12 +287,12 @@ impl<N: Nand> InPlace<N> {
         shape: page::Shape,
         cause: Cause,
         bytes: &mut [u8],
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let mut found = vec![0xff; bytes.len()];
         self.read_page(ppn, shape, cause, &mut found)?;
         bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: "O1: not born whole", at: ppn.into() });
+            return Err(IndexError::Corrupted { what: words("O1: not born whole"), at: ppn.into() }.into());
         }
         shape.frontier(bytes, ppn.into()).map(drop)
     }

@@ -4,6 +4,7 @@ use super::page::Shape;
 use super::{InPlace, NONE};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -157,7 +158,7 @@ impl Space {
 
 impl<N: Nand> InPlace<N> {
     /// The next page to be written.
-    fn allocate(&mut self, cause: Cause) -> Result<u32, IndexError> {
+    fn allocate(&mut self, cause: Cause) -> Result<u32, IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
         loop {
             if self.space.open != NONE && self.space.next < per_block {
@@ -173,7 +174,7 @@ impl<N: Nand> InPlace<N> {
             let in_turn = (1..=blocks).map(|i| (self.space.turn + i) % blocks);
             self.space.open = NONE;
             let Some(block) = in_turn.into_iter().find(|&block| self.space.is_free(block)) else {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full.into());
             };
             debug_assert_eq!(
                 self.space.live_of(block),
@@ -195,7 +196,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Marks a block bad.
-    pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexError> {
+    pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexFault> {
         debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;
         self.counters.blocks_retired += 1;
@@ -208,7 +209,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs the page that was put together to a new place.
-    pub(super) fn write_birth(&mut self, shape: Shape, cause: Cause) -> Result<u32, IndexError> {
+    pub(super) fn write_birth(&mut self, shape: Shape, cause: Cause) -> Result<u32, IndexFault> {
         loop {
             let ppn = self.allocate(cause)?;
             shape.seal(&mut self.birth, ppn);

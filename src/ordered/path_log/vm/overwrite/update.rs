@@ -3,6 +3,7 @@
 use super::page::Shape;
 use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX, Node, page};
 use crate::check::IndexError;
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 use alloc::vec;
@@ -19,7 +20,7 @@ pub(super) enum Anew {
 
 impl<N: Nand> InPlace<N> {
     /// Enters a record into the leaf on the path; `old` is the slot of the key.
-    pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexError> {
+    pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexFault> {
         debug_assert_eq!(entry.len(), self.leaf.entry_bytes, "O1: an entry of another size");
         let anew = if self.node(1).used < self.leaf.capacity {
             if self.append(1, entry, Cause::Host)? {
@@ -40,7 +41,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a
     /// program failed.
-    pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexError> {
+    pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
         let end = node.used + entries.len() / shape.entry_bytes;
@@ -75,16 +76,16 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs a page that is in use, again where that fails; false when it stays so.
-    fn overwrite(&mut self, place: (u32, Shape), cause: Cause, bytes: &mut [u8]) -> Result<bool, IndexError> {
+    fn overwrite(&mut self, place: (u32, Shape), cause: Cause, bytes: &mut [u8]) -> Result<bool, IndexFault> {
         match self.program_surely(place, cause, bytes) {
             Ok(()) => Ok(true),
-            Err(IndexError::WornOut) => Ok(false),
+            Err(error) if error.is_worn_out() => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// Overwrites the path's node, as it is in RAM.
-    fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexError> {
+    fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.shape(level);
         let node = self.node_mut(level);
         let ppn = node.ppn;
@@ -95,7 +96,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// The contents of a page of which a program failed, and its slots in use: as a mount would find it.
-    fn reread_page(&mut self, ppn: u32, shape: Shape, cause: Cause) -> Result<(Vec<u8>, usize), IndexError> {
+    fn reread_page(&mut self, ppn: u32, shape: Shape, cause: Cause) -> Result<(Vec<u8>, usize), IndexFault> {
         let mut bytes = vec![0xff; self.birth.len()];
         self.read_page(ppn, shape, cause, &mut bytes)?;
         let frontier = shape.frontier(&bytes, u64::from(ppn))?;
@@ -104,7 +105,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Marks slots of the path's node dead.
-    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
         debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
@@ -130,7 +131,7 @@ impl<N: Nand> InPlace<N> {
         entries: &[u8],
         anew: Anew,
         cause: Cause,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let mut freed = Vec::new();
         self.replace_up(level, entries, (anew, cause), &mut freed)?;
         // Not before the new ones are in use: an erase must not overtake that.
@@ -146,7 +147,7 @@ impl<N: Nand> InPlace<N> {
         entries: &[u8],
         (anew, cause): (Anew, Cause),
         freed: &mut Vec<u32>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let mut entries = entries.to_vec();
         loop {
             debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
@@ -180,7 +181,7 @@ impl<N: Nand> InPlace<N> {
         slot: usize,
         cause: Cause,
         freed: &mut Vec<u32>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let node = &mut self.path[usize::from(level) - 1];
         debug_assert!(slot < node.used, "O3: child {slot} of {}", node.used);
         self.inner.mark_dead(&mut node.bytes, slot);
@@ -199,7 +200,7 @@ impl<N: Nand> InPlace<N> {
         entries: &[u8],
         anew: Anew,
         cause: Cause,
-    ) -> Result<Vec<u8>, IndexError> {
+    ) -> Result<Vec<u8>, IndexFault> {
         let shape = self.shape(level);
         let count = entries.len() / shape.entry_bytes;
         debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
@@ -238,7 +239,7 @@ impl<N: Nand> InPlace<N> {
         is_root: bool,
         entries: &[u8],
         cause: Cause,
-    ) -> Result<u32, IndexError> {
+    ) -> Result<u32, IndexFault> {
         let (shape, sequence) = (self.shape(level), self.next_sequence());
         debug_assert!((1..=self.height + 1).contains(&level), "O2: level {level} above {}", self.height);
         shape.birth(&mut self.birth, (sequence, level), is_root, entries);
@@ -248,14 +249,14 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.
-    fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexError> {
+    fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexFault> {
         let old = (self.root, self.height);
         let at = self.inner.entry_bytes - ADDRESS_BYTES;
         if told.len() == self.inner.entry_bytes {
             self.root = crate::codec::get_u32(told, at);
         } else {
             if self.height == LEVELS_MAX {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full.into());
             }
             self.root = self.write_node(self.height + 1, true, told, cause)?;
             self.height += 1;
@@ -267,7 +268,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Marks a root retired, such that no mount takes it for the newest one.
-    pub(super) fn retire_root(&mut self, node: &mut Node, ppn: u32, cause: Cause) -> Result<(), IndexError> {
+    pub(super) fn retire_root(&mut self, node: &mut Node, ppn: u32, cause: Cause) -> Result<(), IndexFault> {
         let shape = self.shape(page::level(&node.bytes));
         page::retire(&mut node.bytes);
         // An older root that stays is retired by a mount.
@@ -275,7 +276,7 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.
-    fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexError> {
+    fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if self.keep == Keep::ThreeBuffers && level < self.height {
             let ppn = self.node(level).ppn;
             self.nand.read(Ppn(ppn), cause, &mut self.birth, &mut [])?;
@@ -284,14 +285,14 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Takes a record out of the leaf on the path, and the leaf out of the tree when it is empty.
-    pub(super) fn take(&mut self, slot: usize) -> Result<(), IndexError> {
+    pub(super) fn take(&mut self, slot: usize) -> Result<(), IndexFault> {
         self.counters.overwrites += 1;
         self.mark_dead(1, &[slot], Cause::Host)?;
         self.prune_if_empty()
     }
 
     /// Takes the leaf on the path out of the tree if it is empty.
-    pub(super) fn prune_if_empty(&mut self) -> Result<(), IndexError> {
+    pub(super) fn prune_if_empty(&mut self) -> Result<(), IndexFault> {
         let leaf = self.node(1);
         let is_empty = (0..leaf.used).all(|slot| !self.leaf.is_live(&leaf.bytes, slot));
         if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
@@ -299,7 +300,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and
     /// is not the last child of its parent: the neighbour to the right takes over its keys.
-    fn prune(&mut self) -> Result<(), IndexError> {
+    fn prune(&mut self) -> Result<(), IndexFault> {
         for level in 2..=self.height {
             let node = self.node(level);
             let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));

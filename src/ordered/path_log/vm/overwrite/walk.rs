@@ -2,8 +2,8 @@
 
 use super::page;
 use super::{InPlace, NONE};
-use crate::check::message;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, message};
+use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change, within,
@@ -63,17 +63,17 @@ impl<N: Nand> InPlace<N> {
         place: (u32, u8),
         bounds: (&[u8], &[u8]),
         walk: &mut Walk,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), IndexFault> {
         let ((ppn, level), (low, high)) = (place, bounds);
         let (at, shape) = (u64::from(ppn), self.shape(level));
         let mut bytes = vec![0xff; self.birth.len()];
         let used = match self.read_node(ppn, level, Cause::Check, &mut bytes) {
             Ok(used) => used,
-            Err(IndexError::Corrupted { what, at }) => {
+            Err(error) => {
+                let IndexError::Corrupted { what, at } = *error else { return Err(error) };
                 walk.report.violation("O1", at, what.into());
                 return Ok(());
             }
-            Err(error) => return Err(error),
         };
         walk.report.nodes += 1;
         walk.pages.push(ppn);
@@ -123,7 +123,7 @@ impl<N: Nand> InPlace<N> {
         key: &[u8],
         value: &[u8],
         existed: &mut Option<bool>,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         self.make_room()?;
         self.descend(key, false, 1)?;
         let old = self.leaf_slot(key);
@@ -134,10 +134,10 @@ impl<N: Nand> InPlace<N> {
         Ok(old.is_some())
     }
 
-    fn remove_record(&mut self, key: &[u8], existed: &mut Option<bool>) -> Result<bool, IndexError> {
+    fn remove_record(&mut self, key: &[u8], existed: &mut Option<bool>) -> Result<bool, IndexFault> {
         // A removal writes no page unless a program fails.
         match self.make_room() {
-            Err(IndexError::Full) if !self.interrupted => self.require_spare_pages()?,
+            Err(error) if error.is_full() && !self.interrupted => self.require_spare_pages()?,
             other => other?,
         }
         self.descend(key, false, 1)?;
@@ -153,13 +153,13 @@ impl<N: Nand> InPlace<N> {
     /// unless all of it got there before.
     fn settled(
         &mut self,
-        outcome: Result<bool, IndexError>,
+        outcome: Result<bool, IndexFault>,
         existed: Option<bool>,
         key: &[u8],
         value: Option<&[u8]>,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool, IndexFault> {
         let outcome = outcome.map_err(|error| self.refused(error));
-        if !self.interrupted || !outcome.as_ref().is_err_and(IndexError::is_refusal) {
+        if !self.interrupted || !outcome.as_ref().is_err_and(|error| error.is_refusal()) {
             return outcome;
         }
         self.readopt()?;
@@ -199,7 +199,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.usable()?;
         let mut existed = None;
         let outcome = self.insert_record(key, value, &mut existed);
-        self.settled(outcome, existed, key, Some(value))
+        Ok(self.settled(outcome, existed, key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -207,7 +207,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.usable()?;
         let mut existed = None;
         let outcome = self.remove_record(key, &mut existed);
-        self.settled(outcome, existed, key, None)
+        Ok(self.settled(outcome, existed, key, None)?)
     }
 
     fn range(
@@ -240,7 +240,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.usable()
+        Ok(self.usable()?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {

@@ -1,8 +1,7 @@
 //! The invariants of the pool, walked.
 
 use super::{Group, Pool};
-use crate::check::CheckReport;
-use crate::check::message;
+use crate::check::{CheckReport, message};
 use crate::ordered::bplus::LeafSpan;
 use alloc::vec;
 

@@ -1,0 +1,50 @@
+//! Bits in a row, a bit for each page or block, in words as wide as the processor's registers: a
+//! microcontroller shifts words of 64 bits by a routine.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A word of bits.
+pub(crate) type Word = usize;
+
+/// Bits of a word.
+pub(crate) const WORD_BITS: usize = Word::BITS as usize;
+
+/// Bits that are all clear. They come in groups of 64, whatever a word has, as on the medium.
+pub(crate) fn clear(bits: usize) -> Vec<Word> {
+    vec![0; bits.div_ceil(64) * (64 / WORD_BITS)]
+}
+
+/// Where a bit is: its word, and the word with this bit alone.
+#[inline]
+pub(crate) fn place(at: usize) -> (usize, Word) {
+    (at / WORD_BITS, 1 << (at % WORD_BITS))
+}
+
+/// Whether a bit is set.
+#[inline]
+pub(crate) fn is_set(bits: &[Word], at: usize) -> bool {
+    bits[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
+}
+
+/// Whether a bit at or after a place is set.
+pub(crate) fn is_any_set_from(bits: &[Word], at: usize) -> bool {
+    let (word, bit) = place(at);
+    bits.iter().skip(word).enumerate().any(|(i, &word)| if i == 0 { word >= bit } else { word != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bit_is_found_at_or_after_its_place() {
+        for at in [0, 1, 31, 32, 63, 64, 100, 127] {
+            let mut bits = clear(128);
+            let (word, bit) = place(at);
+            bits[word] |= bit;
+            assert!(is_set(&bits, at) && is_any_set_from(&bits, at) && is_any_set_from(&bits, 0));
+            assert!(!is_any_set_from(&bits, at + 1), "{at}");
+        }
+    }
+}

@@ -220,6 +220,10 @@ impl Life {
                 Err(error) => panic!("{}: mount: {error}", self.name),
             }
         }
+        // FlashDB writes as it is read.
+        if self.store.end == End::PowerLost {
+            self.store.live_for(None);
+        }
         let found: Contents = contents(self.index(), Direction::Ascending)
             .unwrap_or_else(|e| panic!("{}: {e}", self.name))
             .into_iter()

@@ -110,7 +110,7 @@ impl<N: Nand> Flash<N> {
         assert!(self.blocks.valid_count(pbn) == 0, "F2: {pbn} still has valid pages");
         let recorded = self.record_before_erase(pbn, extra);
         self.tags.set(pbn.index(), UNUSED);
-        if recorded == Err(StoreError::Full.into()) && !self.unfreed.contains(&pbn) {
+        if recorded.as_ref().is_err_and(|fault| fault.is_full()) && !self.unfreed.contains(&pbn) {
             self.unfreed.push(pbn);
         }
         recorded?;

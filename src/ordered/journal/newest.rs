@@ -160,7 +160,7 @@ mod tests {
 
     type Update = ([u8; 2], Option<u8>);
 
-    /// What all passes keep, in their order, and how many there were.
+    /// The updates that all passes keep, in their order, and how many passes there were.
     fn passes(updates: &[Update], slots: usize) -> (Vec<(u32, Update)>, usize) {
         let mut newest = Newest::new(RECORD, slots * Newest::slot_bytes(RECORD), updates.len());
         let (mut found, mut passes) = (Vec::new(), 0);

@@ -63,7 +63,7 @@ impl Newest {
     }
 }
 
-/// What a sweep over the records came to.
+/// The outcome of a sweep over the records.
 #[derive(Default)]
 struct Swept {
     carried_out: u64,

@@ -68,7 +68,7 @@ impl<N: Nand> Plow<N> {
         let view = self.loaded.and_then(|Loaded { header, .. }| {
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
         });
-        view.ok_or(IndexError::Corrupted { what: words("I3: the input buffer holds no page"), at: 0 }.into())
+        view.ok_or_else(|| IndexFault::corrupted("I3: the input buffer holds no page", 0))
     }
 
     /// Reads the page at a place of a level.

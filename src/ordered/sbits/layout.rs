@@ -156,9 +156,9 @@ impl<N: Nand> Sbits<N> {
     }
 
     fn newest(&self) -> Result<Pbn, IndexFault> {
-        let corrupted =
-            IndexError::Corrupted { what: words("S2: the newest block is missing"), at: self.full_pages };
-        self.kept.back().and_then(|newest| newest.found()).ok_or(corrupted.into())
+        let what = words("S2: the newest block is missing");
+        let newest = self.kept.back().and_then(|newest| newest.found());
+        newest.ok_or_else(|| IndexError::Corrupted { what, at: self.full_pages }.into())
     }
 
     /// Copies the first pages of the newest block to another one, which takes its place, through the read

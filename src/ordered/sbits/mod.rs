@@ -271,7 +271,7 @@ impl<N: Nand> Sbits<N> {
         } else {
             Ok(())
         };
-        if written == Err(IndexError::WornOut.into()) {
+        if written.as_ref().is_err_and(|error| error.is_worn_out()) {
             // No block took it: the record is not there.
             self.count -= 1;
             self.unsynced -= 1;

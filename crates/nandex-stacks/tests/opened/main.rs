@@ -87,7 +87,8 @@ fn trees_of_a_forest_share_the_ram_by_their_records() {
         .collect();
     assert!(pools[1] > 2 * pools[0] && pools[0] > 20 && pools[2] == 1, "{pools:?}");
     let ram: usize = trees.iter().map(|(_, tree)| tree.ram_bytes()).sum();
-    assert!(ram <= 150_000 && ram > 100_000, "{ram}");
+    // What mounts after a cut take of it is free now.
+    assert!(ram <= 150_000 && ram > 90_000, "{ram}");
 }
 
 #[test]

@@ -237,7 +237,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Takes a page for a leaf that is loaded.
     pub(in crate::ordered) fn take_page_to_load(&mut self) -> Result<Lpn, IndexFault> {
-        self.space.allocate().ok_or(IndexError::Full.into())
+        self.space.allocate().ok_or_else(|| IndexError::Full.into())
     }
 
     /// Takes certain pages that are free, for a load.

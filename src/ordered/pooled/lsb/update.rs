@@ -18,7 +18,7 @@ use core::ops::Bound;
 /// Leaves that leaf and log come to at most: neither has more entries than a leaf.
 const LEAVES_MAX: usize = 2;
 
-/// What a sweep over log pages does with the newest changes in them.
+/// The use that a sweep over log pages makes of the newest changes in them.
 type Act<'a, S> = &'a mut dyn FnMut(&mut LsbTree<S>, &mut Newest) -> Result<(), IndexError>;
 
 impl<S: PageStore> LsbTree<S> {

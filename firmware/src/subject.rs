@@ -16,6 +16,7 @@ mod ordered {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 8);
 
+    #[cfg(not(any(feature = "bplus-page-map", feature = "bplus-dftl", feature = "r-tree")))]
     macro_rules! with_config {
         ($index:ty, $config:expr) => {
             pub type Index = $index;

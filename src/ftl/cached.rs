@@ -8,6 +8,7 @@
 //! - D1: a clean entry equals that of the table.
 //! - D2: no logical page is both cached and untold.
 
+use crate::bits::{self, WORD_BITS, Word};
 use crate::check::{CheckReport, message};
 use crate::codec::{get_u16, get_u32};
 use crate::fault::StoreFault;
@@ -91,8 +92,8 @@ impl CachedTable {
         live: &[Live],
         elsewhere: impl Fn(&Flash<N>, u32) -> bool,
     ) -> Result<(), StoreFault> {
-        let mut nowhere: Vec<u64> = Vec::new();
-        let words = (flash.page_count() as usize).div_ceil(64);
+        let mut nowhere: Vec<Word> = Vec::new();
+        let words = (flash.page_count() as usize).div_ceil(WORD_BITS);
         let what = "there is too little RAM to compare the mapping table with the chip";
         nowhere.try_reserve_exact(words).map_err(|_| StoreError::Unsupported(what.into()))?;
         nowhere.resize(words, 0);
@@ -103,17 +104,17 @@ impl CachedTable {
             if is_known || elsewhere(flash, lpn) {
                 return;
             }
-            let (word, bit) = (&mut nowhere[lpn as usize / 64], 1 << (lpn % 64));
+            let (word, bit) = bits::place(lpn as usize);
             let Some(ppn) = ppn else {
-                *word |= bit;
+                nowhere[word] |= bit;
                 return;
             };
-            *word &= !bit;
+            nowhere[word] &= !bit;
             if lpn % per_page == 0 || !cmt.extend(lpn, ppn.0) {
                 admit_dirty(cmt, untold, (lpn, ppn.0));
             }
         })?;
-        for lpn in (0..flash.page_count()).filter(|&lpn| nowhere[lpn as usize / 64] >> (lpn % 64) & 1 == 1) {
+        for lpn in (0..flash.page_count()).filter(|&lpn| bits::is_set(&nowhere, lpn as usize)) {
             admit_dirty(cmt, untold, (lpn, NONE));
         }
         Ok(())

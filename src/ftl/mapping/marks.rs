@@ -1,27 +1,28 @@
 //! A mark for each block, a bit each.
 
+use crate::bits::{self, Word};
 use crate::units::Pbn;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Marks of blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
-    words: Vec<u64>,
+    words: Vec<Word>,
 }
 
 impl Marks {
     /// No block of so many has one.
     pub(super) fn none(blocks: u32) -> Marks {
-        Marks { words: vec![0; (blocks as usize).div_ceil(64)] }
+        Marks { words: bits::clear(blocks as usize) }
     }
 
     pub(super) fn has(&self, pbn: Pbn) -> bool {
-        self.words[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
+        bits::is_set(&self.words, pbn.index())
     }
 
     pub(super) fn set(&mut self, pbn: Pbn) {
-        self.words[pbn.index() / 64] |= 1 << (pbn.0 % 64);
+        let (word, bit) = bits::place(pbn.index());
+        self.words[word] |= bit;
     }
 
     /// Takes all marks away.
@@ -36,6 +37,6 @@ impl Marks {
 
     /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.words.len() * 8
+        self.words.len() * size_of::<Word>()
     }
 }

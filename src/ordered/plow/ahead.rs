@@ -28,25 +28,25 @@ impl<N: Nand> Plow<N> {
             [one] => return self.change_inner(one.key, one.value),
             _ => batch.iter().any(|change| change.value.is_some()),
         };
-        self.make_room(inserts)?;
+        self.make_room(inserts, batch.len())?;
         if self.mix.count(0, batch.len() as u64) {
             self.replan_for_mix();
         }
         for _ in batch {
             self.work()?;
         }
-        self.make_room(inserts)?;
+        self.make_room(inserts, batch.len())?;
         while self.memtable.len() + batch.len() > self.memtable.capacity() {
             if !self.sink()? {
                 self.step(0)?;
             }
-            self.make_room(inserts)?;
+            self.make_room(inserts, batch.len())?;
         }
         let was_dirty = core::mem::replace(&mut self.dirty, true);
         let put = |change: &Change<'_>| self.memtable.put(change.key, change.value, false);
         let before: Vec<Before> = batch.iter().map(put).collect();
         self.changes += batch.len() as u64;
-        let done = match self.has_room_now() {
+        let done = match self.has_room_for(0) {
             false if inserts => Err(self.no_room()),
             _ if self.every_operation => self.commit(false),
             _ => Ok(()),

@@ -258,7 +258,12 @@ impl<N: Nand> Plow<N> {
     /// Blocks that the pages of the first level may take where all of a memtable that is too large for a
     /// commit page goes there.
     pub(super) fn dissolved_blocks(&self) -> usize {
-        let records = self.memtable.len() + 1;
+        self.dissolved_blocks_with(1)
+    }
+
+    /// Those, with so many records more.
+    pub(super) fn dissolved_blocks_with(&self, more: usize) -> usize {
+        let records = self.memtable.len() + more;
         if self.commits.sealed.is_empty() && self.fits_for_good(records) {
             return 0;
         }

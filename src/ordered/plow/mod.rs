@@ -252,7 +252,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
-        self.make_room(value.is_some())?;
+        self.make_room(value.is_some(), 1)?;
         if self.mix.count(0, 1) {
             self.replan_for_mix();
         }

@@ -79,13 +79,13 @@ impl<N: Nand> Plow<N> {
         self.has_room() && self.blocks.free() > self.reserve() + self.kept_back()
     }
 
-    /// Whether a change finds room for good.
-    pub(super) fn has_room_now(&self) -> bool {
-        self.has_room()
+    fn has_room(&self) -> bool {
+        self.has_room_for(1)
     }
 
-    fn has_room(&self) -> bool {
-        let needed = self.reserve() + self.dissolved_blocks();
+    /// Whether so many records more find room for good.
+    pub(super) fn has_room_for(&self, more: usize) -> bool {
+        let needed = self.reserve() + self.dissolved_blocks_with(more);
         self.blocks.free() + self.blocks.left() >= needed && !self.is_root_long()
     }
 
@@ -99,15 +99,15 @@ impl<N: Nand> Plow<N> {
         extents * 13 + fixed > room && self.root_bytes() > room
     }
 
-    /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a
-    /// removal is not.
-    pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexFault> {
-        if !self.has_room() && self.clean {
+    /// Makes sure that so many changes can be written. Insertions are refused where they take the last blocks;
+    /// removals are not.
+    pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
+        if !self.has_room_for(changes) && self.clean {
             // A close left its commit page in two blocks.
             self.commit(false)?;
         }
-        if !self.has_room() {
-            self.dissolve()?;
+        if !self.has_room_for(changes) {
+            self.dissolve(changes)?;
         }
         // Where that was of no use, it is not until something more was changed.
         let is_due = |at: u64| self.changes.abs_diff(at) * 16 >= self.page_records;
@@ -122,7 +122,7 @@ impl<N: Nand> Plow<N> {
             self.sweep_all()?;
             // What was in sealed pages has left the memtable.
             if !self.has_room() {
-                self.dissolve()?;
+                self.dissolve(changes)?;
             }
         }
         if !self.has_room() && inserts {
@@ -140,17 +140,18 @@ impl<N: Nand> Plow<N> {
         !inserts && is_full && !self.leaves_enough(0)
     }
 
-    /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages:
-    /// where blocks are short, a memtable is no larger than that. So what an insertion must leave free does
-    /// not depend on the RAM, nor on the mounts since, each of which begins another block of sealed pages.
-    fn dissolve(&mut self) -> Result<(), IndexFault> {
-        let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + 1);
+    /// Has the first sweep go on until the memtable fits into a commit page with so many changes more, and
+    /// does without sealed pages: where blocks are short, a memtable is no larger than that. So what an
+    /// insertion must leave free does not depend on the RAM, nor on the mounts since, each of which begins
+    /// another block of sealed pages.
+    fn dissolve(&mut self, changes: usize) -> Result<(), IndexFault> {
+        let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + changes);
         // Where roots may fill a page, there are sealed pages at all times.
         if is_small || self.memtable.len() > 0 && !self.fits_for_good(RECORDS_MIN) {
             return Ok(());
         }
         let round = self.levels[0].round;
-        while self.memtable.len() > 0 && !self.fits_for_good(self.memtable.len() + 1) {
+        while self.memtable.len() > 0 && !self.fits_for_good(self.memtable.len() + changes) {
             let leaves_enough =
                 !self.begins_block(0) || self.blocks.free() + self.blocks.left() > SWEEP_BLOCKS;
             if self.levels[0].round.wrapping_sub(round) >= 2 || !leaves_enough || !self.can_step(0)? {

@@ -255,12 +255,15 @@ impl Rehearsal {
             let op = source.next(self.history.contents());
             let version = number as u32 + 1;
             let at = |why: String| format!("operation {number}, without any cut: {why}");
-            if subject.apply(&op, version, self.history.contents()).map_err(at)? == Applied::Done {
-                let trims = matches!(subject, Subject::Store(_));
-                self.history.note(&op, version, subject.value_bytes(), trims);
-            } else {
-                self.refused += 1;
-                self.history.note_nothing(false);
+            match subject.apply(&op, version, self.history.contents()).map_err(at)? {
+                Applied::Done => {
+                    let trims = matches!(subject, Subject::Store(_));
+                    self.history.note(&op, version, subject.value_bytes(), trims);
+                }
+                refusal => {
+                    self.refused += u64::from(refusal != Applied::TooMany);
+                    self.history.note_nothing(false);
+                }
             }
             if matches!(op, HostOp::Remount { .. }) {
                 chip.lock().mark(number + 1);

@@ -10,7 +10,7 @@ pub(crate) enum HostOp {
     Put(u32),
     /// A removal of a key, a trim of a page.
     Remove(u32),
-    /// Several pages at once, all or none.
+    /// Several pages, or new values of several keys, all or none.
     Group(Vec<u32>),
     Sync,
     /// An orderly end and a new mount: after a close, or after a sync alone.

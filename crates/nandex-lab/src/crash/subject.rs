@@ -8,7 +8,7 @@ use crate::model::fill_value;
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, Durability};
+use nandex::ordered::{Change, Direction, Durability};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
@@ -141,7 +141,13 @@ impl Subject {
                 let appends = matches!(target, Target::Index(entry) if !entry.takes_any_key());
                 // Slots are used up by appending.
                 let slots = if appends { appended } else { slots };
-                Mix { slots: slots.clamp(2, keys), group_max: 1, always_close, overwrites: true, appends }
+                Mix {
+                    slots: slots.clamp(2, keys),
+                    group_max: if appends { 1 } else { index.batch_max() },
+                    always_close,
+                    overwrites: true,
+                    appends,
+                }
             }
             Subject::Spatial(index) => Mix {
                 slots: slots.max(2),
@@ -166,6 +172,7 @@ impl Subject {
         match self.carry_out(op, version) {
             Err(IndexError::Full) => Ok(Applied::Full),
             Err(IndexError::WornOut) => Ok(Applied::WornOut),
+            Err(IndexError::BatchTooLarge { .. }) => Ok(Applied::TooMany),
             Err(error) => Err(format!("{op:?}: {error}")),
             Ok(answer) => check_answer(op, answer, contents).map(|()| Applied::Done),
         }
@@ -301,6 +308,8 @@ pub(crate) enum Applied {
     Full,
     /// Refused because blocks have failed.
     WornOut,
+    /// More changes, or more pages that they write, than can be made as one.
+    TooMany,
 }
 
 fn apply_to_index(
@@ -323,7 +332,17 @@ fn apply_to_index(
         }
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
+        HostOp::Group(slots) => {
+            let (width, length) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+            let (mut keys, mut values) = (vec![0; slots.len() * width], vec![0; slots.len() * length]);
+            for (i, slot) in slots.iter().enumerate() {
+                write_key(*slot, &mut keys[i * width..][..width]);
+                fill_value(*slot, version, &mut values[i * length..][..length]);
+            }
+            let changes = (0..slots.len())
+                .map(|i| Change::put(&keys[i * width..][..width], &values[i * length..][..length]));
+            index.apply(&changes.collect::<Vec<_>>()).map(|()| None)
+        }
     }
 }
 
@@ -345,7 +364,7 @@ fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
+        HostOp::Group(_) => Err(IndexError::Unsupported("a spatial index takes no groups".into())),
     }
 }
 

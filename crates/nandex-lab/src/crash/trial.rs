@@ -262,6 +262,7 @@ impl Trial<'_> {
                 Applied::Done => {
                     history.note(&op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
                 }
+                Applied::TooMany => history.note_nothing(false),
                 _ if context.may_be_full => history.note_nothing(false),
                 Applied::WornOut if is_worn(&mut chip.lock()) => history.note_nothing(false),
                 refusal => {

@@ -334,6 +334,11 @@ impl<'a> Body<'a> {
                 self.cut_off();
                 Ok(())
             }
+            Err(IndexError::BatchTooLarge { .. }) => {
+                self.history.note_nothing(false);
+                self.history.advance(&mut self.moment, self.history.len());
+                self.not_done(&op)
+            }
             Err(error @ (IndexError::Full | IndexError::WornOut)) => self.refused(&op, &error),
             Err(error) => Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
         }

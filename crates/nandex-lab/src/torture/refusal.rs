@@ -46,7 +46,9 @@ impl Body<'_> {
             HostOp::Remove(_) => Ok(()),
             HostOp::Sync | HostOp::Remount { .. } => Err(Fault::new(Kind::Stuck, what)),
             _ if self.is_store => Err(Fault::new(Kind::Refused, format!("of a store: {what}"))),
-            _ => self.has_held_more(),
+            // Several changes as one need the room for all of them, beside what they replace.
+            HostOp::Group(_) => Ok(()),
+            HostOp::Put(_) => self.has_held_more(),
         }
     }
 
@@ -78,7 +80,7 @@ impl Body<'_> {
     }
 
     /// A refused change has changed nothing.
-    fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
+    pub(super) fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
         let slots = match op {
             HostOp::Put(slot) | HostOp::Remove(slot) => std::slice::from_ref(slot),
             HostOp::Group(slots) => &slots[..],

@@ -295,7 +295,7 @@ fn use_once(
             }
             Ok(Outcome::Right)
         }
-        Err(IndexError::Full | IndexError::WornOut) => Ok(Outcome::Right),
+        Err(IndexError::Full | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => Ok(Outcome::Right),
         Err(error) => {
             slots.iter().for_each(|&slot| may_hold[slot as usize].push(new(slot)));
             let told = told_in_use(&error, "use");

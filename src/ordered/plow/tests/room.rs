@@ -105,3 +105,27 @@ fn a_full_chip_takes_removals_after_any_mounts() {
         }
     }
 }
+
+#[test]
+fn a_batch_finds_room_where_its_changes_do() {
+    let set = PlowConfig { memtable: Some(12), ..settings(8, 79, Durability::EverySync) };
+    let (mut life, mut rng) =
+        (Life::new(Shape { seed: 1, chip: (1024, 32, 8), record: (8, 79), set, mounts: 50 }), Rng::new(2));
+    for round in 0..6 {
+        let value = [round; 79];
+        life.fill(1);
+        let gone: Vec<_> = life.model.keys().skip(16).cloned().collect();
+        gone.iter().for_each(|key| life.remove(key));
+        for _ in 0..20 {
+            let keys: Vec<_> = (0..4).map(|_| key(rng.below(200_000), 8)).collect();
+            let batch: Vec<_> = keys.iter().map(|key| Change::put(key, &value)).collect();
+            let done = life.plow().apply(&batch);
+            assert!(done.is_ok(), "{done:?} with {} records", life.model.len());
+            life.model.extend(keys.into_iter().map(|key| (key, value.to_vec())));
+            life.mount_at_times();
+        }
+    }
+    life.plow().sync().unwrap();
+    let model = core::mem::take(&mut life.model);
+    assert_holds(life.plow(), &model);
+}

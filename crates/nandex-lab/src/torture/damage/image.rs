@@ -91,7 +91,11 @@ impl Life {
         let chip: SharedChip = Shared::new(fresh(&plan));
         chip.lock().start_recording();
         let subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
-        let (mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
+        let (mut mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
+        if matches!(subject, Subject::Index(_)) {
+            // Kept cases name seeds of lives without groups.
+            mix.group_max = 1;
+        }
         let mut life = Life {
             history: History::new(mix.slots as usize),
             formatted: chip.lock().operations() as usize,

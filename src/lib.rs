@@ -71,6 +71,7 @@ pub mod index;
 mod inputs;
 pub mod nand;
 pub mod ordered;
+mod queue;
 pub mod sensor;
 pub mod shared;
 mod sort;

@@ -39,7 +39,7 @@ impl<'a> Groups<'a> {
     /// The groups in a body; none if it makes no sense.
     pub(super) fn new(body: &'a [u8], count: u16) -> Option<Groups<'a>> {
         let mut reader = Reader::new(body);
-        let covered = u32::try_from(reader.number()?).ok()?;
+        let covered = reader.short()?;
         Some(Groups { reader, left: count, before: 0, covered })
     }
 }
@@ -50,7 +50,7 @@ impl Iterator for Groups<'_> {
 
     fn next(&mut self) -> Option<(u32, u64)> {
         self.left = self.left.checked_sub(1)?;
-        let page = u32::try_from(self.reader.number()?).ok()?;
+        let page = self.reader.short()?;
         self.before = self.before.wrapping_add(self.reader.wide()?);
         Some((page, self.before))
     }

@@ -16,7 +16,6 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
@@ -71,7 +70,7 @@ pub(super) struct Commits {
     /// Blocks with commit pages or sealed ones that may be needed.
     pub(super) blocks: Vec<Pbn>,
     /// Sealed pages that may be needed, the oldest first.
-    pub(super) sealed: VecDeque<Sealed>,
+    pub(super) sealed: Vec<Sealed>,
     /// The newest commit page's program.
     pub(super) sequence: u64,
     /// The block that it lies in.
@@ -100,7 +99,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_root(&self, writer: &mut Writer<'_>) {
-        let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
+        let newest = self.commits.sealed.last().map(|sealed| (sealed.ppn, sealed.sequence));
         let sealed = (self.commits.sealed.len(), newest);
         write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed, self.page_records);
     }
@@ -108,8 +107,8 @@ impl<N: Nand> Plow<N> {
     /// Makes all that was acknowledged durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
         let now = self.stand();
-        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-            self.commits.sealed.pop_front();
+        while self.commits.sealed.first().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+            self.commits.sealed.remove(0);
         }
         let written = self.write_commit(clean);
         if written.is_err() {
@@ -154,7 +153,7 @@ impl<N: Nand> Plow<N> {
         let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
-        let before = self.commits.sealed.back();
+        let before = self.commits.sealed.last();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
@@ -172,7 +171,7 @@ impl<N: Nand> Plow<N> {
         if self.commits.sealed.len() == self.commits.sealed.capacity() {
             self.commits.sealed.reserve_exact(4);
         }
-        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand });
+        self.commits.sealed.push(Sealed { ppn, sequence: self.sequence, stand });
         Ok(())
     }
 
@@ -183,18 +182,20 @@ impl<N: Nand> Plow<N> {
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`
     /// did.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let unsealed = || (0..self.memtable.len()).filter(|&i| self.memtable.is_unsealed(i));
-        let count = unsealed().count();
-        let (Some(first), Some(last)) = (unsealed().next(), unsealed().next_back()) else {
+        let unsealed = |&i: &usize| self.memtable.is_unsealed(i);
+        let mut all = 0..self.memtable.len();
+        let (Some(from), Some(to)) = (all.clone().find(unsealed), all.rfind(unsealed)) else {
             return (least == 0).then_some((0, true));
         };
-        let (first, last) = (self.memtable.key(first), self.memtable.key(last));
         if body.len() < 32 + usize::from(self.record.key_bytes) {
             return (least == 0).then_some((0, false));
         }
+        let (first, last, count) = (self.memtable.key(from), self.memtable.key(to), self.memtable.unsealed());
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
-        let is_all = unsealed().all(|i| builder.append(body, self.memtable.key(i), self.memtable.value(i)));
+        let is_all = (from..=to).all(|i| {
+            !unsealed(&i) || builder.append(body, self.memtable.key(i), self.memtable.value(i))
+        });
         (builder.count() >= least).then_some((builder.count(), is_all))
     }
 
@@ -207,10 +208,15 @@ impl<N: Nand> Plow<N> {
                 || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
                 || self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
         };
-        let (kept, dead): (Vec<Pbn>, Vec<Pbn>) =
-            self.commits.blocks.iter().partition(|&&block| needed(block));
-        self.commits.blocks = kept;
-        dead.into_iter().for_each(|block| self.blocks.leave(block));
+        let (mut still, blocks) = (Vec::new(), &mut self.blocks);
+        for &block in &self.commits.blocks {
+            if needed(block) {
+                still.push(block);
+            } else {
+                blocks.leave(block);
+            }
+        }
+        self.commits.blocks = still;
         self.blocks.settle(&mut self.nand)
     }
 

@@ -158,14 +158,23 @@ impl<N: Nand> Plow<N> {
 
     /// Notes the newest whole page of a block.
     fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        for page in (0..self.programmed(block)?).rev() {
-            let ppn = self.geometry.page_at(block, page);
-            if let Found::Whole(header) = self.examine(ppn)? {
-                self.note(ppn, &header, seen);
-                return Ok(());
+        let mut page = self.programmed(block)?;
+        while page > 0 {
+            page -= 1;
+            if let Found::Whole(_) = self.look_at_page(self.geometry.page_at(block, page), seen)? {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Reads any page into the input buffer, and notes it if it is whole.
+    fn look_at_page(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
+        let found = self.examine(ppn)?;
+        if let Found::Whole(header) = &found {
+            self.note(ppn, header, seen);
+        }
+        Ok(found)
     }
 
     fn note_bad_blocks(&mut self) -> Result<(), IndexFault> {
@@ -210,11 +219,7 @@ impl<N: Nand> Plow<N> {
 
     /// Looks at the first page of a block, and at all where that one says nothing.
     fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        let first = self.geometry.page_at(block, 0);
-        let found = self.examine(first)?;
-        if let Found::Whole(header) = found {
-            self.note(first, &header, seen);
-        }
+        let found = self.look_at_page(self.geometry.page_at(block, 0), seen)?;
         // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has
         // room for.
         let at = FIRST_BYTES * block.index();
@@ -226,21 +231,14 @@ impl<N: Nand> Plow<N> {
         match found {
             Found::Whole(_) => Ok(()),
             // A page may read as erased that was being programmed, or is damaged.
-            _ => match self.examine(self.geometry.page_at(block, 1))? {
-                Found::Blank => Ok(()),
-                _ => self.look_at_all(block, seen),
-            },
-        }
-    }
-
-    fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        for page in 0..self.geometry.pages_per_block {
-            let ppn = self.geometry.page_at(block, page);
-            if let Found::Whole(header) = self.examine(ppn)? {
-                self.note(ppn, &header, seen);
+            _ if self.examine(self.geometry.page_at(block, 1))? == Found::Blank => Ok(()),
+            _ => {
+                for page in 0..self.geometry.pages_per_block {
+                    self.look_at_page(self.geometry.page_at(block, page), seen)?;
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
@@ -389,7 +387,7 @@ impl<N: Nand> Plow<N> {
             let at = HEADER_BYTES + reader.at();
             self.take_records(at, &header, Some((&stand, now)))?;
             self.take_block(self.geometry.block_of(ppn));
-            self.commits.sealed.push_front(Sealed { ppn, sequence, stand });
+            self.commits.sealed.insert(0, Sealed { ppn, sequence, stand });
             next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())

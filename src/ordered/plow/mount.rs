@@ -414,7 +414,7 @@ impl<N: Nand> Plow<N> {
                 self.blocks.set_erases(block, row.erases);
                 let is_open = root.open.is_some_and(|open| open.0 == block);
                 let summary = match root.last_in(block, self.geometry) {
-                    Some(last) if !is_filtered => {
+                    Some(last) if cfg!(feature = "summaries") && !is_filtered => {
                         self.find_summary(places(self.geometry, last, is_open), row.erases)?
                     }
                     _ => None,

@@ -79,7 +79,14 @@ impl StoreFault {
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> StoreFault {
-        StoreError::Corrupted { what: words(what), at: u64::from(page) }.into()
+        StoreFault::corrupted_at(what, u64::from(page))
+    }
+
+    /// Bytes that make no sense, found by another number than that of a page.
+    #[cold]
+    #[inline(never)]
+    pub fn corrupted_at(what: &'static str, at: u64) -> StoreFault {
+        StoreError::Corrupted { what: words(what), at }.into()
     }
 }
 

@@ -193,8 +193,10 @@ impl CheckpointArea {
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
     ) -> Result<Option<Found<T>>, StoreFault> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let found = newest_record(nand, area.geometry, &area.run, decode)?;
-        let (version, newest) = found.complete.ok_or_else(|| area.incomplete())?;
+        let mut newest = None;
+        let mut read = |source: &mut dyn Source| newest = Some(decode(source));
+        let found = newest_record(nand, area.geometry, &area.run, &mut read)?;
+        let (Some(version), Some(newest)) = (found.complete, newest) else { return Err(area.incomplete()) };
         area.version = version;
         area.note_cut(nand, found.cut)?;
         Ok(Some(Found { area, newest, begun: found.begun }))
@@ -239,7 +241,7 @@ impl CheckpointArea {
     }
 
     fn incomplete(&self) -> StoreFault {
-        StoreError::Corrupted { what: words("no checkpoint is complete"), at: self.reference_version }.into()
+        StoreFault::corrupted_at("no checkpoint is complete", self.reference_version)
     }
 
     /// Follows the newest reference; none when there is none.
@@ -545,29 +547,19 @@ impl CheckpointArea {
     }
 
     fn encode_reference(&self, targets: &[Pbn]) -> Vec<u8> {
-        let lists = [&self.anchors[..], targets];
-        let counts = lists.iter().map(|list| list.len() as u32);
-        let numbers = counts.chain(lists.iter().flat_map(|list| list.iter().map(|p| p.0)));
+        let lists = &[&self.anchors[..], targets];
         let mut bytes = Vec::with_capacity(4 * (2 + self.anchors.len() + targets.len()));
-        numbers.for_each(|number| bytes.extend(number.to_le_bytes()));
+        let mut put = |number: u32| bytes.extend_from_slice(&number.to_le_bytes());
+        lists.iter().for_each(|list| put(list.len() as u32));
+        lists.iter().for_each(|list| list.iter().for_each(|pbn| put(pbn.0)));
         bytes
     }
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
-        let corrupted = StoreError::Corrupted {
-            what: words("a reference to the checkpoints makes no sense"),
-            at: self.reference_version,
-        };
-        let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
-        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted.into()) };
-        let expected = u64::from(*anchors) + u64::from(*targets);
-        let in_range = list.iter().all(|&p| p < self.geometry.blocks);
-        if expected != list.len() as u64 || !in_range || *anchors == 0 || *targets == 0 {
-            return Err(corrupted.into());
-        }
-        let (anchors, targets) = list.split_at(*anchors as usize);
-        self.anchors = anchors.iter().map(|&p| Pbn(p)).collect();
-        self.run.blocks = targets.iter().map(|&p| Pbn(p)).collect();
+        let decoded = decode_lists(bytes, self.geometry.blocks);
+        let what = "a reference to the checkpoints makes no sense";
+        [self.anchors, self.run.blocks] =
+            decoded.ok_or_else(|| StoreFault::corrupted_at(what, self.reference_version))?;
         Ok(())
     }
 
@@ -578,6 +570,25 @@ impl CheckpointArea {
         let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
         size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
     }
+}
+
+/// The anchors and the targets of a reference, if it makes sense.
+fn decode_lists(bytes: &[u8], blocks: u32) -> Option<[Vec<Pbn>; 2]> {
+    let (counts, list) = bytes.split_at_checked(8)?;
+    let (anchors, targets) = (get_u32(counts, 0) as usize, get_u32(counts, 4) as usize);
+    let is_whole = anchors.checked_add(targets) == Some(list.len() / 4);
+    if !is_whole || anchors == 0 || targets == 0 {
+        return None;
+    }
+    let mut lists = [Vec::with_capacity(anchors), Vec::with_capacity(targets)];
+    for at in 0..anchors + targets {
+        let pbn = Pbn(get_u32(list, 4 * at));
+        if pbn.0 >= blocks {
+            return None;
+        }
+        lists[usize::from(at >= anchors)].push(pbn);
+    }
+    Some(lists)
 }
 
 fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {

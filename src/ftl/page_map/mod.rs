@@ -149,8 +149,8 @@ impl<N: Nand> PageMapFtl<N> {
         let mut blocks = BlockTable::new(geometry);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
-        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
-            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }

@@ -193,9 +193,8 @@ impl<N: Nand> Plow<N> {
         let (first, last, count) = (self.memtable.key(from), self.memtable.key(to), self.memtable.unsealed());
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
-        let is_all = (from..=to).all(|i| {
-            !unsealed(&i) || builder.append(body, self.memtable.key(i), self.memtable.value(i))
-        });
+        let is_all = (from..=to)
+            .all(|i| !unsealed(&i) || builder.append(body, self.memtable.key(i), self.memtable.value(i)));
         (builder.count() >= least).then_some((builder.count(), is_all))
     }
 

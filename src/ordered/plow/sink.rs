@@ -52,7 +52,11 @@ impl<N: Nand> Plow<N> {
     /// whether it did.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
-        if !cfg!(feature = "ascending") || last == 0 || !self.has_place(Target::Level(0)) || !self.has_place(Target::Level(last)) {
+        if !cfg!(feature = "ascending")
+            || last == 0
+            || !self.has_place(Target::Level(0))
+            || !self.has_place(Target::Level(last))
+        {
             return Ok(false);
         }
         self.find_top()?;

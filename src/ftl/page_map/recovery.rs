@@ -36,7 +36,7 @@ use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
 use crate::sorted::{Map, Set};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -302,9 +302,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// as well.
     fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
-        for ppn in scan.never_found() {
-            bits::set(&mut scan.torn, g.block_of(ppn).index());
-        }
+        scan.note_never_found(g);
         scan.require_trim_log()?;
         let gone = |ppn: u32| ppn < LOST && bits::is_set(&scan.gone, g.block_of(Ppn(ppn)).index());
         let map = &mut self.state.map;
@@ -508,19 +506,26 @@ impl Scan {
         self.events.retain(|event| since.version(event) <= horizon);
     }
 
-    /// Unreadable pages whose version was committed and is on no readable page.
-    fn never_found(&mut self) -> Vec<Ppn> {
+    /// Counts the blocks as torn that have unreadable pages whose version was committed and is on no readable
+    /// page.
+    fn note_never_found(&mut self, geometry: Geometry) {
         let horizon = self.horizon;
         self.unreadable.retain(|&(_, version)| version <= horizon);
         sort::unstable_by_key(&mut self.unreadable, |&(_, version)| version);
         let mut is_found = vec![false; self.unreadable.len()];
         for event in self.events.iter().filter(|event| event.readable()) {
             let wanted = self.since.version(event);
-            let first = self.unreadable.partition_point(|&(_, version)| version < wanted);
-            let same = self.unreadable[first..].iter().take_while(|&&(_, version)| version == wanted);
-            is_found[first..first + same.count()].fill(true);
+            let mut at = self.unreadable.partition_point(|&(_, version)| version < wanted);
+            while self.unreadable.get(at).is_some_and(|&(_, version)| version == wanted) {
+                is_found[at] = true;
+                at += 1;
+            }
         }
-        self.unreadable.iter().zip(is_found).filter(|(_, found)| !found).map(|(&(ppn, _), _)| ppn).collect()
+        for (at, &(ppn, _)) in self.unreadable.iter().enumerate() {
+            if !is_found[at] {
+                bits::set(&mut self.torn, geometry.block_of(ppn).index());
+            }
+        }
     }
 }
 

@@ -255,7 +255,9 @@ impl CheckpointArea {
             let run = Run { blocks: vec![pbn], used: 0 };
             let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
             // An anchor is erased before it is used again: what follows an older reference is older, too.
-            cuts.extend(cut.map(|cut| (pbn, found.is_empty(), cut)));
+            if let Some(cut) = cut {
+                cuts.push((pbn, found.is_empty(), cut));
+            }
             for (version, loaded) in found {
                 if version > area.reference_version {
                     area.reference_version = version;
@@ -296,7 +298,7 @@ impl CheckpointArea {
 
     /// The blocks in use: anchors and checkpoint blocks.
     pub fn occupied(&self) -> Vec<Pbn> {
-        self.anchors.iter().chain(&self.run.blocks).copied().collect()
+        [&self.anchors[..], &self.run.blocks].concat()
     }
 
     /// The version of the newest checkpoint; 0 before the first.
@@ -490,7 +492,7 @@ impl CheckpointArea {
             // The anchor that holds the newest reference is only left, never marked bad, before there is a
             // newer one.
             if Some(anchor) != self.anchor {
-                self.anchors.retain(|&a| a != anchor);
+                self.drop_anchor(anchor);
                 blocks.give_up(nand, anchor)?;
             }
         }
@@ -542,8 +544,12 @@ impl CheckpointArea {
             if blocks.erase(nand, anchor, Cause::Checkpoint)? {
                 return Ok(anchor);
             }
-            self.anchors.retain(|&a| a != anchor);
+            self.drop_anchor(anchor);
         }
+    }
+
+    fn drop_anchor(&mut self, anchor: Pbn) {
+        self.anchors.retain(|&a| a != anchor);
     }
 
     fn encode_reference(&self, targets: &[Pbn]) -> Vec<u8> {

@@ -193,7 +193,10 @@ impl<N: Nand> PageMapFtl<N> {
     fn seen(&self, continues_at: Option<u32>, pbn: Pbn) -> Seen {
         let stamp = self.stamp_of(pbn);
         let first_version = self.state.next_version;
-        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
+        let mut host = Vec::new();
+        if let Some(page) = continues_at {
+            host.push((i64::from(page) - 1, first_version - 1));
+        }
         Seen { layout: self.state.layout, first_version, host, stamp, last: None }
     }
 
@@ -215,7 +218,7 @@ impl<N: Nand> PageMapFtl<N> {
                 }
                 Found::Erased if self.is_end(pbn, page + 1)? => {
                     // The page that came last in its block may look so too; its version tells.
-                    scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                    scan.expect(ppn, seen.version_at(page));
                     break;
                 }
                 Found::Erased => unreadable.push((page, None)),
@@ -257,7 +260,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.push(number, version, false, ppn);
             }
             None => {
-                scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                scan.expect(ppn, seen.version_at(page));
                 if Some(page) < seen.last {
                     bits::set(&mut scan.torn, self.geometry.block_of(ppn).index());
                 }
@@ -338,7 +341,9 @@ impl<N: Nand> PageMapFtl<N> {
             let is_twin = |e: &&Event| e.version_and == newest.version_and && e.ppn != newest.ppn;
             let twin = history.iter().find(is_twin).map(|e| e.ppn);
             let other = original.or(twin).filter(|&ppn| !torn(ppn));
-            alternatives.extend(other.map(|ppn| (newest.lpn, ppn)));
+            if let Some(ppn) = other {
+                alternatives.push((newest.lpn, ppn));
+            }
             map.set(lpn, newest.ppn.0);
         }
         Ok(())
@@ -462,6 +467,13 @@ impl Scan {
 
     fn push(&mut self, lpn: u32, version: u64, readable: bool, ppn: Ppn) {
         self.events.push(self.since.event(lpn, version, readable, ppn));
+    }
+
+    /// Notes an unreadable page that should have this version, if that is known.
+    fn expect(&mut self, ppn: Ppn, version: Option<u64>) {
+        if let Some(version) = version {
+            self.unreadable.push((ppn, version));
+        }
     }
 
     /// Whether fewer versions were found than were written since the checkpoint, up to the horizon.

@@ -151,7 +151,7 @@ impl BlockTable {
 
     /// Blocks not marked bad.
     pub fn good_count(&self) -> u32 {
-        self.geometry.blocks - self.in_state(BlockState::Bad).count() as u32
+        (0..self.geometry.blocks).filter(|&pbn| self.state(Pbn(pbn)) != BlockState::Bad).count() as u32
     }
 
     /// Valid pages of the chip.

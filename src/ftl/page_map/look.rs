@@ -83,7 +83,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreFault> {
-        let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
+        let open = self.state.frontier_in(pbn);
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);

@@ -172,6 +172,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    #[inline(never)]
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
         settings.require_built()?;
         let geometry = nand.geometry();

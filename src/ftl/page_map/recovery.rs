@@ -115,8 +115,7 @@ impl<N: Nand> PageMapFtl<N> {
                 continue;
             }
             let first = self.look_at_first(pbn)?;
-            let was_open = self.state.frontiers.iter().flatten().any(|f| f.pbn == pbn);
-            if was_open || !matches!(first, First::Kept) {
+            if self.state.frontier_in(pbn).is_some() || !matches!(first, First::Kept) {
                 changed.push((pbn, first));
             }
         }
@@ -174,10 +173,9 @@ impl<N: Nand> PageMapFtl<N> {
     /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first
     /// page of one may have gone bad in such a way that it passes for the old one.
     fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
-        let frontiers = self.state.frontiers;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let is_used = matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved);
-            let is_followed = frontiers.iter().flatten().any(|f| f.pbn == pbn);
+            let is_followed = self.state.frontier_in(pbn).is_some();
             if is_used || is_followed || bits::is_set(&scan.gone, pbn.index()) {
                 continue;
             }
@@ -358,9 +356,9 @@ impl<N: Nand> PageMapFtl<N> {
     ) -> Result<(), StoreFault> {
         let g = self.geometry;
         let mut valid = vec![0u16; g.blocks as usize];
-        for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
-            valid[g.block_of(ppn).index()] += 1;
-        }
+        let mut count = |ppn: Ppn| valid[g.block_of(ppn).index()] += 1;
+        self.state.mapped().for_each(&mut count);
+        scan.trim_pages.iter().for_each(|&ppn| count(ppn));
         let block_now = |map: &PageMap, lpn: u32| g.block_of(Ppn(map.get(lpn as usize)));
         sort::by_key(&mut alternatives, |&(lpn, _)| block_now(&self.state.map, lpn));
         let mut rest = &alternatives[..];

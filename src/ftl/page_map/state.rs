@@ -180,6 +180,11 @@ impl State {
         if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
 
+    /// The frontier in a block, if that is open.
+    pub(super) fn frontier_in(&self, pbn: Pbn) -> Option<Frontier> {
+        self.frontiers.iter().copied().flatten().find(|frontier| frontier.pbn == pbn)
+    }
+
     /// The physical pages that the map names.
     pub(super) fn mapped(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.map.iter().filter(|&ppn| ppn < LOST).map(Ppn)

@@ -16,6 +16,7 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
@@ -70,7 +71,7 @@ pub(super) struct Commits {
     /// Blocks with commit pages or sealed ones that may be needed.
     pub(super) blocks: Vec<Pbn>,
     /// Sealed pages that may be needed, the oldest first.
-    pub(super) sealed: Vec<Sealed>,
+    pub(super) sealed: VecDeque<Sealed>,
     /// The newest commit page's program.
     pub(super) sequence: u64,
     /// The block that it lies in.
@@ -99,7 +100,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_root(&self, writer: &mut Writer<'_>) {
-        let newest = self.commits.sealed.last().map(|sealed| (sealed.ppn, sealed.sequence));
+        let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
         let sealed = (self.commits.sealed.len(), newest);
         write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed, self.page_records);
     }
@@ -107,8 +108,8 @@ impl<N: Nand> Plow<N> {
     /// Makes all that was acknowledged durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
         let now = self.stand();
-        while self.commits.sealed.first().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-            self.commits.sealed.remove(0);
+        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+            self.commits.sealed.pop_front();
         }
         let written = self.write_commit(clean);
         if written.is_err() {
@@ -153,7 +154,7 @@ impl<N: Nand> Plow<N> {
         let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
-        let before = self.commits.sealed.last();
+        let before = self.commits.sealed.back();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
@@ -171,7 +172,7 @@ impl<N: Nand> Plow<N> {
         if self.commits.sealed.len() == self.commits.sealed.capacity() {
             self.commits.sealed.reserve_exact(4);
         }
-        self.commits.sealed.push(Sealed { ppn, sequence: self.sequence, stand });
+        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand });
         Ok(())
     }
 

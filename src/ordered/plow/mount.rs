@@ -48,6 +48,7 @@ impl<N: Nand> Plow<N> {
         Ok(plow)
     }
 
+    #[inline(never)]
     fn set_up(&mut self) -> Result<(), IndexFault> {
         self.note_bad_blocks()?;
         for _ in 0..self.blocks.free() {
@@ -66,6 +67,7 @@ impl<N: Nand> Plow<N> {
         Ok(plow)
     }
 
+    #[inline(never)]
     fn recover(&mut self) -> Result<(), IndexFault> {
         self.cause = Cause::Recovery;
         self.note_bad_blocks()?;
@@ -387,7 +389,7 @@ impl<N: Nand> Plow<N> {
             let at = HEADER_BYTES + reader.at();
             self.take_records(at, &header, Some((&stand, now)))?;
             self.take_block(self.geometry.block_of(ppn));
-            self.commits.sealed.insert(0, Sealed { ppn, sequence, stand });
+            self.commits.sealed.push_front(Sealed { ppn, sequence, stand });
             next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())

@@ -61,6 +61,7 @@ impl<N: Nand> Sbits<N> {
         Ok(store)
     }
 
+    #[inline(never)]
     fn recover(&mut self) -> Result<(), IndexFault> {
         let seen = self.look_around()?;
         let Some(newest) = seen.newest else {

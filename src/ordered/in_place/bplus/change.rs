@@ -259,7 +259,8 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Forgets the operation before: the frames are free again.
     pub(super) fn begin(&mut self) {
-        self.path.iter_mut().chain(&mut self.extra).for_each(|frame| frame.is_dirty = false);
+        self.path.iter_mut().for_each(|frame| frame.is_dirty = false);
+        self.extra.iter_mut().for_each(|frame| frame.is_dirty = false);
         self.extra_used = 0;
         self.is_kept_whole = false;
         self.taken.clear();

@@ -13,7 +13,7 @@
 //! - The page map on flash with its cache, the *CPMT* (`ftl::cached`), whose entries are runs: one entry for
 //!   pages in sequence that lie in sequence. No run reaches beyond its translation page.
 //! - The block map: for a logical block, the *data block* that holds pages of it, each in its place. The
-//!   original caches this map (CBMT); here it is in RAM whole, 4 bytes for each logical block.
+//!   original caches this map (CBMT); here it is in RAM whole, 8 bytes for each logical block.
 //! - The filter ([`crate::blocks::hot`]), which counts the host's writes.
 //! - Two frontiers: one for data, whether written or moved, one for translation pages.
 //!

@@ -19,13 +19,22 @@ impl<N: Nand> Plow<N> {
         (self.memtable.capacity() / 2).max(1)
     }
 
-    /// Room for all changes is made first, so that nothing is written between them.
+    /// Room for all changes is made first, so that nothing is written between them: the work of each, and
+    /// then steps until the memtable takes them together.
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         check_batch(self.record, batch, self.changes_max())?;
-        if batch.is_empty() {
-            return Ok(());
+        let inserts = match batch {
+            [] => return Ok(()),
+            [one] => return self.change_inner(one.key, one.value),
+            _ => batch.iter().any(|change| change.value.is_some()),
+        };
+        self.make_room(inserts)?;
+        if self.mix.count(0, batch.len() as u64) {
+            self.replan_for_mix();
         }
-        let inserts = batch.iter().any(|change| change.value.is_some());
+        for _ in batch {
+            self.work()?;
+        }
         self.make_room(inserts)?;
         while self.memtable.len() + batch.len() > self.memtable.capacity() {
             if !self.sink()? {

@@ -322,10 +322,37 @@ impl<N: Nand> Plow<N> {
         if !stepped {
             stepped = self.work_below()?;
         }
+        stepped |= self.catch_up()?;
         if !stepped && self.blocks.ready() < READY {
             self.blocks.prepare(&mut self.nand, Cause::GarbageCollection)?;
         }
         Ok(())
+    }
+
+    /// A step of each level that waited for its turn until the one above it had half more pages than it may,
+    /// and two. Where pages hold few records, changes take more than a step each: a level that grew because it
+    /// never had one would make the steps of those above it dearer still.
+    fn catch_up(&mut self) -> Result<bool, IndexFault> {
+        let mut stepped = false;
+        for below in 1..self.levels.len() {
+            let is_far = 2 * self.levels[below - 1].pages() > 3 * self.pages_planned(below - 1) + 4;
+            if is_far && self.is_above_full(below) && self.leaves_enough(below) {
+                self.step(below)?;
+                stepped = true;
+            }
+        }
+        Ok(stepped)
+    }
+
+    /// Whether the level above one holds more than the plan gives it.
+    fn is_above_full(&self, below: usize) -> bool {
+        let (above, planned) = (&self.levels[below - 1], self.pages_planned(below - 1));
+        // Pages count too, for filters and fences are theirs.
+        above.records > planned * self.page_records as usize || above.pages() > 2 * planned + 2
+    }
+
+    fn pages_planned(&self, level: usize) -> usize {
+        self.plan.pages_max[level].max(1) as usize
     }
 
     pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
@@ -333,12 +360,7 @@ impl<N: Nand> Plow<N> {
             self.step(0)?;
             return Ok(true);
         }
-        let full = (1..self.levels.len()).find(|&below| {
-            let pages_max = self.plan.pages_max[below - 1].max(1) as usize;
-            let above = &self.levels[below - 1];
-            // Pages count too, for filters and fences are theirs.
-            above.records > pages_max * self.page_records as usize || above.pages() > 2 * pages_max + 2
-        });
+        let full = (1..self.levels.len()).find(|&below| self.is_above_full(below));
         if let Some(below) = full.filter(|&below| self.leaves_enough(below)) {
             self.step(below)?;
             self.replan();

@@ -35,3 +35,45 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
         assert!(steps_seen > 500 && erases_seen > 20, "{steps_seen} steps, {erases_seen} erases");
     }
 }
+
+#[test]
+fn no_level_outgrows_its_plan_where_changes_take_more_than_a_step() {
+    // Six records wait in the memtable, nine fill a page: a change takes more than a step in the long run.
+    let set = PlowConfig { answers: Answers::Pool, ..settings(2, 102, Durability::EverySync) };
+    let mut plow = Plow::format(chip(1024, 8, 64), &set).unwrap();
+    let mut rng = Rng::new(8);
+    let mut levels_seen = 0;
+    for i in 0..2_500u64 {
+        plow.put(&key(rng.below(3_400), 2), &[i as u8; 102]).unwrap();
+        levels_seen = levels_seen.max(plow.levels.len());
+        for (level, &planned) in plow.levels.iter().zip(&plow.plan.pages_max).take(plow.levels.len() - 1) {
+            let pages_max = 2 * planned as usize + 4;
+            assert!(level.pages() <= pages_max, "change {i}: {} of {pages_max} pages", level.pages());
+        }
+    }
+    assert_eq!((levels_seen, plow.counters.sweeps), (3, 0));
+}
+
+#[test]
+fn changes_in_batches_cost_what_they_cost_alone() {
+    let set = PlowConfig { answers: Answers::Pool, ..settings(8, 40, Durability::EverySync) };
+    let programs = |at_once: usize| {
+        let mut plow = Plow::format(chip(1024, 16, 128), &set).unwrap();
+        let mut rng = Rng::new(3);
+        for _ in 0..8_000 / at_once {
+            let keys: Vec<_> = (0..at_once).map(|_| key(rng.below(30_000), 8)).collect();
+            let batch: Vec<_> = keys.iter().map(|key| Change::put(key, &[7; 40])).collect();
+            match &batch[..] {
+                [_] if at_once == 1 => plow.put(&keys[0], &[7; 40]).unwrap(),
+                batch => plow.apply(batch).unwrap(),
+            }
+        }
+        assert_eq!(plow.levels.len(), 3);
+        plow.nand.counters().page_programs_total()
+    };
+    let alone = programs(1);
+    for at_once in [2, 4] {
+        let together = programs(at_once);
+        assert!(together * 10 < alone * 12, "{at_once} at once: {together} programs, {alone} alone");
+    }
+}

@@ -12,7 +12,7 @@ use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::SimChip;
 use crate::nand::{Geometry, Part};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, within};
+use crate::ordered::{Change, Direction, Durability, OrderedIndex, RecordFormat, within};
 use crate::rng::Rng;
 use crate::{IndexError, Nand};
 use alloc::collections::BTreeMap;

@@ -1,0 +1,425 @@
+//! Records of any length over any ordered index: keys and values that are byte strings, up to a limit each.
+//!
+//! For example, with keys of up to 8 bytes and pieces of 16, the record `"ab"` = 20 bytes is two records of the
+//! index below, whose keys have 8 + 2 bytes:
+//!
+//! ```text
+//! key   'a' 'b' 0 0 0 0 0 0 | 2 length | 0 piece      value  20 0 length | bytes 0 to 13
+//! key   'a' 'b' 0 0 0 0 0 0 | 2 length | 1 piece      value  bytes 14 to 19, zeros
+//! ```
+//!
+//! A key is filled up with zeros and followed by its length, which keeps the order of byte strings: of `"ab"`
+//! and `"ab\0"` the filled keys are equal and the lengths decide. A value is cut into *pieces* of the index's
+//! value bytes, the first of which begins with the length of the whole (2 bytes, little-endian). All pieces of a
+//! change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is there whole, old or new.
+//!
+//! * **Costs**: a value of one piece costs what a record of the index does; each further piece one more, all
+//!   in one batch. Where values may have several pieces, a change looks the first one up before, to know how
+//!   many there were; where one is enough for all, `put` does not.
+//! * **Limits**: an index that makes no batches (`batch_max` of 1) takes values of one piece. Of the last piece
+//!   half is unused in the mean, and each record carries the longest key: choose both with the records at hand.
+
+#[cfg(test)]
+mod tests;
+
+use crate::check::{CheckReport, IndexError, words};
+use crate::ordered::change::newest_by_key;
+use crate::ordered::{Change, Direction, Durability, OrderedIndex, RecordFormat, Visit};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+/// Bytes behind a filled key: its length, and the number of the piece.
+const KEY_TAIL: usize = 2;
+/// Bytes before a value: its length.
+const VALUE_HEAD: usize = 2;
+/// Pieces of a value at most: the number 255 stands for the end of them.
+const PIECES_MAX: usize = 255;
+
+impl RecordFormat {
+    /// The records of an index below a [`Variable`] one: keys of up to `max_key` bytes, values in pieces of
+    /// `piece` bytes, of which the first has 2 for the length.
+    ///
+    /// A piece that holds the usual value with its length is best. Panics where a key has more than 253 bytes
+    /// or a piece fewer than 3.
+    pub const fn variable(max_key: u8, piece: u8) -> RecordFormat {
+        assert!(max_key <= u8::MAX - KEY_TAIL as u8, "a key has at most 253 bytes");
+        assert!(piece as usize > VALUE_HEAD, "a piece has at least 3 bytes");
+        RecordFormat::new(max_key + KEY_TAIL as u8, piece)
+    }
+}
+
+/// An ordered index whose keys and values have any length up to a limit each.
+///
+/// ```
+/// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// use nandex::ordered::variable::Variable;
+/// use nandex::{MuTree, RawConfig, RecordFormat};
+///
+/// let chip = SimChip::new(&mlc_64m().with_blocks(64)).unwrap();
+/// let tree = MuTree::format(chip, &RawConfig::new(RecordFormat::variable(16, 32)))?;
+/// let mut names = Variable::new(tree, 200)?;
+///
+/// names.put(b"cat", b"Felis catus")?;
+/// names.put(b"cattle", &[7; 200])?;
+/// assert_eq!(names.get(b"cat")?.as_deref(), Some(&b"Felis catus"[..]));
+/// assert!(names.insert(b"cat", b"")? && names.get(b"cat")? == Some(vec![]));
+/// assert!(names.remove(b"cattle")?);
+/// # Ok::<(), nandex::IndexError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Variable<I> {
+    index: I,
+    max_value: usize,
+    /// A key of the index, and a value.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<I: OrderedIndex> Variable<I> {
+    /// Wraps an index of records as [`RecordFormat::variable`] has them, whose values have up to `max_value`
+    /// bytes. The same number at each mount, or a larger one.
+    ///
+    /// Refused where a value of so many bytes takes more pieces than the index changes as one, or than 255.
+    pub fn new(index: I, max_value: usize) -> Result<Variable<I>, IndexError> {
+        let RecordFormat { key_bytes, value_bytes } = index.record();
+        let (key, value) = (usize::from(key_bytes), usize::from(value_bytes));
+        if key < KEY_TAIL {
+            return Err(IndexError::WrongLength { what: "key", expected: KEY_TAIL, got: key });
+        }
+        if value <= VALUE_HEAD {
+            return Err(IndexError::WrongLength { what: "value", expected: VALUE_HEAD + 1, got: value });
+        }
+        let most = index.batch_max().min(PIECES_MAX);
+        if max_value > usize::from(u16::MAX) || pieces(max_value, value) > most {
+            return Err(IndexError::BatchTooLarge { unit: words("pieces of a value"), most });
+        }
+        Ok(Variable { index, max_value, key: vec![0; key], value: vec![0; value] })
+    }
+
+    /// Bytes of a key at most.
+    pub fn max_key(&self) -> usize {
+        self.key.len() - KEY_TAIL
+    }
+
+    /// Bytes of a value at most.
+    pub const fn max_value(&self) -> usize {
+        self.max_value
+    }
+
+    /// The promise of the index below about a power cut: with several pieces, too.
+    pub fn durability(&self) -> Durability {
+        self.index.durability()
+    }
+
+    /// The index below.
+    pub const fn index(&self) -> &I {
+        &self.index
+    }
+
+    /// The index below, to be synced, closed, maintained: everything that does not concern single records.
+    pub const fn index_mut(&mut self) -> &mut I {
+        &mut self.index
+    }
+
+    /// Gives the index below back.
+    pub fn into_inner(self) -> I {
+        self.index
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Looks a key up; when present its value takes the place of what `value` holds, and the answer is true.
+    pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
+        let Some(bytes) = self.length_of(key)? else { return Ok(false) };
+        value.clear();
+        value.extend_from_slice(&self.value[VALUE_HEAD..]);
+        let at = key_piece_at(self.key.len());
+        for piece in 1..pieces(bytes, self.value.len()) {
+            self.key[at] = piece as u8;
+            if !self.index.get(&self.key, &mut self.value)? {
+                return Err(lacking(piece));
+            }
+            value.extend_from_slice(&self.value);
+        }
+        value.truncate(bytes);
+        Ok(true)
+    }
+
+    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.check_value(value)?;
+        let before = self.length_of(key)?;
+        self.write(&[(Change::put(key, value), before)])?;
+        Ok(before.is_some())
+    }
+
+    /// Gives a key a value and does not say whether it existed, which saves reads where every value is of one
+    /// piece and the index can.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.apply(&[Change::put(key, value)])
+    }
+
+    /// Removes a key; returns whether it existed.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        let before = self.length_of(key)?;
+        if before.is_some() {
+            self.write(&[(Change::remove(key), before)])?;
+        }
+        Ok(before.is_some())
+    }
+
+    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does: the pieces of all together are as
+    /// many as that takes.
+    pub fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        let is_of_one = pieces(self.max_value, self.value.len()) == 1;
+        let mut changes = Vec::with_capacity(batch.len());
+        for change in newest_by_key(batch) {
+            self.check_value(change.value.unwrap_or_default())?;
+            let before = match change.value {
+                Some(_) if is_of_one => None,
+                _ => self.length_of(change.key)?,
+            };
+            changes.push((change, before));
+        }
+        self.write(&changes)
+    }
+
+    /// Visits the records between two bounds in key order, in either direction, until `visit` breaks.
+    pub fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let piece_bytes = self.value.len();
+        let low = self.bound(low, [0, u8::MAX])?;
+        let high = self.bound(high, [u8::MAX, 0])?;
+        let mut parts = Parts::new(self.max_key(), piece_bytes);
+        let mut broken = None;
+        self.index.range(borrowed(&low), borrowed(&high), direction, &mut |key, value| match parts
+            .add(key, value, direction)
+        {
+            Ok(true) => visit(parts.key(), &parts.value),
+            Ok(false) => ControlFlow::Continue(()),
+            Err(error) => {
+                broken = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        match broken {
+            Some(error) => Err(error),
+            None if parts.is_begun => Err(lacking(parts.next)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes every acknowledged operation survive a power cut.
+    pub fn sync(&mut self) -> Result<(), IndexError> {
+        self.index.sync()
+    }
+
+    /// Syncs and leaves the medium so that the next mount is cheapest.
+    pub fn close(&mut self) -> Result<(), IndexError> {
+        self.index.close()
+    }
+
+    /// Checks the index below, and that each value has all its pieces; the report counts whole records.
+    pub fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = self.index.check()?;
+        let mut records = 0;
+        self.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |_, _| {
+            records += 1;
+            ControlFlow::Continue(())
+        })?;
+        report.records = records;
+        Ok(report)
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
+        if value.len() > self.max_value {
+            return Err(IndexError::WrongLength {
+                what: "value",
+                expected: self.max_value,
+                got: value.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts the key of a first piece into the buffer.
+    fn begin_key(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        let most = self.max_key();
+        if key.len() > most {
+            return Err(IndexError::WrongLength { what: "key", expected: most, got: key.len() });
+        }
+        fill_key(&mut self.key, key, 0);
+        Ok(())
+    }
+
+    /// Bytes of the value of a key, whose first piece is in the buffer then.
+    fn length_of(&mut self, key: &[u8]) -> Result<Option<usize>, IndexError> {
+        self.begin_key(key)?;
+        if !self.index.get(&self.key, &mut self.value)? {
+            return Ok(None);
+        }
+        Ok(Some(length(&self.value)))
+    }
+
+    /// Writes all pieces of each value in place of those that there were, by the length of the value before.
+    fn write(&mut self, changes: &[(Change<'_>, Option<usize>)]) -> Result<(), IndexError> {
+        let (at, piece_bytes) = (key_piece_at(self.key.len()), self.value.len());
+        let count = |bytes: Option<usize>| bytes.map_or(0, |bytes| pieces(bytes, piece_bytes));
+        let (mut keys, mut values, mut is_put) = (Vec::new(), Vec::new(), Vec::new());
+        for &(Change { key, value }, before) in changes {
+            self.begin_key(key)?;
+            let (now, before) = (count(value.map(<[u8]>::len)), count(before));
+            for piece in 0..now.max(before) {
+                self.key[at] = piece as u8;
+                keys.extend_from_slice(&self.key);
+                is_put.push(piece < now);
+            }
+            if let Some(value) = value {
+                values.extend_from_slice(&(value.len() as u16).to_le_bytes());
+                values.extend_from_slice(value);
+            }
+            // Filled up to whole pieces; those that go have none.
+            values.resize(is_put.len() * piece_bytes, 0);
+        }
+        let pieces = keys.chunks_exact(self.key.len()).zip(values.chunks_exact(piece_bytes));
+        let batch: Vec<Change<'_>> = pieces
+            .zip(is_put)
+            .map(|((key, value), is_put)| if is_put { Change::put(key, value) } else { Change::remove(key) })
+            .collect();
+        self.index.apply(&batch)
+    }
+
+    /// A bound of the index below: with the first of the numbers where it is included, else with the second.
+    fn bound(&self, bound: Bound<&[u8]>, pieces: [u8; 2]) -> Result<Bound<Vec<u8>>, IndexError> {
+        let filled = |key: &[u8], piece: u8| {
+            let most = self.max_key();
+            if key.len() > most {
+                return Err(IndexError::WrongLength { what: "key", expected: most, got: key.len() });
+            }
+            let mut filled = vec![0; self.key.len()];
+            fill_key(&mut filled, key, piece);
+            Ok(filled)
+        };
+        Ok(match bound {
+            Bound::Included(key) => Bound::Included(filled(key, pieces[0])?),
+            Bound::Excluded(key) => Bound::Excluded(filled(key, pieces[1])?),
+            Bound::Unbounded => Bound::Unbounded,
+        })
+    }
+}
+
+/// The pieces of one value, as a range meets them.
+struct Parts {
+    max_key: usize,
+    piece_bytes: usize,
+    /// The key of the index without the number.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    is_begun: bool,
+    /// The number of the piece to come.
+    next: usize,
+    /// Pieces of the value: known from the first one on.
+    count: usize,
+}
+
+impl Parts {
+    fn new(max_key: usize, piece_bytes: usize) -> Parts {
+        let (key, value) = (Vec::new(), Vec::new());
+        Parts { max_key, piece_bytes, key, value, is_begun: false, next: 0, count: 0 }
+    }
+
+    /// The key of the value that is whole.
+    fn key(&self) -> &[u8] {
+        &self.key[..usize::from(self.key[self.max_key]).min(self.max_key)]
+    }
+
+    /// Adds a piece; whether the value is whole with it.
+    fn add(&mut self, key: &[u8], value: &[u8], direction: Direction) -> Result<bool, IndexError> {
+        let at = key_piece_at(key.len());
+        let piece = usize::from(key[at]);
+        if !self.is_begun {
+            self.key.clear();
+            self.key.extend_from_slice(&key[..at]);
+            self.is_begun = true;
+            match direction {
+                Direction::Ascending => self.next = 0,
+                // The last one comes first.
+                Direction::Descending => (self.next, self.count) = (piece, piece + 1),
+            }
+            self.value.clear();
+            self.value.resize(
+                if direction == Direction::Descending { self.count } else { 1 } * self.piece_bytes,
+                0,
+            );
+        }
+        if piece != self.next || self.key != key[..at] {
+            return Err(lacking(self.next));
+        }
+        if piece == 0 {
+            let count = pieces(length(value), self.piece_bytes);
+            if direction == Direction::Descending && count != self.count {
+                return Err(lacking(count - 1));
+            }
+            self.count = count;
+            self.value.resize(count * self.piece_bytes, 0);
+        }
+        self.value[piece * self.piece_bytes..][..self.piece_bytes].copy_from_slice(value);
+        let is_whole = match direction {
+            Direction::Ascending => piece + 1 == self.count,
+            Direction::Descending => piece == 0,
+        };
+        if is_whole {
+            let bytes = length(&self.value);
+            self.value.drain(..VALUE_HEAD);
+            self.value.truncate(bytes);
+            self.is_begun = false;
+        } else {
+            self.next = if direction == Direction::Ascending { piece + 1 } else { piece - 1 };
+        }
+        Ok(is_whole)
+    }
+}
+
+const fn key_piece_at(key_bytes: usize) -> usize {
+    key_bytes - 1
+}
+
+/// Pieces of a value of so many bytes.
+const fn pieces(bytes: usize, piece_bytes: usize) -> usize {
+    (bytes + VALUE_HEAD).div_ceil(piece_bytes)
+}
+
+/// Bytes of a value, by its first piece.
+fn length(first: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([first[0], first[1]]))
+}
+
+fn fill_key(filled: &mut [u8], key: &[u8], piece: u8) {
+    let (bytes, tail) = filled.split_at_mut(filled.len() - KEY_TAIL);
+    bytes[..key.len()].copy_from_slice(key);
+    bytes[key.len()..].fill(0);
+    tail.copy_from_slice(&[key.len() as u8, piece]);
+}
+
+fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+#[cold]
+fn lacking(piece: usize) -> IndexError {
+    IndexError::Corrupted { what: words("a value lacks a piece"), at: piece as u64 }
+}

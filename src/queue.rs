@@ -1,4 +1,5 @@
-//! A queue in a row of memory: what is taken from its front leaves a gap, which is closed when room is needed.
+//! A queue in a row of memory: what is taken from its front leaves a gap, which is closed when room is
+//! needed.
 //!
 //! That of the standard library wraps around its end, and every call is written out for both halves, a
 //! kilobyte of code for each type of element. Here the elements lie side by side, so whoever looks at them

@@ -40,7 +40,6 @@ mod tests;
 use crate::blocks::spare::{Header, PageKind, require_spare};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::words;
-use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -49,7 +48,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 pub use payload::{Contents, Source, Window, take_all, take_bytes, take_rows};
-use record::{Cut, Place, Record, newest_record, program, records, records_since};
+use record::{Cut, Place, Record, decode_lists, newest_record, program, records, records_since};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -576,25 +575,6 @@ impl CheckpointArea {
         let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
         size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
     }
-}
-
-/// The anchors and the targets of a reference, if it makes sense.
-fn decode_lists(bytes: &[u8], blocks: u32) -> Option<[Vec<Pbn>; 2]> {
-    let (counts, list) = bytes.split_at_checked(8)?;
-    let (anchors, targets) = (get_u32(counts, 0) as usize, get_u32(counts, 4) as usize);
-    let is_whole = anchors.checked_add(targets) == Some(list.len() / 4);
-    if !is_whole || anchors == 0 || targets == 0 {
-        return None;
-    }
-    let mut lists = [Vec::with_capacity(anchors), Vec::with_capacity(targets)];
-    for at in 0..anchors + targets {
-        let pbn = Pbn(get_u32(list, 4 * at));
-        if pbn.0 >= blocks {
-            return None;
-        }
-        lists[usize::from(at >= anchors)].push(pbn);
-    }
-    Some(lists)
 }
 
 fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {

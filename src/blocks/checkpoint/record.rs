@@ -8,7 +8,7 @@ use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -393,4 +393,23 @@ pub(super) fn newest_record<N: Nand>(
         }
     }
     Ok(newest)
+}
+
+/// The anchors and the targets of a reference, if it makes sense.
+pub(super) fn decode_lists(bytes: &[u8], blocks: u32) -> Option<[Vec<Pbn>; 2]> {
+    let (counts, list) = bytes.split_at_checked(8)?;
+    let (anchors, targets) = (get_u32(counts, 0) as usize, get_u32(counts, 4) as usize);
+    let is_whole = anchors.checked_add(targets) == Some(list.len() / 4);
+    if !is_whole || anchors == 0 || targets == 0 {
+        return None;
+    }
+    let mut lists = [Vec::with_capacity(anchors), Vec::with_capacity(targets)];
+    for at in 0..anchors + targets {
+        let pbn = Pbn(get_u32(list, 4 * at));
+        if pbn.0 >= blocks {
+            return None;
+        }
+        lists[usize::from(at >= anchors)].push(pbn);
+    }
+    Some(lists)
 }

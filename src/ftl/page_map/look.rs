@@ -76,7 +76,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// What the second page says of a block; where that says nothing, what the first one did.
+    /// The account that the second page gives of a block; where there is none, that of the first one.
     fn look_at_second(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         Ok(self.second_page(pbn)?.map_or(first, |header| First::Rewritten(0, header)))
     }

@@ -27,6 +27,13 @@ pub(crate) fn is_set(bits: &[Word], at: usize) -> bool {
     bits[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
 }
 
+/// Sets a bit.
+#[inline]
+pub(crate) fn set(bits: &mut [Word], at: usize) {
+    let (word, bit) = place(at);
+    bits[word] |= bit;
+}
+
 /// Whether a bit at or after a place is set.
 pub(crate) fn is_any_set_from(bits: &[Word], at: usize) -> bool {
     let (word, bit) = place(at);
@@ -41,8 +48,7 @@ mod tests {
     fn a_bit_is_found_at_or_after_its_place() {
         for at in [0, 1, 31, 32, 63, 64, 100, 127] {
             let mut bits = clear(128);
-            let (word, bit) = place(at);
-            bits[word] |= bit;
+            set(&mut bits, at);
             assert!(is_set(&bits, at) && is_any_set_from(&bits, at) && is_any_set_from(&bits, 0));
             assert!(!is_any_set_from(&bits, at + 1), "{at}");
         }

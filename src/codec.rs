@@ -3,10 +3,18 @@
 //! Every multi-byte field on the chip is little-endian, except keys: keys are byte strings in `memcmp` order,
 //! so an unsigned integer key is stored big-endian.
 
+/// The bytes of a field: its place is checked once, and not byte by byte.
+#[inline]
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[at..at + N]);
+    field
+}
+
 /// Reads a `u16` at `at`.
 #[inline]
 pub fn get_u16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    u16::from_le_bytes(field(bytes, at))
 }
 
 /// Writes a `u16` at `at`.
@@ -18,7 +26,7 @@ pub fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
 /// Reads a `u32` at `at`.
 #[inline]
 pub fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    u32::from_le_bytes(field(bytes, at))
 }
 
 /// Writes a `u32` at `at`.
@@ -30,7 +38,8 @@ pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 /// Reads a 40-bit unsigned integer at `at` (a page sequence number).
 #[inline]
 pub fn get_u40(bytes: &[u8], at: usize) -> u64 {
-    u64::from(get_u32(bytes, at)) | (u64::from(bytes[at + 4]) << 32)
+    let [a, b, c, d, e] = field(bytes, at);
+    u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
 }
 
 /// Writes the low 40 bits of `value` at `at`.
@@ -43,7 +52,7 @@ pub fn put_u40(bytes: &mut [u8], at: usize, value: u64) {
 /// Reads a `u64` at `at`.
 #[inline]
 pub fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from(get_u32(bytes, at)) | (u64::from(get_u32(bytes, at + 4)) << 32)
+    u64::from_le_bytes(field(bytes, at))
 }
 
 /// Writes a `u64` at `at`.

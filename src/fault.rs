@@ -33,7 +33,14 @@ impl IndexFault {
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> IndexFault {
-        IndexError::Corrupted { what: words(what), at: u64::from(page) }.into()
+        IndexFault::corrupted_at(what, u64::from(page))
+    }
+
+    /// Bytes that contradict an invariant, where a page has another number than that of the chip.
+    #[cold]
+    #[inline(never)]
+    pub fn corrupted_at(what: &'static str, at: u64) -> IndexFault {
+        IndexError::Corrupted { what: words(what), at }.into()
     }
 
     /// Whether no room is left.
@@ -72,7 +79,14 @@ impl StoreFault {
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> StoreFault {
-        StoreError::Corrupted { what: words(what), at: u64::from(page) }.into()
+        StoreFault::corrupted_at(what, u64::from(page))
+    }
+
+    /// Bytes that make no sense, found by another number than that of a page.
+    #[cold]
+    #[inline(never)]
+    pub fn corrupted_at(what: &'static str, at: u64) -> StoreFault {
+        StoreError::Corrupted { what: words(what), at }.into()
     }
 }
 

@@ -72,6 +72,8 @@ pub mod index;
 mod inputs;
 pub mod nand;
 pub mod ordered;
+mod queue;
+mod ratio;
 pub mod sensor;
 pub mod shared;
 mod sort;

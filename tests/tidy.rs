@@ -7,12 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 24] = [
     "units",
     "shared",
     "codec",
     "rng",
     "bits",
+    "queue",
+    "ratio",
     "sort",
     "sorted",
     "nand",

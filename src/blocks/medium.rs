@@ -56,6 +56,9 @@ impl BlockTable {
     /// The rank of each block; none where the order of closing is not kept.
     fn ranks(&self) -> Vec<u32> {
         let Order::Closing(closing) = &self.order else { return Vec::new() };
+        if !cfg!(feature = "policies") {
+            return Vec::new();
+        }
         let mut ranks = vec![0; self.rows.len()];
         (1..).zip(closing.iter()).for_each(|(rank, pbn)| ranks[pbn as usize] = rank);
         ranks
@@ -116,7 +119,7 @@ impl BlockTable {
             self.ages[at] = modified;
         }
         let rank = get_u32(row, 9) >> 8;
-        if state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
+        if cfg!(feature = "policies") && state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
             if ranks.is_empty() {
                 ranks.extend(
                     (0..at as u32)
@@ -131,7 +134,7 @@ impl BlockTable {
 
     /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
     fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
-        if !ranks.is_empty() {
+        if cfg!(feature = "policies") && !ranks.is_empty() {
             sort::total(&mut ranks);
             let full = ranks.into_iter().map(|(_, pbn)| pbn);
             self.order = Order::new(VictimPolicy::Fifo, self.rows.len(), full, 0);

@@ -151,7 +151,7 @@ impl BlockTable {
 
     /// Blocks not marked bad.
     pub fn good_count(&self) -> u32 {
-        self.geometry.blocks - self.in_state(BlockState::Bad).count() as u32
+        (0..self.geometry.blocks).filter(|&pbn| self.state(Pbn(pbn)) != BlockState::Bad).count() as u32
     }
 
     /// Valid pages of the chip.
@@ -268,9 +268,10 @@ impl BlockTable {
 
     /// After a mount: these blocks are the reserved ones, whatever the table that was loaded says.
     pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreFault> {
-        let stale: Vec<Pbn> = self.in_state(BlockState::Reserved).filter(|p| !reserved.contains(p)).collect();
-        for pbn in stale {
-            self.discard(pbn);
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if self.state(pbn) == BlockState::Reserved && !reserved.contains(&pbn) {
+                self.discard(pbn);
+            }
         }
         for &pbn in reserved {
             match (pbn.0 < self.geometry.blocks).then(|| self.state(pbn)) {

@@ -112,6 +112,9 @@ struct Member {
 impl WearLeveller {
     /// A leveller for the blocks of this table.
     pub fn new(rule: WearLevelling, blocks: &BlockTable) -> WearLeveller {
+        if !cfg!(feature = "policies") {
+            return WearLeveller { rule, pool: Vec::new(), planned: Vec::new(), calls_since_scan: 0 };
+        }
         let mut pool = Vec::new();
         if matches!(rule, WearLevelling::DualPool { .. }) {
             let mut by_age: Vec<Pbn> = (0..blocks.geometry().blocks).map(Pbn).collect();

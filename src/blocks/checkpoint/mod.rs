@@ -40,7 +40,6 @@ mod tests;
 use crate::blocks::spare::{Header, PageKind, require_spare};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::words;
-use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -49,7 +48,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 pub use payload::{Contents, Source, Window, take_all, take_bytes, take_rows};
-use record::{Cut, Place, Record, newest_record, program, records, records_since};
+use record::{Cut, Place, Record, decode_lists, newest_record, program, records, records_since};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -193,8 +192,10 @@ impl CheckpointArea {
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
     ) -> Result<Option<Found<T>>, StoreFault> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let found = newest_record(nand, area.geometry, &area.run, decode)?;
-        let (version, newest) = found.complete.ok_or_else(|| area.incomplete())?;
+        let mut newest = None;
+        let mut read = |source: &mut dyn Source| newest = Some(decode(source));
+        let found = newest_record(nand, area.geometry, &area.run, &mut read)?;
+        let (Some(version), Some(newest)) = (found.complete, newest) else { return Err(area.incomplete()) };
         area.version = version;
         area.note_cut(nand, found.cut)?;
         Ok(Some(Found { area, newest, begun: found.begun }))
@@ -239,7 +240,7 @@ impl CheckpointArea {
     }
 
     fn incomplete(&self) -> StoreFault {
-        StoreError::Corrupted { what: words("no checkpoint is complete"), at: self.reference_version }.into()
+        StoreFault::corrupted_at("no checkpoint is complete", self.reference_version)
     }
 
     /// Follows the newest reference; none when there is none.
@@ -253,7 +254,9 @@ impl CheckpointArea {
             let run = Run { blocks: vec![pbn], used: 0 };
             let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
             // An anchor is erased before it is used again: what follows an older reference is older, too.
-            cuts.extend(cut.map(|cut| (pbn, found.is_empty(), cut)));
+            if let Some(cut) = cut {
+                cuts.push((pbn, found.is_empty(), cut));
+            }
             for (version, loaded) in found {
                 if version > area.reference_version {
                     area.reference_version = version;
@@ -294,7 +297,7 @@ impl CheckpointArea {
 
     /// The blocks in use: anchors and checkpoint blocks.
     pub fn occupied(&self) -> Vec<Pbn> {
-        self.anchors.iter().chain(&self.run.blocks).copied().collect()
+        [&self.anchors[..], &self.run.blocks].concat()
     }
 
     /// The version of the newest checkpoint; 0 before the first.
@@ -488,7 +491,7 @@ impl CheckpointArea {
             // The anchor that holds the newest reference is only left, never marked bad, before there is a
             // newer one.
             if Some(anchor) != self.anchor {
-                self.anchors.retain(|&a| a != anchor);
+                self.drop_anchor(anchor);
                 blocks.give_up(nand, anchor)?;
             }
         }
@@ -540,34 +543,28 @@ impl CheckpointArea {
             if blocks.erase(nand, anchor, Cause::Checkpoint)? {
                 return Ok(anchor);
             }
-            self.anchors.retain(|&a| a != anchor);
+            self.drop_anchor(anchor);
         }
     }
 
+    fn drop_anchor(&mut self, anchor: Pbn) {
+        self.anchors.retain(|&a| a != anchor);
+    }
+
     fn encode_reference(&self, targets: &[Pbn]) -> Vec<u8> {
-        let lists = [&self.anchors[..], targets];
-        let counts = lists.iter().map(|list| list.len() as u32);
-        let numbers = counts.chain(lists.iter().flat_map(|list| list.iter().map(|p| p.0)));
+        let lists = &[&self.anchors[..], targets];
         let mut bytes = Vec::with_capacity(4 * (2 + self.anchors.len() + targets.len()));
-        numbers.for_each(|number| bytes.extend(number.to_le_bytes()));
+        let mut put = |number: u32| bytes.extend_from_slice(&number.to_le_bytes());
+        lists.iter().for_each(|list| put(list.len() as u32));
+        lists.iter().for_each(|list| list.iter().for_each(|pbn| put(pbn.0)));
         bytes
     }
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
-        let corrupted = StoreError::Corrupted {
-            what: words("a reference to the checkpoints makes no sense"),
-            at: self.reference_version,
-        };
-        let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
-        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted.into()) };
-        let expected = u64::from(*anchors) + u64::from(*targets);
-        let in_range = list.iter().all(|&p| p < self.geometry.blocks);
-        if expected != list.len() as u64 || !in_range || *anchors == 0 || *targets == 0 {
-            return Err(corrupted.into());
-        }
-        let (anchors, targets) = list.split_at(*anchors as usize);
-        self.anchors = anchors.iter().map(|&p| Pbn(p)).collect();
-        self.run.blocks = targets.iter().map(|&p| Pbn(p)).collect();
+        let decoded = decode_lists(bytes, self.geometry.blocks);
+        let what = "a reference to the checkpoints makes no sense";
+        [self.anchors, self.run.blocks] =
+            decoded.ok_or_else(|| StoreFault::corrupted_at(what, self.reference_version))?;
         Ok(())
     }
 

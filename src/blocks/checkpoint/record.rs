@@ -8,7 +8,7 @@ use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -72,11 +72,8 @@ impl Start {
     }
 }
 
-/// A whole record: its version and what was made of it.
-pub(super) type Whole<T> = (u64, T);
-
 /// The function that makes something of a record.
-pub(super) type Decode<'a, T> = &'a mut dyn FnMut(&mut dyn Source) -> T;
+pub(super) type Decode<'a> = &'a mut dyn FnMut(&mut dyn Source);
 
 /// The incomplete record behind the last whole one, by the page at which it ends.
 #[derive(Clone, Copy)]
@@ -264,16 +261,17 @@ impl<N: Nand> Source for Reader<'_, N> {
     }
 }
 
-/// The thing made of a record; or where that ends before it is complete.
-fn read_record<N: Nand, T>(
+/// Has something made of a record; where that ends, if it is not complete. Then what was made is worth
+/// nothing, if anything was.
+fn read_record<N: Nand>(
     nand: &mut N,
     run: &Run,
     start: &Start,
-    (kind, decode): (PageKind, Decode<'_, T>),
-) -> Result<Result<T, Cut>, StoreFault> {
+    (kind, decode): (PageKind, Decode<'_>),
+) -> Result<Option<Cut>, StoreFault> {
     let geometry = nand.geometry();
     if start.at.checked_add(start.pages(geometry)).is_none_or(|end| end > run.pages(geometry)) {
-        return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
+        return Ok(Some(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
     }
     let mut reader = Reader {
         nand,
@@ -287,15 +285,12 @@ fn read_record<N: Nand, T>(
         lost: None,
         failed: None,
     };
-    let made = decode(&mut reader);
-    Ok(match reader.finish()? {
-        None => Ok(made),
-        Some(end) => Err(end),
-    })
+    decode(&mut reader);
+    reader.finish()
 }
 
-/// The bytes of a run's complete records, and the record that a cut left behind them.
-type Records = (Vec<Whole<Vec<u8>>>, Option<Cut>);
+/// The bytes of a run's complete records, each with its version, and the record that a cut left behind them.
+type Records = (Vec<(u64, Vec<u8>)>, Option<Cut>);
 
 /// The bytes of every complete record of a run, oldest first; and a page that cannot be read behind the last
 /// of them.
@@ -308,9 +303,10 @@ pub(super) fn records<N: Nand>(
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {
-        match read_record(nand, run, &start, (kind, &mut take_all))? {
-            Ok(bytes) => complete.push((start.version, bytes?)),
-            Err(end) => cut = cut.or(Some(end)),
+        let mut bytes = Ok(Vec::new());
+        match read_record(nand, run, &start, (kind, &mut |source| bytes = take_all(source)))? {
+            None => complete.push((start.version, bytes?)),
+            end => cut = cut.or(end),
         }
     }
     Ok((complete, cut))
@@ -330,11 +326,14 @@ pub(super) fn records_since<N: Nand, T>(
     let mut since: Vec<&Start> = Vec::new();
     let mut is_complete = false;
     for start in starts.iter().rev() {
+        let mut first = None;
         let mut first_byte = |source: &mut dyn Source| {
             let mut byte = [0; 1];
-            source.take(&mut byte).is_ok().then_some(byte[0])
+            first = source.take(&mut byte).is_ok().then_some(byte[0]);
         };
-        let Ok(first) = read_record(nand, run, start, (kind, &mut first_byte))? else { continue };
+        if read_record(nand, run, start, (kind, &mut first_byte))?.is_some() {
+            continue;
+        }
         if let Some(after) = since.last().filter(|after| start.version + 1 != after.version) {
             let what = "a note between checkpoints is lost";
             return Err(StoreError::Corrupted { what, at: after.version }.into());
@@ -346,46 +345,46 @@ pub(super) fn records_since<N: Nand, T>(
         }
     }
     let Some(&newest) = since.first().filter(|_| is_complete) else { return Ok(None) };
-    let mut made = None;
+    let mut made = Ok(None);
     for start in since.iter().rev() {
-        let mut next = |source: &mut dyn Source| decode(made.take(), source);
-        match read_record(nand, run, start, (kind, &mut next))? {
-            Ok(next) => made = Some(next?),
-            Err(end) => {
-                let what = "a page of a complete checkpoint is lost";
-                return Err(StoreFault::corrupted(what, end.ppn.0));
-            }
+        let mut before = core::mem::replace(&mut made, Ok(None))?;
+        let mut next = |source: &mut dyn Source| made = decode(before.take(), source).map(Some);
+        if let Some(end) = read_record(nand, run, start, (kind, &mut next))? {
+            let what = "a page of a complete checkpoint is lost";
+            return Err(StoreFault::corrupted(what, end.ppn.0));
         }
     }
+    let made = made?;
     let is_ragged = !is_end(nand, geometry, run, newest.at + newest.pages(geometry))?;
     Ok(made.map(|made| (newest.version, made, is_ragged)))
 }
 
 /// The newest checkpoints of a run.
-pub(super) struct Newest<T> {
-    pub(super) complete: Option<Whole<T>>,
+pub(super) struct Newest {
+    /// The version of the newest complete one.
+    pub(super) complete: Option<u64>,
     /// A page that cannot be read behind the complete one.
     pub(super) cut: Option<Cut>,
     /// A newer one that is not complete.
     pub(super) begun: Option<Begun>,
 }
 
-/// The newest complete checkpoint of a run, and what is behind it.
-pub(super) fn newest_record<N: Nand, T>(
+/// The newest complete checkpoint of a run, of which `decode` makes something last, and what is behind it.
+pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-    decode: Decode<'_, T>,
-) -> Result<Newest<T>, StoreFault> {
+    decode: Decode<'_>,
+) -> Result<Newest, StoreFault> {
     let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
     let mut newest = Newest { complete: None, cut, begun: None };
     for start in starts.iter().rev() {
         match read_record(nand, run, start, (PageKind::Checkpoint, decode))? {
-            Ok(made) => {
-                newest.complete = Some((start.version, made));
+            None => {
+                newest.complete = Some(start.version);
                 break;
             }
-            Err(end) => newest.cut = newest.cut.or(Some(end)),
+            end => newest.cut = newest.cut.or(end),
         }
         if newest.begun.is_none() {
             let (ppn, mut data) = (run.page_at(geometry, start.at), vec![0; geometry.page_bytes as usize]);
@@ -394,4 +393,23 @@ pub(super) fn newest_record<N: Nand, T>(
         }
     }
     Ok(newest)
+}
+
+/// The anchors and the targets of a reference, if it makes sense.
+pub(super) fn decode_lists(bytes: &[u8], blocks: u32) -> Option<[Vec<Pbn>; 2]> {
+    let (counts, list) = bytes.split_at_checked(8)?;
+    let (anchors, targets) = (get_u32(counts, 0) as usize, get_u32(counts, 4) as usize);
+    let is_whole = anchors.checked_add(targets) == Some(list.len() / 4);
+    if !is_whole || anchors == 0 || targets == 0 {
+        return None;
+    }
+    let mut lists = [Vec::with_capacity(anchors), Vec::with_capacity(targets)];
+    for at in 0..anchors + targets {
+        let pbn = Pbn(get_u32(list, 4 * at));
+        if pbn.0 >= blocks {
+            return None;
+        }
+        lists[usize::from(at >= anchors)].push(pbn);
+    }
+    Some(lists)
 }

@@ -58,8 +58,7 @@ impl<N: Nand> PageMapFtl<N> {
         match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
             Ok(_) if spare == [0xff; SPARE_BYTES] => {
                 // Erased, or the page alone came to look so.
-                let second = self.second_page(pbn)?;
-                return Ok(second.map_or(First::Kept, |header| First::Rewritten(0, header)));
+                return self.look_at_second(pbn, First::Kept);
             }
             Ok(_) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
             Ok(_) | Err(NandError::Uncorrectable(_)) => {}
@@ -71,18 +70,20 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
             Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
-            Found::Page(_, crc) => {
-                let second = self.second_page(pbn)?;
-                Ok(second.map_or(First::Foreign(crc), |header| First::Rewritten(0, header)))
-            }
+            Found::Page(_, crc) => self.look_at_second(pbn, First::Foreign(crc)),
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
     }
 
+    /// The account that the second page gives of a block; where there is none, that of the first one.
+    fn look_at_second(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
+        Ok(self.second_page(pbn)?.map_or(first, |header| First::Rewritten(0, header)))
+    }
+
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreFault> {
-        let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
+        let open = self.state.frontier_in(pbn);
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);

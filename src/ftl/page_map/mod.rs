@@ -149,8 +149,8 @@ impl<N: Nand> PageMapFtl<N> {
         let mut blocks = BlockTable::new(geometry);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
-        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
-            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }
@@ -172,6 +172,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    #[inline(never)]
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
         settings.require_built()?;
         let geometry = nand.geometry();

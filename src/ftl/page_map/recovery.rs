@@ -28,13 +28,15 @@
 use super::PageMapFtl;
 use super::event::{Event, Since};
 use super::look::{First, is_data};
+use super::map::PageMap;
 use super::settings::Layout;
 use super::state::{LOST, NONE, NOT_ERASED, PageSet, Stream};
+use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
 use crate::sorted::{Map, Set};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -58,18 +60,18 @@ struct Scan {
     /// Highest version logged as trimmed, by logical page.
     trims: Map<u32, u64>,
     trim_pages: Vec<Ppn>,
-    /// Versions and numbers of the pages of the trim log.
-    trim_names: Set<(u64, u32)>,
+    /// Numbers of the pages of the trim log.
+    trim_numbers: Set<u32>,
     lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
-    /// Rewritten or marked bad: what the checkpoint says of their pages is void.
-    gone: Set<Pbn>,
+    /// Blocks rewritten or marked bad, a bit for each: what the checkpoint says of their pages is void.
+    gone: Vec<Word>,
     bad: Vec<Pbn>,
     /// Host pages that cannot be recognised, and the version they should have.
     unreadable: Vec<(Ppn, u64)>,
     /// Blocks in which an unreadable page precedes a readable one, or a committed version is missing.
-    torn: Set<Pbn>,
+    torn: Vec<Word>,
     found_any: bool,
 }
 
@@ -78,7 +80,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// the first version after it.
     pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreFault> {
         let (committed, first_version) = (self.state.committed, self.state.next_version);
-        let mut scan = Scan::new(Since { first: first_version, committed });
+        let mut scan = Scan::new(Since { first: first_version, committed }, self.geometry.blocks);
         let changed = self.changed_blocks()?;
         // No more than there may be, and never twice: this is what a mount after a cut takes most for.
         scan.events.reserve_exact(changed.len() * self.geometry.pages_per_block as usize);
@@ -113,8 +115,7 @@ impl<N: Nand> PageMapFtl<N> {
                 continue;
             }
             let first = self.look_at_first(pbn)?;
-            let was_open = self.state.frontiers.iter().flatten().any(|f| f.pbn == pbn);
-            if was_open || !matches!(first, First::Kept) {
+            if self.state.frontier_in(pbn).is_some() || !matches!(first, First::Kept) {
                 changed.push((pbn, first));
             }
         }
@@ -137,12 +138,12 @@ impl<N: Nand> PageMapFtl<N> {
             }
             First::Rewritten(crc, page) => self.follow_rewritten(pbn, crc, page, scan),
             First::Foreign(crc) => {
-                scan.gone.insert(pbn);
+                bits::set(&mut scan.gone, pbn.index());
                 self.state.first_crc[pbn.index()] = crc.max(NOT_ERASED);
                 Ok(())
             }
             First::Bad => {
-                scan.gone.insert(pbn);
+                bits::set(&mut scan.gone, pbn.index());
                 scan.bad.push(pbn);
                 Ok(())
             }
@@ -156,7 +157,7 @@ impl<N: Nand> PageMapFtl<N> {
         page: Header,
         scan: &mut Scan,
     ) -> Result<(), StoreFault> {
-        scan.gone.insert(pbn);
+        bits::set(&mut scan.gone, pbn.index());
         let known = self.stamp_of(pbn);
         let erases = page.extra.wrapping_sub(known);
         let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
@@ -172,11 +173,10 @@ impl<N: Nand> PageMapFtl<N> {
     /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first
     /// page of one may have gone bad in such a way that it passes for the old one.
     fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
-        let frontiers = self.state.frontiers;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let is_used = matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved);
-            let is_followed = frontiers.iter().flatten().any(|f| f.pbn == pbn);
-            if is_used || is_followed || scan.gone.contains(&pbn) {
+            let is_followed = self.state.frontier_in(pbn).is_some();
+            if is_used || is_followed || bits::is_set(&scan.gone, pbn.index()) {
                 continue;
             }
             if let Some(page) = self.second_page(pbn)? {
@@ -191,7 +191,10 @@ impl<N: Nand> PageMapFtl<N> {
     fn seen(&self, continues_at: Option<u32>, pbn: Pbn) -> Seen {
         let stamp = self.stamp_of(pbn);
         let first_version = self.state.next_version;
-        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
+        let mut host = Vec::new();
+        if let Some(page) = continues_at {
+            host.push((i64::from(page) - 1, first_version - 1));
+        }
         Seen { layout: self.state.layout, first_version, host, stamp, last: None }
     }
 
@@ -213,7 +216,7 @@ impl<N: Nand> PageMapFtl<N> {
                 }
                 Found::Erased if self.is_end(pbn, page + 1)? => {
                     // The page that came last in its block may look so too; its version tells.
-                    scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                    scan.expect(ppn, seen.version_at(page));
                     break;
                 }
                 Found::Erased => unreadable.push((page, None)),
@@ -255,9 +258,9 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.push(number, version, false, ppn);
             }
             None => {
-                scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                scan.expect(ppn, seen.version_at(page));
                 if Some(page) < seen.last {
-                    scan.torn.insert(self.geometry.block_of(ppn));
+                    bits::set(&mut scan.torn, self.geometry.block_of(ppn).index());
                 }
             }
         }
@@ -271,7 +274,7 @@ impl<N: Nand> PageMapFtl<N> {
         scan.highest = scan.highest.max(version);
         if kind == PageKind::Trim {
             scan.trim_pages.push(ppn);
-            scan.trim_names.insert((version, number));
+            scan.trim_numbers.insert(number);
             return self.note_trims(version, ppn, scan);
         }
         if number >= self.limits.page_count {
@@ -300,11 +303,9 @@ impl<N: Nand> PageMapFtl<N> {
     /// as well.
     fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
-        for ppn in scan.never_found() {
-            scan.torn.insert(g.block_of(ppn));
-        }
+        scan.note_never_found(g);
         scan.require_trim_log()?;
-        let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
+        let gone = |ppn: u32| ppn < LOST && bits::is_set(&scan.gone, g.block_of(Ppn(ppn)).index());
         let map = &mut self.state.map;
         for lpn in 0..map.len() {
             if gone(map.get(lpn)) {
@@ -313,7 +314,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
         scan.trims.keys().for_each(|&lpn| map.set(lpn as usize, NONE));
         // The last of each logical page is the one that counts: highest version, readable, in a sound block.
-        let torn = |ppn: Ppn| scan.torn.contains(&g.block_of(ppn));
+        let torn = |ppn: Ppn| bits::is_set(&scan.torn, g.block_of(ppn).index());
         let (trims, committed, since) = (&scan.trims, self.state.committed, scan.since);
         sort::unstable_by_key(&mut scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
         for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
@@ -338,7 +339,9 @@ impl<N: Nand> PageMapFtl<N> {
             let is_twin = |e: &&Event| e.version_and == newest.version_and && e.ppn != newest.ppn;
             let twin = history.iter().find(is_twin).map(|e| e.ppn);
             let other = original.or(twin).filter(|&ppn| !torn(ppn));
-            alternatives.extend(other.map(|ppn| (newest.lpn, ppn)));
+            if let Some(ppn) = other {
+                alternatives.push((newest.lpn, ppn));
+            }
             map.set(lpn, newest.ppn.0);
         }
         Ok(())
@@ -346,24 +349,31 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty,
     /// and no erase that was cut took the originals.
-    fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
+    fn take_fewest_blocks(
+        &mut self,
+        scan: &Scan,
+        mut alternatives: Vec<(u32, Ppn)>,
+    ) -> Result<(), StoreFault> {
         let g = self.geometry;
         let mut valid = vec![0u16; g.blocks as usize];
-        for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
-            valid[g.block_of(ppn).index()] += 1;
-        }
-        let mut by_block: Map<Pbn, Vec<(u32, Ppn)>> = Map::new();
-        for (lpn, other) in alternatives {
-            by_block.entry(g.block_of(Ppn(self.state.map.get(lpn as usize)))).or_default().push((lpn, other));
-        }
-        for (pbn, moves) in by_block {
+        let mut count = |ppn: Ppn| valid[g.block_of(ppn).index()] += 1;
+        self.state.mapped().for_each(&mut count);
+        scan.trim_pages.iter().for_each(|&ppn| count(ppn));
+        let block_now = |map: &PageMap, lpn: u32| g.block_of(Ppn(map.get(lpn as usize)));
+        sort::by_key(&mut alternatives, |&(lpn, _)| block_now(&self.state.map, lpn));
+        let mut rest = &alternatives[..];
+        while let Some(&(first, _)) = rest.first() {
+            let pbn = block_now(&self.state.map, first);
+            let same = rest.iter().take_while(|&&(lpn, _)| block_now(&self.state.map, lpn) == pbn).count();
+            let (moves, others) = rest.split_at(same);
+            rest = others;
             let stays =
                 |&(_, other): &(u32, Ppn)| g.block_of(other) != pbn && valid[g.block_of(other).index()] > 0;
             let empties = moves.len() == usize::from(valid[pbn.index()]) && moves.iter().all(stays);
-            if !empties || !self.are_there(&moves)? {
+            if !empties || !self.are_there(moves)? {
                 continue;
             }
-            for (lpn, original) in moves {
+            for &(lpn, original) in moves {
                 self.state.map.set(lpn as usize, original.0);
                 valid[g.block_of(original).index()] += 1;
             }
@@ -387,7 +397,10 @@ impl<N: Nand> PageMapFtl<N> {
     /// Step 4.
     fn adopt(&mut self, scan: Scan) {
         let blocks = &mut self.state.blocks;
-        for &pbn in &scan.gone {
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if !bits::is_set(&scan.gone, pbn.index()) {
+                continue;
+            }
             while let Some(ppn) = blocks.next_valid(pbn, 0) {
                 blocks.invalidate(ppn);
             }
@@ -395,8 +408,10 @@ impl<N: Nand> PageMapFtl<N> {
                 blocks.claim(pbn);
             }
         }
-        for pbn in blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
-            blocks.close(pbn);
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Open {
+                blocks.close(pbn);
+            }
         }
         let named = || self.state.map.iter().filter(|&ppn| ppn < LOST).map(Ppn);
         for mut mapped in PageSet::parts(self.geometry) {
@@ -417,8 +432,8 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         scan.trim_pages.iter().for_each(|&ppn| blocks.mark_valid(ppn));
-        for pbn in blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
-            if blocks.valid_count(pbn) == 0 {
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Full && blocks.valid_count(pbn) == 0 {
                 blocks.discard(pbn);
             }
         }
@@ -430,26 +445,33 @@ impl<N: Nand> PageMapFtl<N> {
 }
 
 impl Scan {
-    fn new(since: Since) -> Scan {
+    fn new(since: Since, blocks: u32) -> Scan {
         Scan {
             since,
             events: Vec::new(),
             trims: Map::new(),
             trim_pages: Vec::new(),
-            trim_names: Set::new(),
+            trim_numbers: Set::new(),
             lost_trims: Vec::new(),
             horizon: since.committed,
             highest: 0,
-            gone: Set::new(),
+            gone: bits::clear(blocks as usize),
             bad: Vec::new(),
             unreadable: Vec::new(),
-            torn: Set::new(),
+            torn: bits::clear(blocks as usize),
             found_any: false,
         }
     }
 
     fn push(&mut self, lpn: u32, version: u64, readable: bool, ppn: Ppn) {
         self.events.push(self.since.event(lpn, version, readable, ppn));
+    }
+
+    /// Notes an unreadable page that should have this version, if that is known.
+    fn expect(&mut self, ppn: Ppn, version: Option<u64>) {
+        if let Some(version) = version {
+            self.unreadable.push((ppn, version));
+        }
     }
 
     /// Whether fewer versions were found than were written since the checkpoint, up to the horizon.
@@ -459,19 +481,19 @@ impl Scan {
         if written > (events.len() + unreadable.len()) as u64 {
             return true;
         }
-        let mut found = vec![0u64; (written as usize).div_ceil(64)];
-        let versions =
-            events.map(|event| self.since.version(event)).chain(unreadable.map(|&(_, version)| version));
-        for place in versions.filter_map(|v| v.checked_sub(first)).filter(|place| *place < written) {
-            found[place as usize / 64] |= 1 << (place % 64);
-        }
-        found.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() < written
+        let mut found = bits::clear(written as usize);
+        let mut note = |version: u64| match version.checked_sub(first) {
+            Some(place) if place < written => bits::set(&mut found, place as usize),
+            _ => {}
+        };
+        events.for_each(|event| note(self.since.version(event)));
+        unreadable.for_each(|&(_, version)| note(version));
+        u64::from(found.iter().map(|word| word.count_ones()).sum::<u32>()) < written
     }
 
     /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
     fn require_trim_log(&self) -> Result<(), StoreFault> {
-        let mut found = Set::new();
-        found.extend(self.trim_names.iter().map(|&(_, number)| number));
+        let found = &self.trim_numbers;
         // After a page that was cut nothing is written.
         let is_lost = |lost: &&LostTrims| {
             !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
@@ -494,19 +516,26 @@ impl Scan {
         self.events.retain(|event| since.version(event) <= horizon);
     }
 
-    /// Unreadable pages whose version was committed and is on no readable page.
-    fn never_found(&mut self) -> Vec<Ppn> {
+    /// Counts the blocks as torn that have unreadable pages whose version was committed and is on no readable
+    /// page.
+    fn note_never_found(&mut self, geometry: Geometry) {
         let horizon = self.horizon;
         self.unreadable.retain(|&(_, version)| version <= horizon);
         sort::unstable_by_key(&mut self.unreadable, |&(_, version)| version);
         let mut is_found = vec![false; self.unreadable.len()];
         for event in self.events.iter().filter(|event| event.readable()) {
             let wanted = self.since.version(event);
-            let first = self.unreadable.partition_point(|&(_, version)| version < wanted);
-            let same = self.unreadable[first..].iter().take_while(|&&(_, version)| version == wanted);
-            is_found[first..first + same.count()].fill(true);
+            let mut at = self.unreadable.partition_point(|&(_, version)| version < wanted);
+            while self.unreadable.get(at).is_some_and(|&(_, version)| version == wanted) {
+                is_found[at] = true;
+                at += 1;
+            }
         }
-        self.unreadable.iter().zip(is_found).filter(|(_, found)| !found).map(|(&(ppn, _), _)| ppn).collect()
+        for (at, &(ppn, _)) in self.unreadable.iter().enumerate() {
+            if !is_found[at] {
+                bits::set(&mut self.torn, geometry.block_of(ppn).index());
+            }
+        }
     }
 }
 

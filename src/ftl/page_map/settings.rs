@@ -8,6 +8,7 @@ use crate::blocks::wear::WearLevelling;
 use crate::check::{message, words};
 use crate::fault::StoreFault;
 use crate::nand::Geometry;
+use crate::ratio::share;
 use crate::store::StoreError;
 
 /// Most pages of one atomic group: the number still to come has one byte.
@@ -136,6 +137,9 @@ pub(super) struct Limits {
     pub(super) checkpoint_interval: u32,
 }
 
+/// The whole of which settings name parts.
+const MILLION: u64 = 1_000_000;
+
 impl Limits {
     pub(super) fn new(
         geometry: Geometry,
@@ -163,14 +167,15 @@ impl Limits {
         good_blocks: u32,
     ) -> Result<Limits, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
-        let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
+        let wanted = share(good * block_pages, MILLION, MILLION + u64::from(settings.over_provisioning_ppm));
         let granted = settings.atomic_pages.min(GROUP_PAGES_MAX).min(geometry.pages() / 16).max(1);
         let limits = Limits::new(geometry, settings, wanted as u32, granted);
         // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
         // frontiers, blocks that will fail, the pages of a group before their old versions die, and the trim
         // log.
         let checkpoints = 2 * (limits.floor_blocks - RELOCATION_BLOCKS);
-        let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
+        // Rounded up.
+        let failing = share(good * u64::from(settings.bad_blocks_ppm) + MILLION - 1, 1, MILLION);
         let kept_blocks = u64::from(anchor_count(geometry) + checkpoints + RELOCATION_BLOCKS + 2) + failing;
         let kept_pages = u64::from(granted + limits.trim_pages_max + 1);
         let usable = good.saturating_sub(kept_blocks) * block_pages;

@@ -15,6 +15,7 @@
 
 use super::map::PageMap;
 use super::settings::Layout;
+use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::words;
@@ -23,7 +24,6 @@ use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -180,6 +180,11 @@ impl State {
         if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
 
+    /// The frontier in a block, if that is open.
+    pub(super) fn frontier_in(&self, pbn: Pbn) -> Option<Frontier> {
+        self.frontiers.iter().copied().flatten().find(|frontier| frontier.pbn == pbn)
+    }
+
     /// The physical pages that the map names.
     pub(super) fn mapped(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.map.iter().filter(|&ppn| ppn < LOST).map(Ppn)
@@ -213,7 +218,7 @@ const PARTS: u32 = 16;
 /// A set of physical pages of a part of the chip, a bit for each.
 pub(super) struct PageSet {
     part: Range<u32>,
-    bits: Vec<u64>,
+    bits: Vec<Word>,
 }
 
 impl PageSet {
@@ -222,7 +227,7 @@ impl PageSet {
         let (pages, step) = (geometry.pages(), geometry.pages().div_ceil(PARTS).max(64));
         (0..pages.div_ceil(step)).map(move |part| PageSet {
             part: part * step..((part + 1) * step).min(pages),
-            bits: vec![0; (step as usize).div_ceil(64)],
+            bits: bits::clear(step as usize),
         })
     }
 
@@ -239,15 +244,13 @@ impl PageSet {
     /// False: the page was there already.
     pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
         let at = (ppn.0 - self.part.start) as usize;
-        let (word, bit) = (&mut self.bits[at / 64], 1u64 << (at % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
+        let is_new = !bits::is_set(&self.bits, at);
+        bits::set(&mut self.bits, at);
         is_new
     }
 
     pub(super) fn contains(&self, ppn: Ppn) -> bool {
-        let at = (ppn.0 - self.part.start) as usize;
-        self.bits[at / 64] >> (at % 64) & 1 == 1
+        bits::is_set(&self.bits, (ppn.0 - self.part.start) as usize)
     }
 }
 

@@ -1,25 +1,36 @@
 //! Fields of any width in bytes: bits are counted from the lowest of the first byte.
 
+use core::ops::Range;
+
+/// The bytes in which a field lies, and the bit of the first one with which it begins.
+fn place(at: usize, width: u32) -> (Range<usize>, usize) {
+    (at / 8..(at + width as usize).div_ceil(8), at % 8)
+}
+
 /// The `width` bits from bit `at` on, at most 64.
 pub(super) fn get_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
     debug_assert!(width <= 64, "a field of {width} bits");
-    let (first, shift) = (at / 8, at % 8);
-    let end = (at + width as usize).div_ceil(8);
-    let mut word = 0u128;
-    for (i, &byte) in bytes[first..end].iter().enumerate() {
-        word |= u128::from(byte) << (8 * i);
+    let (place, shift) = place(at, width);
+    let Some((first, others)) = bytes[place].split_first() else { return 0 };
+    // Nine bytes do not fit, but of the last one only bits that do.
+    let others = others.iter().rev().fold(0, |word: u64, &byte| word << 8 | u64::from(byte));
+    let word = others << (8 - shift) | u64::from(first >> shift);
+    match width {
+        0 => 0,
+        _ => word & (u64::MAX >> (64 - width)),
     }
-    ((word >> shift) & ((1u128 << width) - 1)) as u64
 }
 
 /// Sets the `width` bits from bit `at` on, which were 0.
 pub(super) fn put_bits(bytes: &mut [u8], at: usize, width: u32, value: u64) {
     debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
-    let (first, shift) = (at / 8, at % 8);
-    let end = (at + width as usize).div_ceil(8);
-    let word = u128::from(value) << shift;
-    for (i, byte) in bytes[first..end].iter_mut().enumerate() {
-        *byte |= (word >> (8 * i)) as u8;
+    let (place, shift) = place(at, width);
+    let Some((first, others)) = bytes[place].split_first_mut() else { return };
+    *first |= (value as u8) << shift;
+    let mut rest = value >> (8 - shift);
+    for byte in others {
+        *byte |= rest as u8;
+        rest >>= 8;
     }
 }
 

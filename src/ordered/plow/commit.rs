@@ -183,18 +183,19 @@ impl<N: Nand> Plow<N> {
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`
     /// did.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let unsealed = || (0..self.memtable.len()).filter(|&i| self.memtable.is_unsealed(i));
-        let count = unsealed().count();
-        let (Some(first), Some(last)) = (unsealed().next(), unsealed().next_back()) else {
+        let unsealed = |&i: &usize| self.memtable.is_unsealed(i);
+        let mut all = 0..self.memtable.len();
+        let (Some(from), Some(to)) = (all.clone().find(unsealed), all.rfind(unsealed)) else {
             return (least == 0).then_some((0, true));
         };
-        let (first, last) = (self.memtable.key(first), self.memtable.key(last));
         if body.len() < 32 + usize::from(self.record.key_bytes) {
             return (least == 0).then_some((0, false));
         }
+        let (first, last, count) = (self.memtable.key(from), self.memtable.key(to), self.memtable.unsealed());
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
-        let is_all = unsealed().all(|i| builder.append(body, self.memtable.key(i), self.memtable.value(i)));
+        let is_all = (from..=to)
+            .all(|i| !unsealed(&i) || builder.append(body, self.memtable.key(i), self.memtable.value(i)));
         (builder.count() >= least).then_some((builder.count(), is_all))
     }
 
@@ -207,10 +208,15 @@ impl<N: Nand> Plow<N> {
                 || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
                 || self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
         };
-        let (kept, dead): (Vec<Pbn>, Vec<Pbn>) =
-            self.commits.blocks.iter().partition(|&&block| needed(block));
-        self.commits.blocks = kept;
-        dead.into_iter().for_each(|block| self.blocks.leave(block));
+        let (mut still, blocks) = (Vec::new(), &mut self.blocks);
+        for &block in &self.commits.blocks {
+            if needed(block) {
+                still.push(block);
+            } else {
+                blocks.leave(block);
+            }
+        }
+        self.commits.blocks = still;
         self.blocks.settle(&mut self.nand)
     }
 

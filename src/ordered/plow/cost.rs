@@ -144,36 +144,45 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
     (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
-/// Sizes to be tried: each an eighth above the one before.
-fn sizes(below: u64) -> impl Iterator<Item = u64> {
-    core::iter::successors(Some(2u64), |size| Some(size + (size / 8).max(1)))
-        .take_while(move |&size| size < below)
+/// Tells of the sizes to be tried, each an eighth above the one before.
+fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
+    let mut size = 2;
+    while size < below {
+        tell(size);
+        size += (size / 8).max(1);
+    }
 }
 
 /// The cheapest set-up with so many levels; none if that many make no sense.
 pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
     let last = given.pages;
-    let plan = |pages_max: [u64; LEVELS_MAX - 1]| {
+    let mut cheapest: Option<Plan> = None;
+    let mut consider = |pages_max: [u64; LEVELS_MAX - 1]| {
         let mut sizes = [0; LEVELS_MAX];
         sizes[..levels - 1].copy_from_slice(&pages_max[..levels - 1]);
         sizes[levels - 1] = last;
-        Plan { levels, pages_max, cost: cost(given, &sizes[..levels]) }
+        let cost = cost(given, &sizes[..levels]);
+        if cheapest.is_none_or(|plan| cost < plan.cost) {
+            cheapest = Some(Plan { levels, pages_max, cost });
+        }
     };
     match levels {
-        1 => Some(plan([0; LEVELS_MAX - 1])),
-        2 => sizes(last).map(|first| plan([first, 0])).min_by_key(|plan| plan.cost),
-        _ => sizes(last)
-            .flat_map(|second| sizes(second).map(move |first| [first, second]))
-            .map(plan)
-            .min_by_key(|plan| plan.cost),
+        1 => consider([0; LEVELS_MAX - 1]),
+        2 => for_sizes(last, &mut |first| consider([first, 0])),
+        _ => {
+            for_sizes(last, &mut |second| for_sizes(second, &mut |first| consider([first, second])));
+        }
     }
+    cheapest
 }
 
 /// The cheapest set-up.
 pub(super) fn plan(given: &Given) -> Plan {
-    let more = (2..=given.levels_max.min(LEVELS_MAX)).filter_map(|levels| plan_with(given, levels));
-    let one = Plan { levels: 1, pages_max: [0; LEVELS_MAX - 1], cost: cost(given, &[given.pages]) };
-    core::iter::once(one).chain(more).min_by_key(|plan| plan.cost).unwrap_or(one)
+    let mut cheapest = plan_with(given, 1).unwrap_or_default();
+    for levels in 2..=given.levels_max.min(LEVELS_MAX) {
+        cheapest = plan_with(given, levels).filter(|plan| plan.cost < cheapest.cost).unwrap_or(cheapest);
+    }
+    cheapest
 }
 
 #[cfg(test)]

@@ -255,29 +255,33 @@ impl Run {
         if self.group >= 6 {
             return false;
         }
-        let mut kept = Vec::with_capacity(self.fences.len() / 2 + 1);
-        let mut fence = 0;
         let mut extents = core::mem::take(&mut self.extents);
+        let (mut from, mut kept) = (0, 0);
         for extent in &mut extents {
-            let count = self.groups(extent) - 1;
-            let (mut at, mut last, mut steps) = (0u64, 0u64, Vec::new());
-            for (i, &step) in self.fences[fence..fence + count].iter().enumerate() {
+            let end = from + self.groups(extent) - 1;
+            let (mut at, mut last, mut widest) = (0u64, 0, 0);
+            for (i, &step) in self.fences[from..end].iter().enumerate() {
                 at = at.saturating_add(decode(step, extent.shift));
                 if i % 2 == 1 {
-                    steps.push(at);
+                    (widest, last) = (widest.max(at - last), at);
                 }
             }
-            fence += count;
-            let widest = steps.windows(2).map(|pair| pair[1] - pair[0]).chain(steps.first().copied()).max();
-            extent.shift = widest.map_or(0, |step| unit(step).saturating_sub(2));
-            for step in steps {
-                let code = encode(step.saturating_sub(last), extent.shift).unwrap_or(u8::MAX);
-                last = last.saturating_add(decode(code, extent.shift));
-                kept.push(code);
+            let shift = unit(widest).saturating_sub(2);
+            (at, last) = (0, 0);
+            for i in 0..end - from {
+                at = at.saturating_add(decode(self.fences[from + i], extent.shift));
+                if i % 2 == 1 {
+                    let code = encode(at.saturating_sub(last), shift).unwrap_or(u8::MAX);
+                    last = last.saturating_add(decode(code, shift));
+                    self.fences[kept] = code;
+                    kept += 1;
+                }
             }
+            (extent.shift, from) = (shift, end);
         }
-        kept.shrink_to_fit();
-        (self.extents, self.fences) = (extents, kept);
+        self.extents = extents;
+        self.fences.truncate(kept);
+        self.fences.shrink_to_fit();
         self.group += 1;
         true
     }

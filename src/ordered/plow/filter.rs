@@ -74,34 +74,33 @@ impl Filters {
         self.bytes.capacity().saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is
-    /// held at a time. What was noted of the page before is forgotten.
+    /// Notes so many keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key
+    /// is held at a time. What was noted of the page before is forgotten.
     pub(super) fn insert(
         &mut self,
         page: Ppn,
         bytes: usize,
-        keys: &mut dyn ExactSizeIterator<Item = Vec<u8>>,
+        (count, key): (usize, &dyn Fn(usize) -> Vec<u8>),
     ) {
         self.remove(page);
         let left = (self.bytes.capacity() - self.bytes.len()).saturating_sub(FILTER_BYTES);
-        let (count, bytes) = (keys.len(), bytes.min(left).min(0xff_ffff));
+        let bytes = bytes.min(left).min(0xff_ffff);
         // Below a bit a key it would hardly say no.
-        if bytes * 8 < count {
+        if count == 0 || bytes * 8 < count {
             return;
         }
         // More than sixteen bits a key are not needed.
         let bytes = bytes.min(count * 2);
-        let Some(first) = keys.next() else { return };
         // ln 2 probes for each bit a key has.
         let probes = (bytes * 8 * 7 / (10 * count)).clamp(1, 8) as u8;
         self.bytes.extend_from_slice(&page.0.to_le_bytes());
-        self.bytes.extend_from_slice(&position(&first).to_le_bytes());
+        self.bytes.extend_from_slice(&position(&key(0)).to_le_bytes());
         self.bytes.extend_from_slice(&((bytes as u32) << 8 | u32::from(probes)).to_le_bytes());
         let at = self.bytes.len();
         self.bytes.resize(at + bytes, 0);
         let bits = &mut self.bytes[at..];
-        for key in [first].into_iter().chain(keys) {
-            places(&key, probes, bytes * 8).for_each(|bit| bits[bit / 8] |= 1 << (bit % 8));
+        for i in 0..count {
+            places(&key(i), probes, bytes * 8).for_each(|bit| bits[bit / 8] |= 1 << (bit % 8));
         }
     }
 
@@ -154,16 +153,16 @@ impl Filters {
 mod tests {
     use super::*;
 
-    fn keys(from: u32, count: u32) -> impl ExactSizeIterator<Item = Vec<u8>> {
-        (from..from + count).map(|key| (key * 3).to_be_bytes().to_vec())
+    fn nth_key(i: usize) -> Vec<u8> {
+        ((100 + i as u32) * 3).to_be_bytes().to_vec()
     }
 
     #[test]
     fn a_filter_says_no_to_most_keys_that_are_not_there_and_to_none_that_is() {
         for (bytes, wrong_max) in [(160, 60), (400, 22), (1000, 3)] {
             let mut filters = Filters::new(10_000);
-            filters.insert(Ppn(5), bytes, &mut keys(100, 400));
-            assert!(keys(100, 400).all(|key| filters.ask(Ppn(5), &key) == Some(Answer::Maybe)));
+            filters.insert(Ppn(5), bytes, (400, &nth_key));
+            assert!((0..400).all(|i| filters.ask(Ppn(5), &nth_key(i)) == Some(Answer::Maybe)));
             let others = (0..1000u32).map(|i| (301 + i * 3).to_be_bytes());
             let wrong = others.filter(|key| filters.ask(Ppn(5), key) == Some(Answer::Maybe)).count();
             assert!(wrong <= wrong_max * 10, "{bytes} bytes: {wrong} of 1000");
@@ -175,11 +174,11 @@ mod tests {
     #[test]
     fn the_budget_is_kept() {
         let mut filters = Filters::new(1000);
-        (0..20).for_each(|page| filters.insert(Ppn(page), 150, &mut keys(100, 300)));
+        (0..20).for_each(|page| filters.insert(Ppn(page), 150, (300, &nth_key)));
         assert!(filters.ram_bytes() <= 1000 && filters.ask(Ppn(0), &[0; 4]).is_some());
         assert_eq!(filters.ask(Ppn(19), &[0; 4]), None);
         filters.remove(Ppn(0));
-        filters.insert(Ppn(19), 150, &mut keys(100, 300));
+        filters.insert(Ppn(19), 150, (300, &nth_key));
         assert!(filters.ask(Ppn(19), &[0; 4]).is_some() && filters.ask(Ppn(0), &[0; 4]).is_none());
     }
 }

@@ -97,8 +97,7 @@ impl Forecast {
         let costs =
             cost::costs(&Given { memtable: given.memtable.saturating_sub(2), ..*given }, &pages[..=last]);
         let per_block = u64::from(geometry.pages_per_block);
-        let summaries =
-            if geometry.pages_per_block >= summary::PAGES_MIN { costs.steps / per_block } else { 0 };
+        let summaries = if summary::are_written(geometry) { costs.steps / per_block } else { 0 };
         Forecast {
             memtable: given.memtable,
             filter_bytes: shares.filter as u64,

@@ -6,7 +6,7 @@
 //! page has dead records, since a step ends its page at the cursors below.
 
 use super::fences::Run;
-use crate::sort;
+use crate::bits;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -115,11 +115,25 @@ impl Level {
 
     /// The blocks that its pages lie in.
     pub(super) fn blocks(&self, pages_per_block: u32) -> Vec<Pbn> {
-        let extents = self.old.extents().iter().chain(self.new.extents());
-        let mut blocks: Vec<Pbn> = extents.map(|extent| Pbn(extent.first().0 / pages_per_block)).collect();
-        blocks.extend(self.open.map(|open| open.0));
-        sort::total(&mut blocks);
-        blocks.dedup();
+        let (mut blocks, mut noted) = (Vec::new(), Vec::new());
+        let mut note = |block: Pbn| {
+            let (word, bit) = bits::place(block.index());
+            if word >= noted.len() {
+                noted.resize(word + 1, 0);
+            }
+            if noted[word] & bit == 0 {
+                noted[word] |= bit;
+                blocks.push(block);
+            }
+        };
+        for run in &[&self.old, &self.new] {
+            for extent in run.extents() {
+                note(Pbn(extent.first().0 / pages_per_block));
+            }
+        }
+        if let Some((block, _)) = self.open {
+            note(block);
+        }
         blocks
     }
 

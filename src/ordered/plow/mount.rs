@@ -12,7 +12,6 @@ use crate::check::{IndexError, message, words};
 use crate::codec::{get_u40, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
-use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -45,45 +44,57 @@ impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
     pub fn format(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
         let mut plow = Plow::assemble(nand, config)?;
-        plow.note_bad_blocks()?;
-        for _ in 0..plow.blocks.free() {
-            plow.blocks.prepare(&mut plow.nand, Cause::Checkpoint)?;
-        }
-        let levels = if plow.shares.fixed { plow.shares.levels } else { 1 };
-        (0..levels).for_each(|_| plow.add_level());
-        plow.close_inner()?;
+        plow.set_up()?;
         Ok(plow)
+    }
+
+    #[inline(never)]
+    fn set_up(&mut self) -> Result<(), IndexFault> {
+        self.note_bad_blocks()?;
+        for _ in 0..self.blocks.free() {
+            self.blocks.prepare(&mut self.nand, Cause::Checkpoint)?;
+        }
+        for _ in 0..if self.shares.fixed { self.shares.levels } else { 1 } {
+            self.add_level();
+        }
+        self.close_inner()
     }
 
     /// Finds the index on the chip again.
     pub fn mount(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
         let mut plow = Plow::assemble(nand, config)?;
-        plow.cause = Cause::Recovery;
-        plow.note_bad_blocks()?;
+        plow.recover()?;
+        Ok(plow)
+    }
+
+    #[inline(never)]
+    fn recover(&mut self) -> Result<(), IndexFault> {
+        self.cause = Cause::Recovery;
+        self.note_bad_blocks()?;
         let mut seen = Seen::default();
-        for block in (0..plow.geometry.blocks).map(Pbn) {
-            if plow.blocks.state(block) != State::Bad {
-                plow.look_at(block, &mut seen)?;
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.blocks.state(block) != State::Bad {
+                self.look_at(block, &mut seen)?;
             }
         }
-        plow.find_commit(&mut seen)?;
+        self.find_commit(&mut seen)?;
         let Some((sequence, ppn)) = seen.commit else {
-            return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")));
+            return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")).into());
         };
-        plow.take_root(ppn, sequence, &mut seen)?;
+        self.take_root(ppn, sequence, &mut seen)?;
         if seen.named.0 > sequence {
             let what = "I1: a page names a newer commit page than there is";
-            return Err(IndexError::Corrupted { what, at: seen.named.1.into() });
+            return Err(IndexFault::corrupted(what, seen.named.1));
         }
         // After a commit page each page of the chip may be programmed once, or its block fail at it, before
         // there is another one.
-        plow.sequence = seen.newest.max(sequence) + 2 * u64::from(plow.geometry.pages());
-        plow.cause = Cause::Host;
-        plow.choose_plan();
-        plow.keep_fences_short();
+        self.sequence = seen.newest.max(sequence) + 2 * u64::from(self.geometry.pages());
+        self.cause = Cause::Host;
+        self.choose_plan();
+        self.keep_fences_short();
         // What is dead is not known: where there is no room, a sweep finds out.
-        plow.changes = plow.page_records;
-        Ok(plow)
+        self.changes = self.page_records;
+        Ok(())
     }
 
     pub(super) fn close_inner(&mut self) -> Result<(), IndexFault> {
@@ -106,9 +117,10 @@ impl<N: Nand> Plow<N> {
 
     /// Looks for the newest commit page in the newest block that has any.
     fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexFault> {
+        // From the newest on. They are few, so that none but the largest is looked for each time.
         let mut blocks = core::mem::take(&mut seen.commit_blocks);
-        sort::total(&mut blocks);
-        for (first, block) in blocks.into_iter().rev() {
+        while let Some(newest) = (0..blocks.len()).max_by_key(|&i| blocks[i]) {
+            let (first, block) = blocks.swap_remove(newest);
             for page in (0..self.programmed(block)?).rev() {
                 let ppn = self.geometry.page_at(block, page);
                 // What is older than the first page was there in an earlier life of the block.
@@ -148,14 +160,23 @@ impl<N: Nand> Plow<N> {
 
     /// Notes the newest whole page of a block.
     fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        for page in (0..self.programmed(block)?).rev() {
-            let ppn = self.geometry.page_at(block, page);
-            if let Found::Whole(header) = self.examine(ppn)? {
-                self.note(ppn, &header, seen);
-                return Ok(());
+        let mut page = self.programmed(block)?;
+        while page > 0 {
+            page -= 1;
+            if let Found::Whole(_) = self.look_at_page(self.geometry.page_at(block, page), seen)? {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Reads any page into the input buffer, and notes it if it is whole.
+    fn look_at_page(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
+        let found = self.examine(ppn)?;
+        if let Found::Whole(header) = &found {
+            self.note(ppn, header, seen);
+        }
+        Ok(found)
     }
 
     fn note_bad_blocks(&mut self) -> Result<(), IndexFault> {
@@ -200,11 +221,7 @@ impl<N: Nand> Plow<N> {
 
     /// Looks at the first page of a block, and at all where that one says nothing.
     fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        let first = self.geometry.page_at(block, 0);
-        let found = self.examine(first)?;
-        if let Found::Whole(header) = found {
-            self.note(first, &header, seen);
-        }
+        let found = self.look_at_page(self.geometry.page_at(block, 0), seen)?;
         // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has
         // room for.
         let at = FIRST_BYTES * block.index();
@@ -216,26 +233,19 @@ impl<N: Nand> Plow<N> {
         match found {
             Found::Whole(_) => Ok(()),
             // A page may read as erased that was being programmed, or is damaged.
-            _ => match self.examine(self.geometry.page_at(block, 1))? {
-                Found::Blank => Ok(()),
-                _ => self.look_at_all(block, seen),
-            },
-        }
-    }
-
-    fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        for page in 0..self.geometry.pages_per_block {
-            let ppn = self.geometry.page_at(block, page);
-            if let Found::Whole(header) = self.examine(ppn)? {
-                self.note(ppn, &header, seen);
+            _ if self.examine(self.geometry.page_at(block, 1))? == Found::Blank => Ok(()),
+            _ => {
+                for page in 0..self.geometry.pages_per_block {
+                    self.look_at_page(self.geometry.page_at(block, page), seen)?;
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
-        let broken = IndexError::Corrupted { what: BROKEN_ROOT, at: ppn.0.into() };
-        let Found::Whole(header) = self.examine(ppn)? else { return Err(broken.into()) };
+        let broken = || IndexFault::corrupted(BROKEN_ROOT, ppn.0);
+        let Found::Whole(header) = self.examine(ppn)? else { return Err(broken()) };
         let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
         let root = match read(&mut reader, self.geometry, self.record) {
             Ok(root) => root,
@@ -245,11 +255,11 @@ impl<N: Nand> Plow<N> {
                 ))
                 .into());
             }
-            Err(Wrong::Broken) => return Err(broken.into()),
+            Err(Wrong::Broken) => return Err(broken()),
         };
         let at = HEADER_BYTES + reader.at();
         if root.levels.len() > super::cost::LEVELS_MAX {
-            return Err(broken.into());
+            return Err(broken());
         }
         self.commits.sequence = sequence;
         let block = self.geometry.block_of(ppn);
@@ -270,16 +280,10 @@ impl<N: Nand> Plow<N> {
         self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
         // Blocks begun after the commit page: what they name is newer than what the root knows of. First,
         // while the output buffer holds what a look at the chip found.
-        let in_use = |block: Pbn| {
-            let mut rows = root.levels.iter().flat_map(|level| level.rows.iter().flatten());
-            rows.any(|row| self.geometry.block_of(row.first) == block)
-        };
-        let free: Vec<Pbn> = (0..self.geometry.blocks)
-            .map(Pbn)
-            .filter(|&block| self.blocks.state(block) == State::Free && !in_use(block))
-            .collect();
-        for block in free {
-            self.look_behind(block, (sequence, &root.worn), seen)?;
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.blocks.state(block) == State::Free && !root.uses(block, self.geometry) {
+                self.look_behind(block, (sequence, &root.worn), seen)?;
+            }
         }
         let is_alone = root.levels.len() == 1;
         for level in &root.levels {
@@ -343,13 +347,11 @@ impl<N: Nand> Plow<N> {
         if header.count == 0 {
             return Ok(());
         }
-        let broken =
-            IndexError::Corrupted { what: words("I5: the records of a commit page make no sense"), at: 0 };
         let input = core::mem::take(&mut self.input);
         let Some(view) = View::new(&input[at.min(input.len())..], self.record, header.count.into(), true)
         else {
             self.input = input;
-            return Err(broken.into());
+            return Err(IndexFault::corrupted("I5: the records of a commit page make no sense", 0));
         };
         let mut key = alloc::vec![0; self.record.key_bytes.into()];
         let mut value = alloc::vec![0; self.record.value_bytes.into()];
@@ -370,28 +372,25 @@ impl<N: Nand> Plow<N> {
     fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         let mut next = root.newest_sealed;
         for _ in 0..root.sealed {
-            let what = "I5: a sealed page is missing";
-            let Some((ppn, sequence)) = next else {
-                return Err(IndexError::Corrupted { what, at: 0 }.into());
-            };
-            let broken = IndexError::Corrupted { what, at: ppn.0.into() };
+            let missing = |ppn: Ppn| IndexFault::corrupted("I5: a sealed page is missing", ppn.0);
+            let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             let header = match self.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Sealed && header.sequence == sequence => header,
-                _ => return Err(broken.into()),
+                _ => return Err(missing(ppn)),
             };
             let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
             let mut read = || {
-                let round = u32::try_from(reader.number()?).ok()?;
+                let round = reader.short()?;
                 let cursor = reader.key(self.record.key_bytes)?;
-                let before = reader.below(u64::from(self.geometry.pages()) + 1)?;
+                let before = reader.below(self.geometry.pages() + 1)?;
                 Some((Stand { round, cursor }, before, reader.number()?))
             };
-            let Some((stand, before, of)) = read() else { return Err(broken.into()) };
+            let Some((stand, before, of)) = read() else { return Err(missing(ppn)) };
             let at = HEADER_BYTES + reader.at();
             self.take_records(at, &header, Some((&stand, now)))?;
             self.take_block(self.geometry.block_of(ppn));
             self.commits.sealed.push_front(Sealed { ppn, sequence, stand });
-            next = before.checked_sub(1).map(|page| (Ppn(page as u32), of));
+            next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())
     }
@@ -406,7 +405,6 @@ impl<N: Nand> Plow<N> {
             let pages: u32 = root.rows.iter().flatten().map(|row| row.pages).sum();
             self.planned_for = pages as usize;
         }
-        let ends = root.ends(self.geometry);
         let mut floor: Option<u64> = None;
         for (part, rows) in [(Part::New, &root.rows[1]), (Part::Old, &root.rows[0])] {
             if part == Part::Old {
@@ -416,11 +414,12 @@ impl<N: Nand> Plow<N> {
                 let block = self.geometry.block_of(row.first);
                 self.blocks.set(block, State::Used);
                 self.blocks.set_erases(block, row.erases);
-                let last = ends.iter().find(|end| self.geometry.block_of(**end) == block).copied();
                 let is_open = root.open.is_some_and(|open| open.0 == block);
-                let summary = match last.filter(|_| !is_filtered) {
-                    Some(last) => self.find_summary(places(self.geometry, last, is_open), row.erases)?,
-                    None => None,
+                let summary = match root.last_in(block, self.geometry) {
+                    Some(last) if cfg!(feature = "summaries") && !is_filtered => {
+                        self.find_summary(places(self.geometry, last, is_open), row.erases)?
+                    }
+                    _ => None,
                 };
                 floor = self.take_row((number, part), *row, (floor, summary), seen)?;
             }
@@ -459,24 +458,27 @@ impl<N: Nand> Plow<N> {
         let mut page = 0;
         if let Some(header) = summary {
             let input = core::mem::take(&mut self.input);
-            if let Some(groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
+            if let Some(mut groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
                 let covered = groups.covered;
-                // Old pages are told first, then new ones, of which some may lie before those.
-                let (mut at, mut low) = (0, None);
-                for (group, begin) in groups.clone().filter(|group| group.0 <= start) {
-                    (at, low) = if low.is_none() || group >= at { (group, Some(begin)) } else { (at, low) };
-                }
-                let mut groups = groups.skip_while(move |group| group.0 != at).skip(1);
-                let mut next = groups.next();
-                while page < row.pages && start + page < covered {
-                    while let Some((group, begin)) =
-                        next.filter(|group| (at..=start + page).contains(&group.0))
-                    {
-                        (at, low, next) = (group, Some(begin), groups.next());
+                // The group in which the row begins, and those behind it. Old pages are told first, then new
+                // ones, of which some may lie before those.
+                let mut begun: Option<((u32, u64), Groups<'_>)> = None;
+                while let Some(group) = groups.next() {
+                    if group.0 <= start && begun.as_ref().is_none_or(|(before, _)| group.0 >= before.0) {
+                        begun = Some((group, groups.clone()));
                     }
-                    let Some(low) = low else { break };
-                    self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);
-                    (floor, page) = (floor.max(Some(low)), page + 1);
+                }
+                if let Some(((mut at, mut low), mut groups)) = begun {
+                    let mut next = groups.next();
+                    while page < row.pages && start + page < covered {
+                        while let Some((group, begin)) = next
+                            && (at..=start + page).contains(&group)
+                        {
+                            (at, low, next) = (group, begin, groups.next());
+                        }
+                        self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);
+                        (floor, page) = (floor.max(Some(low)), page + 1);
+                    }
                 }
             }
             self.input = input;
@@ -517,7 +519,7 @@ impl<N: Nand> Plow<N> {
         if level == 0 && self.planned_for > 0 {
             let pages = self.planned_for;
             let bytes = self.filters.share(1, pages + 1, pages);
-            self.filters.insert(ppn, bytes, &mut (0..view.count()).map(|i| view.key_owned(i)));
+            self.filters.insert(ppn, bytes, (view.count(), &|i| view.key_owned(i)));
         }
         Ok((first, end.saturating_add((self.record.key_bytes <= 8).into())))
     }

@@ -20,7 +20,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-const VERSION: u64 = 3;
+const VERSION: u32 = 3;
 
 /// Writes bytes one after the other; beyond the end it only counts.
 #[derive(Debug)]
@@ -110,9 +110,19 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(number))
     }
 
-    /// A number that may not be larger.
-    pub(super) fn below(&mut self, end: u64) -> Option<u64> {
-        self.number().filter(|&number| number < end)
+    /// A number of 32 bits.
+    pub(super) fn short(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// A number that is smaller than this one.
+    pub(super) fn below(&mut self, end: u32) -> Option<u32> {
+        self.short().filter(|&number| number < end)
+    }
+
+    /// How often a block was erased.
+    fn erases(&mut self) -> Option<u16> {
+        u16::try_from(self.short()?).ok()
     }
 
     pub(super) fn key(&mut self, bytes: u8) -> Option<Box<[u8]>> {
@@ -145,18 +155,25 @@ pub(super) struct LevelRoot {
     pub(super) rows: [Vec<Row>; 2],
 }
 
+impl Root {
+    /// Whether a level has pages in a block.
+    pub(super) fn uses(&self, block: Pbn, geometry: Geometry) -> bool {
+        self.levels.iter().any(|level| level.last_in(block, geometry).is_some())
+    }
+}
+
 impl LevelRoot {
-    /// The last page of each block that the level has there.
-    pub(super) fn ends(&self, geometry: Geometry) -> Vec<Ppn> {
-        let mut ends: Vec<Ppn> = Vec::new();
-        for row in self.rows.iter().flatten() {
-            let (last, block) = (Ppn(row.first.0 + row.pages - 1), geometry.block_of(row.first));
-            match ends.iter_mut().find(|end| geometry.block_of(**end) == block) {
-                Some(end) => *end = last.max(*end),
-                None => ends.push(last),
+    /// The last page that the level has in a block, if any.
+    pub(super) fn last_in(&self, block: Pbn, geometry: Geometry) -> Option<Ppn> {
+        let mut last = None;
+        for rows in &self.rows {
+            for row in rows {
+                if geometry.block_of(row.first) == block {
+                    last = last.max(Some(Ppn(row.first.0 + row.pages - 1)));
+                }
             }
         }
-        ends
+        last
     }
 }
 
@@ -165,7 +182,7 @@ impl LevelRoot {
 pub(super) struct Root {
     pub(super) levels: Vec<LevelRoot>,
     /// Sealed pages that are needed.
-    pub(super) sealed: u64,
+    pub(super) sealed: u32,
     /// The newest of them, by page and program.
     pub(super) newest_sealed: Option<(Ppn, u64)>,
     /// Records of a full page of the last level.
@@ -195,6 +212,12 @@ fn write_run(writer: &mut Writer<'_>, run: &Run, (pages_per_block, blocks): (u32
     }
 }
 
+/// The numbers with which every root of these records on this chip begins.
+fn shape(geometry: Geometry, record: RecordFormat) -> [u32; 5] {
+    let (key, value) = (record.key_bytes.into(), record.value_bytes.into());
+    [VERSION, geometry.pages_per_block, geometry.blocks, key, value]
+}
+
 /// Writes the root of these levels.
 pub(super) fn write(
     writer: &mut Writer<'_>,
@@ -203,10 +226,9 @@ pub(super) fn write(
     (sealed, newest): (usize, Option<(Ppn, u64)>),
     page_records: u64,
 ) {
-    let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
-    let records = [record.key_bytes, record.value_bytes].map(u64::from);
-    writer.number(VERSION);
-    sizes.into_iter().chain(records).for_each(|size| writer.number(size));
+    for number in shape(geometry, record) {
+        writer.number(number.into());
+    }
     writer.number(levels.len() as u64);
     for level in levels {
         writer.number(level.round.into());
@@ -230,9 +252,8 @@ pub(super) fn write(
     writer.number(page_records);
     writer.number(blocks.touched().into());
     writer.number(blocks.erases_max().into());
-    let erased = blocks.erased_blocks();
-    writer.number(erased.clone().count() as u64);
-    for block in erased {
+    writer.number(blocks.erased_blocks().count() as u64);
+    for block in blocks.erased_blocks() {
         writer.number(block.0.into());
         writer.number(blocks.erases(block).into());
     }
@@ -248,43 +269,37 @@ pub(super) enum Wrong {
 }
 
 fn read_run(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Vec<Row>> {
-    let extents = reader.below(u64::from(geometry.pages()) + 1)?;
     let mut rows = Vec::new();
-    for _ in 0..extents {
-        let block = reader.below(geometry.blocks.into())? as u32;
-        let first = reader.below(geometry.pages_per_block.into())? as u32;
-        let pages = reader.below(u64::from(geometry.pages_per_block - first) + 1)? as u32;
-        if pages == 0 {
-            return None;
-        }
-        let erases = u16::try_from(reader.number()?).ok()?;
-        rows.push(Row { first: Ppn(block * geometry.pages_per_block + first), pages, erases });
+    for _ in 0..reader.below(geometry.pages() + 1)? {
+        let block = reader.below(geometry.blocks)?;
+        let first = reader.below(geometry.pages_per_block)?;
+        let pages = reader.below(geometry.pages_per_block - first + 1).filter(|&pages| pages > 0)?;
+        rows.push(Row { first: geometry.page_at(Pbn(block), first), pages, erases: reader.erases()? });
     }
     Some(rows)
 }
 
 fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<LevelRoot> {
-    let round = u32::try_from(reader.number()?).ok()?;
+    let round = reader.short()?;
     let records = usize::try_from(reader.number()?).ok()?;
     let cursor = reader.key(record.key_bytes)?;
-    let open = match reader.below(u64::from(geometry.blocks) + 1)? {
+    let open = match reader.below(geometry.blocks + 1)? {
         0 => None,
-        block => {
-            let next = reader.below(u64::from(geometry.pages_per_block) + 1)? as u32;
-            Some((Pbn(block as u32 - 1), next))
-        }
+        block => Some((Pbn(block - 1), reader.below(geometry.pages_per_block + 1)?)),
     };
     let rows = [read_run(reader, geometry)?, read_run(reader, geometry)?];
     Some(LevelRoot { round, records, cursor, open, rows })
 }
 
 fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<Root> {
-    let count = reader.below(17).filter(|&count| count > 0)?;
-    let levels = (0..count).map(|_| read_level(reader, geometry, record)).collect::<Option<Vec<_>>>()?;
-    let sealed = reader.below(u64::from(geometry.pages()))?;
+    let mut levels = Vec::new();
+    for _ in 0..reader.below(17).filter(|&count| count > 0)? {
+        levels.push(read_level(reader, geometry, record)?);
+    }
+    let sealed = reader.below(geometry.pages())?;
     let newest_sealed = match sealed {
         0 => None,
-        _ => Some((Ppn(reader.below(geometry.pages().into())? as u32), reader.number()?)),
+        _ => Some((Ppn(reader.below(geometry.pages())?), reader.number()?)),
     };
     let page_records = reader.number()?.max(1);
     let worn = read_worn(reader, geometry)?;
@@ -292,23 +307,18 @@ fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) 
 }
 
 fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
-    let touched = reader.below(u64::from(geometry.blocks) + 1)? as u32;
-    let most = u16::try_from(reader.number()?).ok()?;
-    let erased = (0..reader.below(u64::from(geometry.blocks) + 1)?)
-        .map(|_| {
-            Some((Pbn(reader.below(geometry.blocks.into())? as u32), u16::try_from(reader.number()?).ok()?))
-        })
-        .collect::<Option<Vec<_>>>()?;
+    let (touched, most) = (reader.below(geometry.blocks + 1)?, reader.erases()?);
+    let mut erased = Vec::new();
+    for _ in 0..reader.below(geometry.blocks + 1)? {
+        erased.push((Pbn(reader.below(geometry.blocks)?), reader.erases()?));
+    }
     Some(Worn { touched, most, erased })
 }
 
 /// Reads a root.
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
-    let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
-    let records = [record.key_bytes, record.value_bytes].map(u64::from);
-    let expected = [VERSION].into_iter().chain(sizes).chain(records);
-    for number in expected {
-        if reader.number().ok_or(Wrong::Broken)? != number {
+    for number in shape(geometry, record) {
+        if reader.number().ok_or(Wrong::Broken)? != u64::from(number) {
             return Err(Wrong::Other);
         }
     }

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Plow<N> {
     /// Notes a key that went to a level.
     pub(super) fn note_top(&mut self, key: &[u8]) {
-        if let Some(top) = self.top.as_mut().filter(|top| &top[..] < key) {
+        if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "ascending") && &top[..] < key) {
             top.clear();
             top.extend_from_slice(key);
         }
@@ -52,7 +52,11 @@ impl<N: Nand> Plow<N> {
     /// whether it did.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
-        if last == 0 || !self.has_place(Target::Level(0)) || !self.has_place(Target::Level(last)) {
+        if !cfg!(feature = "ascending")
+            || last == 0
+            || !self.has_place(Target::Level(0))
+            || !self.has_place(Target::Level(last))
+        {
             return Ok(false);
         }
         self.find_top()?;

@@ -413,7 +413,7 @@ impl<N: Nand> Plow<N> {
             };
             // Around two cursors pages are half dead.
             let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
-            self.filters.insert(ppn, bytes, &mut (0..count).map(|i| view.key_owned(i)));
+            self.filters.insert(ppn, bytes, (count, &|i| view.key_owned(i)));
         }
         if level + 1 == self.levels.len() {
             self.page_records = (count as u64).max((self.page_records + count as u64) / 2);

@@ -21,7 +21,7 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
 /// Pages of a block from which on there are summaries.
-pub(super) const PAGES_MIN: u32 = 32;
+const PAGES_MIN: u32 = 32;
 /// Pages that a mount reads rather than have a close write a summary of them.
 const PAGES_LEFT: u32 = 4;
 
@@ -39,7 +39,7 @@ impl<'a> Groups<'a> {
     /// The groups in a body; none if it makes no sense.
     pub(super) fn new(body: &'a [u8], count: u16) -> Option<Groups<'a>> {
         let mut reader = Reader::new(body);
-        let covered = u32::try_from(reader.number()?).ok()?;
+        let covered = reader.short()?;
         Some(Groups { reader, left: count, before: 0, covered })
     }
 }
@@ -50,7 +50,7 @@ impl Iterator for Groups<'_> {
 
     fn next(&mut self) -> Option<(u32, u64)> {
         self.left = self.left.checked_sub(1)?;
-        let page = u32::try_from(self.reader.number()?).ok()?;
+        let page = self.reader.short()?;
         self.before = self.before.wrapping_add(self.reader.wide()?);
         Some((page, self.before))
     }
@@ -59,7 +59,7 @@ impl Iterator for Groups<'_> {
 impl<N: Nand> Plow<N> {
     /// Whether the blocks of a level have summaries.
     fn has_summaries(&self, level: usize) -> bool {
-        self.geometry.pages_per_block >= PAGES_MIN && (level > 0 || self.levels.len() == 1)
+        are_written(self.geometry) && (level > 0 || self.levels.len() == 1)
     }
 
     /// Writes the summary of the block being filled, if only its last page is left.
@@ -123,6 +123,11 @@ impl<N: Nand> Plow<N> {
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
         self.program_in_place(Target::Level(level), header).map(|_| ())
     }
+}
+
+/// Whether there are summaries on a chip.
+pub(super) fn are_written(geometry: Geometry) -> bool {
+    cfg!(feature = "summaries") && geometry.pages_per_block >= PAGES_MIN
 }
 
 /// Where the summary of a block may be of which a root names pages up to this one, the likeliest first.

@@ -4,7 +4,7 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{KeptBlock, Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
@@ -29,7 +29,9 @@ impl<N: Nand> Sbits<N> {
 
     fn drop_oldest(&mut self) {
         if let Some(gone) = self.kept.pop_front() {
-            self.free.extend(gone.found());
+            if let Some(block) = gone.found() {
+                self.free.push_back(block);
+            }
             self.oldest += 1;
             self.read_number = None;
             self.spline.drop_before(self.first_page());
@@ -113,7 +115,7 @@ impl<N: Nand> Sbits<N> {
     /// Programs the next full page into the newest block, or a copy of that block where it may not be added
     /// to.
     fn program_next(&mut self, page: &[u8]) -> Result<(), IndexFault> {
-        let place = (self.full_pages % u64::from(self.geometry.pages_per_block)) as u32;
+        let place = (self.full_pages - self.first_page()) as u32 % self.geometry.pages_per_block;
         if place == 0 {
             let block = self.take_block()?;
             let number = self.oldest + self.kept.len() as u32;
@@ -126,7 +128,9 @@ impl<N: Nand> Sbits<N> {
                 // Nothing is added behind a page that failed. A block without pages is none yet.
                 self.newest_is_closed = true;
                 if place == 0 {
-                    self.free.extend(self.kept.pop_back().and_then(KeptBlock::found));
+                    if let Some(block) = self.kept.row().pop().and_then(KeptBlock::found) {
+                        self.free.push_back(block);
+                    }
                 }
                 return moved;
             }
@@ -156,9 +160,8 @@ impl<N: Nand> Sbits<N> {
     }
 
     fn newest(&self) -> Result<Pbn, IndexFault> {
-        let what = words("S2: the newest block is missing");
-        let newest = self.kept.back().and_then(|newest| newest.found());
-        newest.ok_or_else(|| IndexError::Corrupted { what, at: self.full_pages }.into())
+        let newest = self.kept.last().and_then(|newest| newest.found());
+        newest.ok_or_else(|| IndexFault::corrupted_at("S2: the newest block is missing", self.full_pages))
     }
 
     /// Copies the first pages of the newest block to another one, which takes its place, through the read
@@ -194,7 +197,7 @@ impl<N: Nand> Sbits<N> {
         };
         debug_assert_ne!(to, from, "S3: the newest block is copied to itself");
         self.newest_is_closed = false;
-        if let Some(newest) = self.kept.back_mut() {
+        if let Some(newest) = self.kept.last_mut() {
             newest.place = to;
         }
         if failed {
@@ -236,7 +239,9 @@ impl<N: Nand> Sbits<N> {
             self.failed.extend(failed);
             return Err(error);
         }
-        self.free.extend(old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old)));
+        if let Some((old, _)) = old.filter(|(old, _)| Some(*old) != kept && !failed.contains(old)) {
+            self.free.push_back(old);
+        }
         self.retire_failed(failed)?;
         debug_assert!(self.aside.is_some_and(|place| place.1 <= end), "S4: {:?} is no place", self.aside);
         self.partial_sequence = self.sequence;
@@ -266,23 +271,20 @@ impl<N: Nand> Sbits<N> {
         };
         let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;
         if reading == Reading::Broken {
-            return Err(IndexError::Corrupted {
-                what: words("S2: this is not the page it should be"),
-                at: number,
-            }
-            .into());
+            return Err(IndexFault::corrupted_at("S2: this is not the page it should be", number));
         }
         self.read_number = Some(number);
         Ok(())
     }
 
     fn place_of(&self, number: u64) -> Result<Ppn, IndexFault> {
-        let pages_per_block = u64::from(self.geometry.pages_per_block);
-        let kept = (number / pages_per_block).checked_sub(u64::from(self.oldest));
-        let block = kept.and_then(|at| self.kept.get(at as usize)?.found());
-        let block =
-            block.ok_or(IndexError::Corrupted { what: words("S2: a block is missing"), at: number })?;
-        Ok(self.geometry.page_at(block, (number % pages_per_block) as u32))
+        let pages_per_block = self.geometry.pages_per_block;
+        let from_first = number.checked_sub(self.first_page()).and_then(|pages| u32::try_from(pages).ok());
+        let place = from_first.and_then(|pages| {
+            let block = self.kept.get((pages / pages_per_block) as usize)?.found()?;
+            Some(self.geometry.page_at(block, pages % pages_per_block))
+        });
+        place.ok_or_else(|| IndexFault::corrupted_at("S2: a block is missing", number))
     }
 
     /// Walks over every page.

@@ -49,8 +49,8 @@ use crate::check::{CheckReport, IndexError, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use crate::queue::Queue;
 use crate::units::Pbn;
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -110,7 +110,7 @@ pub struct Sbits<N> {
     every_operation: bool,
     when_full: WhenFull,
     /// Blocks of full pages, the oldest first. At a mount, all that claim to be.
-    kept: VecDeque<KeptBlock>,
+    kept: Queue<KeptBlock>,
     /// The number of the oldest of them.
     oldest: u32,
     /// Full pages ever written: the number of the next one.
@@ -123,7 +123,7 @@ pub struct Sbits<N> {
     /// another page is programmed, since a bad block is not read by a mount.
     failed: Vec<Pbn>,
     /// Blocks to be used next, in turn.
-    free: VecDeque<Pbn>,
+    free: Queue<Pbn>,
     sequence: u64,
     /// The newest program of a partly filled page.
     partial_sequence: u64,
@@ -200,13 +200,13 @@ impl<N: Nand> Sbits<N> {
             capacity,
             every_operation: config.durability == Durability::EveryOperation,
             when_full: config.when_full,
-            kept: VecDeque::with_capacity(geometry.blocks as usize),
+            kept: Queue::with_capacity(geometry.blocks as usize),
             oldest: 0,
             full_pages: 0,
             newest_is_closed: false,
             aside: None,
             failed: Vec::new(),
-            free: VecDeque::with_capacity(geometry.blocks as usize),
+            free: Queue::with_capacity(geometry.blocks as usize),
             sequence: 0,
             partial_sequence: 0,
             spline: Spline::new(knots, config.max_error),

@@ -57,38 +57,39 @@ impl<N: Nand> Sbits<N> {
     /// Finds the store on the chip again.
     pub fn mount(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
         let mut store = Sbits::assemble(nand, config)?;
-        let seen = store.look_around()?;
+        store.recover()?;
+        Ok(store)
+    }
+
+    #[inline(never)]
+    fn recover(&mut self) -> Result<(), IndexFault> {
+        let seen = self.look_around()?;
         let Some(newest) = seen.newest else {
-            return Err(IndexError::NotFormatted(words("the chip holds no page of SBITS")));
+            return Err(IndexError::NotFormatted(words("the chip holds no page of SBITS")).into());
         };
-        if newest.record != store.record {
-            return Err(IndexError::NotFormatted(words("the records on the chip have other sizes")));
+        if newest.record != self.record {
+            return Err(IndexError::NotFormatted(words("the records on the chip have other sizes")).into());
         }
-        store.require_undamaged(&seen)?;
-        store.sequence = newest.sequence;
-        store.oldest = newest.oldest_block;
-        store.adopt(seen.newest_pages)?;
-        store.take_partial(seen.partial)?;
-        if newest.number + u64::from(!newest.partial) > store.full_pages {
-            let at = newest.number;
-            return Err(IndexError::Corrupted { what: words("S2: full pages are missing"), at });
+        self.require_undamaged(&seen)?;
+        self.sequence = newest.sequence;
+        self.oldest = newest.oldest_block;
+        self.adopt(seen.newest_pages)?;
+        self.take_partial(seen.partial)?;
+        if newest.number + u64::from(!newest.partial) > self.full_pages {
+            return Err(IndexFault::corrupted_at("S2: full pages are missing", newest.number));
         }
         let expected = seen.full_page.and_then(|header| header.newest_partial());
-        if expected.is_some_and(|sequence| store.partial_sequence < sequence) {
-            let at = store.full_pages;
-            return Err(IndexError::Corrupted {
-                what: words("S4: the newest partly filled page is missing"),
-                at,
-            });
+        if expected.is_some_and(|sequence| self.partial_sequence < sequence) {
+            let what = "S4: the newest partly filled page is missing";
+            return Err(IndexFault::corrupted_at(what, self.full_pages));
         }
-        store.learn()?;
-        Ok(store)
+        self.learn()
     }
 
     /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
     /// whoever reads it.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexFault> {
-        let newest = self.kept.back().map(|newest| newest.place);
+        let newest = self.kept.last().map(|newest| newest.place);
         let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
         let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
             let block = Some(self.geometry.block_of(ppn));
@@ -114,14 +115,14 @@ impl<N: Nand> Sbits<N> {
                 // sync made last.
                 Kind::Aside => self.free.push_back(block),
                 Kind::Nothing => {
-                    self.free.insert(empty, block);
+                    self.free.row().insert(empty, block);
                     empty += 1;
                 }
             }
         }
         let claims = self.kept.len();
-        sort::total(self.kept.make_contiguous());
-        let newest = self.kept.back().map(|newest| newest.number);
+        sort::total(&mut self.kept);
+        let newest = self.kept.last().map(|newest| newest.number);
         let (mut at, mut best) = (0, 0);
         while at < claims {
             let number = self.kept[at].number;
@@ -133,7 +134,7 @@ impl<N: Nand> Sbits<N> {
             self.kept.swap(best, at);
             (best, at) = (best + 1, at + copies);
         }
-        self.kept.truncate(best);
+        self.kept.row().truncate(best);
         Ok(seen)
     }
 
@@ -183,7 +184,7 @@ impl<N: Nand> Sbits<N> {
         (seen, page): (&mut Seen, &mut [u8]),
     ) -> Result<Kind, IndexFault> {
         let pages_per_block = self.geometry.pages_per_block;
-        let mut votes: Map<u64, (u32, u32, u64)> = Map::new();
+        let mut votes: Map<u32, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
         // Behind the last sound page of the block, where no cut leaves one.
         let (tears, mut broken) = (self.nand.tears(), None);
@@ -229,17 +230,17 @@ impl<N: Nand> Sbits<N> {
             if seen.full_page.is_none_or(|other| header.sequence > other.sequence) {
                 seen.full_page = Some(header);
             }
-            if header.number % u64::from(pages_per_block) == u64::from(at) {
-                let vote = votes.entry(header.number / u64::from(pages_per_block)).or_insert((0, 0, 0));
+            if let Some((number, page)) = header.block_and_page(pages_per_block)
+                && page == at
+            {
+                let vote = votes.entry(number).or_insert((0, 0, 0));
                 *vote = (vote.0 + 1, at + 1, vote.2.max(header.sequence));
             }
         }
         let damage = damage.or(broken.filter(|_| !tears));
         seen.damage.extend(damage.map(|(what, ppn)| (what, ppn, !is_aside && votes.is_empty())));
         Ok(match votes.iter().max_by_key(|(_, vote)| vote.0) {
-            Some((&number, &(_, pages, newest))) if number < u64::from(u32::MAX) => {
-                Kind::Full(number as u32, pages, newest)
-            }
+            Some((&number, &(_, pages, newest))) => Kind::Full(number, pages, newest),
             _ if is_aside => Kind::Aside,
             _ => Kind::Nothing,
         })
@@ -247,27 +248,23 @@ impl<N: Nand> Sbits<N> {
 
     /// Takes the blocks of full pages from the oldest that is kept to the newest, which has so many.
     fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexFault> {
-        while let Some(old) = self.kept.front().filter(|kept| kept.number < self.oldest) {
+        while let Some(old) = self.kept.first().filter(|kept| kept.number < self.oldest) {
             self.free.push_back(old.place);
             self.kept.pop_front();
         }
-        let pages_per_block = u64::from(self.geometry.pages_per_block);
         self.full_pages = self.first_page();
-        let Some(last) = self.kept.back().map(|newest| newest.number) else { return Ok(()) };
+        let Some(last) = self.kept.last().map(|newest| newest.number) else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
-            return Err(IndexError::Corrupted {
-                what: words("S2: more blocks than the chip has"),
-                at: last.into(),
-            }
-            .into());
+            return Err(IndexFault::corrupted("S2: more blocks than the chip has", last));
         }
         for (at, number) in (self.oldest..=last).enumerate() {
             if self.kept[at].number != number {
-                self.kept.insert(at, KeptBlock::lost(number));
+                self.kept.row().insert(at, KeptBlock::lost(number));
             }
         }
-        self.full_pages = u64::from(last) * pages_per_block + u64::from(newest_pages);
-        self.newest_is_closed = !self.full_pages.is_multiple_of(pages_per_block);
+        let pages_per_block = self.geometry.pages_per_block;
+        self.full_pages = u64::from(last) * u64::from(pages_per_block) + u64::from(newest_pages);
+        self.newest_is_closed = !newest_pages.is_multiple_of(pages_per_block);
         Ok(())
     }
 
@@ -276,7 +273,7 @@ impl<N: Nand> Sbits<N> {
         let Some((header, ppn)) = partial else { return Ok(()) };
         // Its block stays out of use until another partly filled page is programmed.
         let block = self.geometry.block_of(ppn);
-        self.free.retain(|&free| free != block);
+        self.free.row().retain(|&free| free != block);
         self.aside = Some((block, self.geometry.pages_per_block));
         self.partial_sequence = header.sequence;
         if header.number < self.full_pages {
@@ -287,11 +284,7 @@ impl<N: Nand> Sbits<N> {
         self.filling = filling;
         read?;
         if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
-            return Err(IndexError::Corrupted {
-                what: words("S2: a page reads otherwise now"),
-                at: ppn.0.into(),
-            }
-            .into());
+            return Err(IndexFault::corrupted("S2: a page reads otherwise now", ppn.0));
         }
         self.count = header.count.into();
         self.closed = header.closed;

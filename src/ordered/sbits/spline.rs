@@ -10,6 +10,7 @@
 //! pages, however coarse the line. Keys count by their first eight bytes; where those are equal the knots say
 //! nothing.
 
+use crate::ratio::share;
 use alloc::vec::Vec;
 
 /// A key as a number that ascends with it: its first eight bytes.
@@ -159,39 +160,10 @@ impl Spline {
     }
 }
 
-/// The part of `whole` that `part` of `parts` come to, rounded down: bit by bit, as a division of 128 bits is
-/// a routine of its own.
-fn share(whole: u64, part: u64, parts: u64) -> u64 {
-    debug_assert!(part <= parts && parts > 0, "{part} of {parts}");
-    // With the bits of `whole` so far, `part` times them is `quotient * parts + rest`.
-    let (mut quotient, mut rest) = (0, 0);
-    for bit in (0..u64::BITS - whole.leading_zeros()).rev() {
-        quotient *= 2;
-        for more in [rest, if whole >> bit & 1 == 1 { part } else { 0 }] {
-            let carries = rest >= parts - more;
-            rest = if carries { rest - (parts - more) } else { rest + more };
-            quotient += u64::from(carries);
-        }
-    }
-    quotient
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::Rng;
-
-    #[test]
-    fn a_share_is_that_of_a_division() {
-        let mut rng = Rng::new(7);
-        let mut number = || rng.next_u64() >> rng.below(64);
-        for _ in 0..10_000 {
-            let (whole, parts) = (number(), number().max(1));
-            let part = number() % parts + number() % 2;
-            let exact = u128::from(whole) * u128::from(part) / u128::from(parts);
-            assert_eq!(u128::from(share(whole, part, parts)), exact, "{whole} {part} {parts}");
-        }
-    }
 
     fn built(keys: &[u64], knots_max: usize, error: u32) -> Spline {
         let mut spline = Spline::new(knots_max, error);

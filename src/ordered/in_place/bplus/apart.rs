@@ -33,18 +33,24 @@ pub(super) type Restructured = [Lpn; 3];
 impl StructureWrites {
     /// Refuses a class that writes by themselves cannot give.
     pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexFault> {
-        if self == StructureWrites::Together || wanted == Durability::None {
-            return Ok(());
-        }
-        Err(IndexError::Unsupported(
-            words("structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left").into()).into())
+        let refusal = match self {
+            StructureWrites::Together => return Ok(()),
+            StructureWrites::Apart if !cfg!(feature = "apart") => {
+                words("structure_writes = apart was left out when the engine was built: feature 'apart'")
+            }
+            StructureWrites::Apart if wanted == Durability::None => return Ok(()),
+            StructureWrites::Apart => words(
+                "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left",
+            ),
+        };
+        Err(IndexError::Unsupported(refusal.into()).into())
     }
 }
 
 impl<S: PageStore> BPlusTree<S> {
     /// Sets how the pages of an operation are written.
     pub(super) fn write_structure(&mut self, how: StructureWrites) {
-        if how == StructureWrites::Apart {
+        if cfg!(feature = "apart") && how == StructureWrites::Apart {
             self.apart = Some(Vec::with_capacity(self.layout.height_max() + 1));
             self.durability = Durability::None;
         }
@@ -53,7 +59,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Notes a split, a merge or a rotation, where it is paid for by itself.
     pub(super) fn restructured(&mut self, pages: Restructured) {
         debug_assert!(pages[0] != pages[1] && pages[1] != pages[2], "B6: {pages:?} are not three pages");
-        if let Some(changes) = &mut self.apart {
+        if let Some(changes) = self.apart.as_mut().filter(|_| cfg!(feature = "apart")) {
             changes.push(pages);
         }
     }

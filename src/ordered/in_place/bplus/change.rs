@@ -259,7 +259,8 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Forgets the operation before: the frames are free again.
     pub(super) fn begin(&mut self) {
-        self.path.iter_mut().chain(&mut self.extra).for_each(|frame| frame.is_dirty = false);
+        self.path.iter_mut().for_each(|frame| frame.is_dirty = false);
+        self.extra.iter_mut().for_each(|frame| frame.is_dirty = false);
         self.extra_used = 0;
         self.is_kept_whole = false;
         self.taken.clear();
@@ -302,7 +303,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Writes every changed node after the pages given: atomically where the store can, else new pages first
     /// and the root last.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexFault> {
-        if let Some(changes) = self.apart.take_if(|_| pages.is_empty()) {
+        if let Some(changes) = self.apart.take_if(|_| cfg!(feature = "apart") && pages.is_empty()) {
             let written = self.write_apart(&changes);
             self.apart = Some(changes);
             return written;

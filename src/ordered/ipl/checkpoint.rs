@@ -222,8 +222,8 @@ impl<N: Nand> Store<N> {
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         let payload = self.payload(closed);
-        let mut page = vec![0; self.geometry.page_bytes as usize];
-        self.area.write(&mut self.nand, &mut self.table, &payload, &mut page)?;
+        self.page.fill(0);
+        self.area.write(&mut self.nand, &mut self.table, &payload, &mut self.page)?;
         self.counts.checkpoints += 1;
         self.opened_since_checkpoint = 0;
         self.closed = closed;

@@ -5,6 +5,7 @@
 
 mod cuts;
 mod harm;
+mod mounts;
 
 use nandex::IndexError;
 use nandex::Shared;

@@ -7,7 +7,7 @@ use super::image::{Node, Shapes};
 use super::layout::{Link, NO_GENERATION, NO_UNIT};
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::BlockTable;
-use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::checkpoint::{CheckpointArea, Source};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::nand::{Geometry, Nand};
@@ -31,8 +31,8 @@ pub(super) struct Saved {
     pub(super) generation: u32,
     pub(super) session: u32,
     pub(super) table: BlockTable,
-    /// Blocks that held nodes, or were kept until the next commit.
-    pub(super) blocks: Vec<(Pbn, Block)>,
+    /// By block; those that held no nodes, and were not kept until the next commit, are as if unused.
+    pub(super) blocks: Vec<Block>,
     pub(super) slots: Vec<Slot>,
 }
 
@@ -42,48 +42,64 @@ impl Saved {
         FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
     }
 
-    /// Reads a checkpoint; `None` when it is not that of such a tree on this chip.
-    pub(super) fn decode(bytes: &[u8], geometry: Geometry) -> Option<Saved> {
-        let fixed = bytes.get(..FIXED_BYTES).filter(|fixed| fixed[..4] == MAGIC[..])?;
+    /// Bytes of a checkpoint that does not close the tree at most.
+    pub(super) fn bytes_max(geometry: Geometry) -> usize {
+        FIXED_BYTES + BlockTable::encoded_bytes(geometry) + geometry.blocks as usize * BLOCK_BYTES
+    }
+
+    /// Reads a checkpoint; `None` when it is not that of such a tree on this chip, or not whole.
+    pub(super) fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<Saved> {
+        let (length, mut fixed) = (source.left(), [0; FIXED_BYTES]);
+        source.take(&mut fixed).ok()?;
         let shape = [geometry.page_bytes, geometry.pages_per_block, geometry.blocks];
-        if shape.iter().enumerate().any(|(i, &wanted)| get_u32(fixed, 8 + 4 * i) != wanted) || fixed[6] == 0 {
+        if fixed[..4] != MAGIC[..]
+            || shape.iter().enumerate().any(|(i, &wanted)| get_u32(&fixed, 8 + 4 * i) != wanted)
+            || fixed[6] == 0
+        {
             return None;
         }
         let format = Format {
             record: RecordFormat { key_bytes: fixed[6], value_bytes: fixed[7] },
             area: if fixed[5] & 2 == 0 { LogArea::Dynamic } else { LogArea::Fixed },
-            order: get_u32(fixed, 20) as usize,
-            unit_bytes: get_u32(fixed, 24) as usize,
-            log_pages: get_u16(fixed, 28).into(),
+            order: get_u32(&fixed, 20) as usize,
+            unit_bytes: get_u32(&fixed, 24) as usize,
+            log_pages: get_u16(&fixed, 28).into(),
         };
-        let (blocks, slots) = (get_u32(fixed, 48) as usize, get_u32(fixed, 52) as usize);
-        let table_end = FIXED_BYTES + BlockTable::encoded_bytes(geometry);
-        let blocks_end = table_end.checked_add(blocks.checked_mul(BLOCK_BYTES)?)?;
-        let slots_end = blocks_end.checked_add(slots.checked_mul(SLOT_BYTES)?)?;
-        if bytes.len() != slots_end || !format.is_possible(geometry) {
+        let (rows, slots) = (get_u32(&fixed, 48) as usize, get_u32(&fixed, 52) as usize);
+        let slots_at = (FIXED_BYTES + BlockTable::encoded_bytes(geometry))
+            .checked_add(rows.checked_mul(BLOCK_BYTES)?)?;
+        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !format.is_possible(geometry) {
             return None;
         }
-        let rows = bytes[table_end..blocks_end].chunks_exact(BLOCK_BYTES);
-        let saved = Saved {
+        let mut saved = Saved {
             format,
             closed: fixed[5] & 1 == 1,
-            sequence: get_u40(fixed, 30),
-            committed: get_u40(fixed, 35),
-            generation: get_u32(fixed, 40),
-            session: get_u32(fixed, 44),
-            table: BlockTable::decode(geometry, &mut &bytes[FIXED_BYTES..table_end]).ok()?,
-            blocks: rows.map(decode_block).collect(),
-            slots: bytes[blocks_end..].chunks_exact(SLOT_BYTES).map(decode_slot).collect(),
+            sequence: get_u40(&fixed, 30),
+            committed: get_u40(&fixed, 35),
+            generation: get_u32(&fixed, 40),
+            session: get_u32(&fixed, 44),
+            table: BlockTable::decode(geometry, source).ok()?,
+            blocks: vec![Block::default(); geometry.blocks as usize],
+            slots: Vec::with_capacity(slots),
         };
+        for _ in 0..rows {
+            let mut row = [0; BLOCK_BYTES];
+            source.take(&mut row).ok()?;
+            let (pbn, block) = decode_block(&row);
+            *saved.blocks.get_mut(pbn.index())? = block;
+        }
+        for _ in 0..slots {
+            let mut row = [0; SLOT_BYTES];
+            source.take(&mut row).ok()?;
+            saved.slots.push(decode_slot(&row));
+        }
         saved.is_possible(geometry).then_some(saved)
     }
 
     fn is_possible(&self, geometry: Geometry) -> bool {
         let units = geometry.pages_per_block * self.format.units_per_page(geometry);
         let pages = geometry.pages_per_block;
-        let block = |(pbn, block): &(Pbn, Block)| {
-            pbn.0 < geometry.blocks && u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages
-        };
+        let block = |block: &Block| u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages;
         let slot = |slot: &Slot| {
             let last = slot.last == NO_UNIT || u32::from(slot.last) < units;
             slot.block == NO_BLOCK || (slot.block < geometry.blocks && u32::from(slot.base) < pages && last)
@@ -110,7 +126,7 @@ fn decode_slot(row: &[u8]) -> Slot {
 }
 
 impl<N: Nand> Store<N> {
-    /// A store that holds nothing yet.
+    /// A store that holds nothing yet, not even rows of its blocks, and has no cache.
     pub(super) fn new(
         nand: N,
         format: Format,
@@ -126,7 +142,7 @@ impl<N: Nand> Store<N> {
             config,
             area: area.0,
             table: area.1,
-            blocks: vec![Block::default(); geometry.blocks as usize],
+            blocks: Vec::new(),
             slots: Vec::new(),
             free_ids: Vec::new(),
             waiting: BTreeMap::new(),
@@ -146,7 +162,7 @@ impl<N: Nand> Store<N> {
             has_ended: false,
             weak: Vec::new(),
             opened_since_checkpoint: 0,
-            cache: super::cache::ReadCache::new(config.read_pages, page_bytes),
+            cache: super::cache::ReadCache::new(0, page_bytes),
             at_hand: None,
             page: vec![0xff; page_bytes],
             spare: vec![0xff; geometry.spare_bytes as usize],
@@ -157,12 +173,11 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Forgets everything that a mount finds.
+    /// Forgets everything that a mount finds, and the cache.
     pub(super) fn reset(&mut self, area: CheckpointArea, table: BlockTable) {
         (self.area, self.table) = (area, table);
-        self.blocks.fill(Block::default());
-        self.slots.clear();
-        self.free_ids.clear();
+        self.blocks = Vec::new();
+        (self.slots, self.free_ids) = (Vec::new(), Vec::new());
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.held.clear();
@@ -173,8 +188,14 @@ impl<N: Nand> Store<N> {
         (self.closed, self.read_only, self.has_ended) = (false, false, false);
         self.weak.clear();
         self.opened_since_checkpoint = 0;
-        self.cache = super::cache::ReadCache::new(self.cache.frames(), self.geometry.page_bytes as usize);
+        self.drop_scratch();
+        self.cache = super::cache::ReadCache::new(0, self.geometry.page_bytes as usize);
         self.at_hand = None;
+    }
+
+    /// Rows of blocks that hold nothing.
+    pub(super) fn clear_blocks(&mut self) {
+        self.blocks = vec![Block::default(); self.geometry.blocks as usize];
     }
 
     /// Writes down that changes are under way, unless that stands there already; now and then, how far they
@@ -201,8 +222,8 @@ impl<N: Nand> Store<N> {
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         let payload = self.payload(closed);
-        let mut page = vec![0; self.geometry.page_bytes as usize];
-        self.area.write(&mut self.nand, &mut self.table, &payload, &mut page)?;
+        self.page.fill(0);
+        self.area.write(&mut self.nand, &mut self.table, &payload, &mut self.page)?;
         self.counts.checkpoints += 1;
         self.opened_since_checkpoint = 0;
         self.closed = closed;
@@ -290,9 +311,7 @@ impl<N: Nand> Store<N> {
         (self.sequence, self.committed) = (saved.sequence, saved.committed);
         (self.generation, self.session, self.closed) = (saved.generation, saved.session, true);
         self.opened = saved.generation;
-        for (pbn, block) in saved.blocks {
-            self.blocks[pbn.index()] = block;
-        }
+        self.blocks = saved.blocks;
         self.slots = saved.slots;
         for (id, slot) in (0u32..).zip(&self.slots) {
             if slot.block == NO_BLOCK {

@@ -175,7 +175,6 @@ impl Format {
     pub(super) fn is_possible(&self, geometry: Geometry) -> bool {
         let page_bytes = geometry.page_bytes as usize;
         (64..=page_bytes).contains(&self.unit_bytes)
-            && page_bytes.is_multiple_of(self.unit_bytes)
             && self.order >= 4
             && self.log_pages > 0
             && self.log_pages + 4 <= geometry.pages_per_block

@@ -25,6 +25,9 @@ pub(super) const GROUP_BYTES: usize = 8;
 /// Bytes of a record before its fields.
 pub(super) const RECORD_BYTES: usize = 4;
 
+/// Bytes of a record that waits in RAM before its fields.
+pub(super) const WAITING_BYTES: usize = 10;
+
 /// No unit: the end of a chain.
 pub(super) const NO_UNIT: u16 = u16::MAX;
 

@@ -3,7 +3,7 @@
 
 use super::layout::{
     Change, GROUP_BYTES, HEAD_BYTES, Head, IplTag, Link, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX,
-    push_waiting, waiting,
+    WAITING_BYTES, push_waiting, waiting,
 };
 use super::store::{NO_BLOCK, Store, Waiting};
 use crate::check::IndexError;
@@ -311,9 +311,11 @@ impl<N: Nand> Store<N> {
         if waiting(widths, &queue.bytes).any(|(_, _, change)| feeds(&change)) {
             return;
         }
-        let mut kept = Waiting { first: queue.first, ..Waiting::default() };
+        let others = || waiting(widths, &queue.bytes).filter(|found| found.0 != id);
+        let bytes = others().map(|found| WAITING_BYTES + widths.fields_of(&found.2)).sum();
+        let mut kept = Waiting { first: queue.first, bytes: Vec::with_capacity(bytes), encoded: 0 };
         let mut seen: Vec<u32> = Vec::new();
-        for (node, sequence, change) in waiting(widths, &queue.bytes).filter(|found| found.0 != id) {
+        for (node, sequence, change) in others() {
             push_waiting(&mut kept.bytes, node, sequence, &change);
             kept.encoded += RECORD_BYTES + widths.fields_of(&change);
             if !seen.contains(&node) {

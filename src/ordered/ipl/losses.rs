@@ -8,37 +8,30 @@
 //! * A record or an image of a node of the tree that is newer than the version that was found.
 //! * A version that was found in a block that had been given back: by then there was a newer one elsewhere.
 
-use super::checkpoint::Saved;
-use super::layout::{IplTag, PageKind};
-use super::recovery::Held;
-use super::store::{NO_BLOCK, Store};
-use super::views::View;
+use super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, records};
+use super::look::{Look, flag};
+use super::store::{NO_BLOCK, Slot, Store};
 use crate::check::IndexError;
-use crate::nand::Nand;
+use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
-use alloc::collections::{BTreeMap, BTreeSet};
 
 fn lost(what: &'static str, at: Ppn) -> Result<(), IndexError> {
     Err(IndexError::Corrupted { what, at: u64::from(at.0) })
 }
 
 impl<N: Nand> Store<N> {
-    /// Refuses a chip on which something is missing that no power cut can have taken.
-    pub(super) fn notice_losses(
-        &mut self,
-        views: &[View],
-        held: &Held,
-        saved: &Saved,
-    ) -> Result<(), IndexError> {
-        self.miss_pages(views, saved)?;
-        self.miss_merged(views, held)?;
-        self.miss_records(held)?;
-        self.miss_newer(views, saved)
+    /// Refuses a chip on which something is missing that no power cut can have taken. The checkpoint knew of
+    /// the blocks up to a generation.
+    pub(super) fn notice_losses(&mut self, look: &Look, saved_generation: u32) -> Result<(), IndexError> {
+        self.miss_pages(look)?;
+        self.miss_merged(look)?;
+        self.miss_records(look)?;
+        self.miss_newer(look, saved_generation)
     }
 
     /// Whether the block holds a node of the tree.
-    fn is_needed(&self, view: &View) -> bool {
-        self.blocks[view.pbn.index()].live > 0
+    fn is_needed(&self, pbn: Pbn) -> bool {
+        self.blocks[pbn.index()].live > 0
     }
 
     fn first_page(&self, pbn: Pbn) -> Ppn {
@@ -46,57 +39,43 @@ impl<N: Nand> Store<N> {
     }
 
     /// Pages and units missing in blocks that hold nodes.
-    fn miss_pages(&self, views: &[View], saved: &Saved) -> Result<(), IndexError> {
-        let by_generation: BTreeMap<u32, &View> = views.iter().map(|view| (view.generation, view)).collect();
-        for link in views.iter().flat_map(|view| &view.links) {
-            let Some(view) = by_generation.get(&link.generation) else { continue };
-            if self.is_needed(view) && view.whole.get(usize::from(link.unit)) == Some(&false) {
-                let what = "I5: the page programmed before another one is missing";
-                return lost(what, self.unit_page(view.pbn, link.unit));
-            }
+    fn miss_pages(&self, look: &Look) -> Result<(), IndexError> {
+        if let Some(&ppn) = look.lost.iter().find(|&&ppn| self.is_needed(self.geometry.block_of(ppn))) {
+            return lost("I5: the page programmed before another one is missing", ppn);
         }
-        for view in views.iter().filter(|view| self.is_needed(view)) {
-            if view.gap {
-                return lost("I5: a page or log unit of this block is missing", self.first_page(view.pbn));
-            }
-            if let Some(ppn) = view.unreadable {
-                return lost("I5: a page of log sectors cannot be read", ppn);
-            }
-            let known = saved.blocks.iter().find(|known| known.0 == view.pbn);
-            let known = known.filter(|known| known.1.generation == view.generation);
-            if known.is_some_and(|known| view.units < known.1.units) {
-                return lost("I5: the last log units of this block are missing", self.first_page(view.pbn));
-            }
+        for pbn in look.with(flag::USED).filter(|&pbn| self.is_needed(pbn)) {
+            let what = if look.has(pbn, flag::GAP) {
+                "I5: a page or log unit of this block is missing"
+            } else if look.has(pbn, flag::UNREADABLE) {
+                "I5: a page of log sectors cannot be read"
+            } else if look.has(pbn, flag::FEWER) {
+                "I5: the last log units of this block are missing"
+            } else {
+                continue;
+            };
+            return lost(what, self.first_page(pbn));
         }
         Ok(())
     }
 
     /// Merges that were whole and are not now. Where all nodes that can be seen there are elsewhere, and
     /// newer, an erase was cut.
-    fn miss_merged(&mut self, views: &[View], held: &Held) -> Result<(), IndexError> {
-        let committed = self.committed;
-        for view in views {
-            let is_cut = view.generation > self.opened;
-            if view.is_complete() || view.is_void(committed) || is_cut {
+    fn miss_merged(&mut self, look: &Look) -> Result<(), IndexError> {
+        let (committed, opened) = (self.committed, self.opened);
+        for pbn in look.with(flag::USED) {
+            let generation = self.blocks[pbn.index()].generation;
+            if look.has(pbn, flag::COMPLETE) || look.has(pbn, flag::VOID) || generation > opened {
                 continue;
             }
-            for page in 0..self.geometry.pages_per_block {
-                let ppn = self.geometry.page_at(view.pbn, page);
+            let torn = if look.has(pbn, flag::TORN) { self.last_image_of(pbn)? } else { None };
+            for page in (0..self.geometry.pages_per_block).filter(|&page| Some(page) != torn) {
+                let ppn = self.geometry.page_at(pbn, page);
                 let is_image = |tag: &IplTag| {
-                    tag.kind == PageKind::Data
-                        && tag.sequence <= committed
-                        && tag.generation == view.generation
+                    tag.kind == PageKind::Data && tag.sequence <= committed && tag.generation == generation
                 };
                 let Some(tag) = self.read_spare(ppn)?.filter(is_image) else { continue };
-                let chosen = held.versions.get(tag.node as usize).copied().flatten();
-                let newer = chosen.is_none_or(|chosen| {
-                    (chosen.sequence, chosen.generation) < (tag.sequence, tag.generation)
-                });
-                if self.is_in_tree(tag.node) && newer {
-                    return lost(
-                        "I4: an image of the merge to this block is missing",
-                        self.first_page(view.pbn),
-                    );
+                if self.is_in_tree(tag.node) && self.is_newer(&tag, look)? {
+                    return lost("I4: an image of the merge to this block is missing", self.first_page(pbn));
                 }
             }
         }
@@ -107,32 +86,59 @@ impl<N: Nand> Store<N> {
         self.slots.get(node as usize).is_some_and(|slot| slot.block != NO_BLOCK)
     }
 
-    /// Log records that are newer than the version that was found of their node.
-    fn miss_records(&self, held: &Held) -> Result<(), IndexError> {
-        for (&node, &(sequence, pbn)) in &held.logged {
-            let found = held.versions.get(node as usize).copied().flatten();
-            let newer = found.is_some_and(|found| found.slot.block != pbn.0 && found.sequence < sequence);
-            if self.is_in_tree(node) && newer {
-                return lost(
-                    "I5: the image is missing that log records of this block are of",
-                    self.first_page(pbn),
-                );
-            }
+    /// Whether an image is newer than the version that was found of its node.
+    fn is_newer(&mut self, tag: &IplTag, look: &Look) -> Result<bool, IndexError> {
+        let slot = self.slots[tag.node as usize];
+        let block = self.blocks[slot.block as usize];
+        let is_older = |sequence: u64| (sequence, block.generation) < (tag.sequence, tag.generation);
+        // Nothing in a whole block is older than its merge.
+        if look.has(Pbn(slot.block), flag::COMPLETE) && !is_older(block.born) {
+            return Ok(false);
         }
-        Ok(())
+        Ok(is_older(self.sequence_of(tag.node, slot)?))
+    }
+
+    /// The number at which a node came to its block: as a ghost, or by its image.
+    fn sequence_of(&mut self, id: u32, slot: Slot) -> Result<u64, IndexError> {
+        let (pbn, size) = (Pbn(slot.block), self.format.unit_bytes);
+        let (mut unit, mut born) = (slot.last, None);
+        while unit != NO_UNIT && born.is_none() {
+            let at = (u32::from(unit) % self.units_per_page()) as usize * size;
+            let frame = self.read(self.unit_page(pbn, unit), Cause::Recovery)?;
+            let bytes = &self.cache.page(frame).0[at..at + size];
+            let group = groups(bytes).flatten().find(|group| group.node == id);
+            let (Some(head), Some(group)) = (Head::decode(bytes), group) else { break };
+            for (sequence, change) in records(self.shapes.widths(), head.first, group.records).flatten() {
+                if matches!(change, Change::Ghost { .. } | Change::GhostOfAll { .. }) {
+                    born = Some(sequence);
+                }
+            }
+            unit = if group.previous < unit { group.previous } else { NO_UNIT };
+        }
+        if let Some(sequence) = born {
+            return Ok(sequence);
+        }
+        let ppn = self.geometry.page_at(pbn, slot.base.into());
+        let frame = self.read(ppn, Cause::Recovery)?;
+        Ok(IplTag::decode(self.cache.page(frame).1).map_or(0, |tag| tag.sequence))
+    }
+
+    /// Log records that are newer than the version that was found of their node.
+    fn miss_records(&self, look: &Look) -> Result<(), IndexError> {
+        match look.suspects.iter().find(|suspect| self.is_in_tree(suspect.0)) {
+            Some(&(_, pbn)) => {
+                lost("I5: the image is missing that log records of this block are of", self.first_page(pbn))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Nodes found in blocks that had none any more.
-    fn miss_newer(&self, views: &[View], saved: &Saved) -> Result<(), IndexError> {
-        let known: BTreeSet<u32> = saved.blocks.iter().map(|known| known.1.generation).collect();
-        let dead: BTreeSet<u32> = views.iter().flat_map(|view| view.dead.iter().copied()).collect();
-        for view in views.iter().filter(|view| self.is_needed(view)) {
-            let was_empty = view.generation <= saved.generation && !known.contains(&view.generation);
-            if was_empty || dead.contains(&view.generation) {
-                return lost(
-                    "I4: the newer version of a node found here is missing",
-                    self.first_page(view.pbn),
-                );
+    fn miss_newer(&self, look: &Look, saved_generation: u32) -> Result<(), IndexError> {
+        for pbn in look.with(flag::USED).filter(|&pbn| self.is_needed(pbn)) {
+            let is_old = self.blocks[pbn.index()].generation <= saved_generation;
+            if is_old && !look.has(pbn, flag::KNOWN) || look.has(pbn, flag::DEAD) {
+                return lost("I4: the newer version of a node found here is missing", self.first_page(pbn));
             }
         }
         Ok(())

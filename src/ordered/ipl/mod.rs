@@ -65,11 +65,13 @@ mod config;
 mod image;
 mod layout;
 mod logging;
+mod look;
 mod losses;
 mod merge;
 mod placed;
 mod range;
 mod recovery;
+mod scan;
 mod store;
 mod update;
 mod views;
@@ -77,7 +79,7 @@ mod views;
 pub use config::{IplConfig, LogArea, LogUnit};
 pub use layout::TAG_BYTES as SPARE_BYTES;
 
-use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
+use crate::blocks::checkpoint::{CheckpointArea, Found, Source, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::{CheckReport, IndexError};
 use crate::log::Placement;
@@ -166,10 +168,12 @@ fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, table: &BlockTable)
 
 /// The newest checkpoint of a chip, its table as the blocks are in use.
 fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
-    let Some((area, payload)) = CheckpointArea::mount(nand)? else {
+    let geometry = nand.geometry();
+    let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
+    let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
         return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
     };
-    let mut saved = Saved::decode(&payload, nand.geometry()).ok_or(IndexError::NotFormatted(
+    let mut saved = newest.ok_or(IndexError::NotFormatted(
         "the newest checkpoint is not that of a tree with in-page logging",
     ))?;
     saved.table.reserve_exactly(&area.occupied())?;
@@ -179,20 +183,28 @@ fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), I
 }
 
 impl<N: Nand> Store<N> {
-    /// Takes over what a checkpoint says, and looks at the chip where that is not all.
-    fn open(&mut self, saved: Saved) -> Result<(), IndexError> {
-        if saved.closed { self.adopt(saved) } else { self.recover(&saved) }
+    /// Takes over what a checkpoint says, and looks at the chip where that is not all. Others hold so much
+    /// RAM.
+    fn open(&mut self, saved: Saved, others: usize) -> Result<(), IndexError> {
+        if saved.closed {
+            self.adopt(saved)?
+        } else {
+            self.recover(saved, others)?
+        }
+        self.fill_cache(others);
+        Ok(())
     }
 
     /// Forgets what is in RAM, and opens the chip again.
-    fn reopen(&mut self) -> Result<(), IndexError> {
+    fn reopen(&mut self, others: usize) -> Result<(), IndexError> {
         if self.is_placed() {
-            return self.reopen_placed();
+            return self.reopen_placed(others);
         }
+        self.reset(CheckpointArea::empty(self.geometry), BlockTable::new(self.geometry));
         let (area, mut saved) = newest_checkpoint(&mut self.nand)?;
-        let table = core::mem::replace(&mut saved.table, BlockTable::new(self.geometry));
-        self.reset(area, table);
-        self.open(saved)
+        self.table = core::mem::replace(&mut saved.table, BlockTable::new(self.geometry));
+        self.area = area;
+        self.open(saved, others)
     }
 }
 
@@ -215,6 +227,8 @@ impl<N: Nand> IplTree<N> {
             }
         }
         let mut store = Store::new(nand, format, config, (area, table));
+        store.clear_blocks();
+        store.fill_cache(size_of::<Self>());
         store.plant_root()?;
         store.write_checkpoint(true)?;
         IplTree::assemble(store)
@@ -232,7 +246,7 @@ impl<N: Nand> IplTree<N> {
         let config = Config::new(config, &saved.format, geometry)?;
         let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
         let mut store = Store::new(nand, saved.format, config, (area, table));
-        store.open(saved)?;
+        store.open(saved, size_of::<Self>())?;
         IplTree::assemble(store)
     }
 
@@ -285,7 +299,7 @@ impl<N: Nand> IplTree<N> {
         if !is_refused || !self.interrupted || self.durability() != Durability::EveryOperation {
             return outcome;
         }
-        self.store.reopen()?;
+        self.store.reopen(self.ram_held() - self.store.ram_bytes())?;
         self.find_root()?;
         self.interrupted = false;
         let is_done = holds_change(self, (key, value))?;

@@ -4,7 +4,9 @@
 use super::cache::{AT_HAND, ReadCache};
 use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
-use super::layout::{Change, Head, IplTag, Link, NO_UNIT, PageKind, groups, push_waiting, records, waiting};
+use super::layout::{
+    Change, Head, IplTag, Link, NO_UNIT, PageKind, WAITING_BYTES, groups, push_waiting, records, waiting,
+};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
@@ -320,7 +322,11 @@ impl<N: Nand> Store<N> {
         if let Some(found) = self.waiting.get(&pbn.0) {
             loop {
                 let want = walk.want;
-                let of_node = waiting(widths, &found.bytes).filter(|found| found.0 == want);
+                let of_node = || waiting(widths, &found.bytes).filter(|found| found.0 == want);
+                // At once: what grows is held twice.
+                walk.bytes
+                    .reserve_exact(of_node().map(|found| WAITING_BYTES + widths.fields_of(&found.2)).sum());
+                let of_node = of_node();
                 if walk.take(of_node.map(|found| (found.1, found.2))).is_none() {
                     break;
                 }
@@ -387,9 +393,12 @@ impl<N: Nand> Store<N> {
             let Some(group) = found else { break };
             previous.get_or_insert(group.previous);
             let widths = self.shapes.widths();
-            if records(widths, head.first, group.records).any(|record| record.is_none()) {
-                return Err(corrupted("I5: a log record makes no sense", ppn));
+            let (mut bytes, all) = (0, records(widths, head.first, group.records));
+            for record in all {
+                let (_, change) = record.ok_or(corrupted("I5: a log record makes no sense", ppn))?;
+                bytes += WAITING_BYTES + widths.fields_of(&change);
             }
+            walk.bytes.reserve_exact(bytes);
             if walk.take(records(widths, head.first, group.records).flatten()).is_none() {
                 break;
             }

@@ -118,6 +118,8 @@ impl<N: Nand> IplTree<N> {
         }
         let area = (CheckpointArea::empty(geometry), groups_of(geometry));
         let mut store = Store::new(nand, format, config, area);
+        store.clear_blocks();
+        store.fill_cache(size_of::<Self>());
         store.plant_root()?;
         // Last: without it there is no tree.
         store.page.fill(0xff);
@@ -138,6 +140,8 @@ impl<N: Nand> IplTree<N> {
         let config = Config::new(config, &format, geometry)?;
         let area = (CheckpointArea::empty(geometry), groups_of(geometry));
         let mut store = Store::new(nand, format, config, area);
+        store.clear_blocks();
+        store.fill_cache(size_of::<Self>());
         store.recover_placed()?;
         IplTree::assemble(store)
     }
@@ -150,9 +154,11 @@ impl<N: Nand> Store<N> {
     }
 
     /// Finds the tree again, after an operation that was given up half-way.
-    pub(super) fn reopen_placed(&mut self) -> Result<(), IndexError> {
+    pub(super) fn reopen_placed(&mut self, others: usize) -> Result<(), IndexError> {
         let geometry = self.geometry;
         self.reset(CheckpointArea::empty(geometry), groups_of(geometry));
+        self.clear_blocks();
+        self.fill_cache(others);
         self.recover_placed()
     }
 

@@ -1,0 +1,70 @@
+//! The price of a mount after a power cut, in reads; how many passes it makes for want of RAM is no matter.
+
+use super::*;
+use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+
+const GEOMETRY: Geometry = Geometry::new(1024, 64, 64, 64);
+
+/// A tree of random records whose power was cut while more were inserted, and what it held before, some of
+/// the last operations apart.
+fn cut(geometry: Geometry, settings: &IplConfig) -> (Shared<SimChip>, Model) {
+    let chip = Shared::new(chip(geometry));
+    let mut tree = IplTree::format(chip.clone(), settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    for i in 0..40_000 {
+        insert(&mut tree, &mut model, rng.below(20_000) as u32, i).unwrap();
+    }
+    tree.sync().unwrap();
+    let at_operation = chip.lock().operations() + 1;
+    let (when, torn) = (CutWhen::Inside, TornModel::Prefix);
+    chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed: 1 });
+    assert!((0..1_000).any(|i| tree.insert(&20_000u32.to_be_bytes(), &[i as u8; 4]).is_err()));
+    drop(tree);
+    chip.lock().power_on();
+    (chip, model)
+}
+
+/// Mounts, and says how many pages that read.
+fn mount(chip: &Shared<SimChip>, settings: &IplConfig, model: &Model) -> u64 {
+    let before = chip.lock().counters();
+    let mut tree = IplTree::mount(chip.clone(), settings).unwrap();
+    let reads = chip.lock().counters().since(&before).page_reads_total();
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    let mut found = contents(&mut tree, Direction::Ascending).unwrap();
+    found.retain(|record| record.0 < 20_000);
+    assert!(found.iter().copied().eq(model.iter().map(|(k, v)| (*k, *v))), "contents differ");
+    reads
+}
+
+#[test]
+fn a_mount_after_a_cut_reads_each_page_once() {
+    for geometry in [GEOMETRY, partial(GEOMETRY), slc(GEOMETRY)] {
+        for area in [LogArea::Dynamic, LogArea::Fixed] {
+            for class in [Durability::EveryOperation, Durability::EverySync] {
+                let settings = IplConfig { ram_bytes: Some(512 << 10), ..settings(area, class) };
+                let (chip, model) = cut(geometry, &settings);
+                let reads = mount(&chip, &settings, &model);
+                // And a few of each block, to guess what is committed, and the inner nodes.
+                let most = u64::from(geometry.pages()) * 115 / 100;
+                assert!(reads <= most, "{geometry:?} {area:?} {class:?}: {reads} reads, more than {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mount_with_little_ram_looks_at_a_part_at_a_time() {
+    for area in [LogArea::Dynamic, LogArea::Fixed] {
+        let roomy = settings(area, Durability::EveryOperation);
+        let (chip, model) = cut(GEOMETRY, &roomy);
+        let Err(IndexError::TooLittleRam { needed, .. }) =
+            IplTree::mount(chip.clone(), &IplConfig { ram_bytes: Some(0), ..roomy })
+        else {
+            panic!("no RAM suffices")
+        };
+        let small = IplConfig { ram_bytes: Some(needed), ..roomy };
+        let reads = mount(&chip, &small, &model);
+        assert!(reads > u64::from(GEOMETRY.pages()) * 3 / 2, "{area:?}: one pass of {reads} reads");
+    }
+}

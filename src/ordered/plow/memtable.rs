@@ -61,8 +61,33 @@ impl Memtable {
         let first = self.flags[i / 4];
         let mut carry = first >> 6;
         self.flags[i / 4] = first & low | (first & !low) << 2;
-        for byte in &mut self.flags[i / 4 + 1..] {
+        let (words, rest) = self.flags[i / 4 + 1..].as_chunks_mut::<8>();
+        for word in words {
+            let flags = u64::from_le_bytes(*word);
+            *word = (flags << 2 | u64::from(carry)).to_le_bytes();
+            carry = (flags >> 62) as u8;
+        }
+        for byte in rest {
             (carry, *byte) = (*byte >> 6, *byte << 2 | carry);
+        }
+    }
+
+    /// Moves the flags of the records after some back by as many.
+    fn close_flags(&mut self, low: usize, high: usize) {
+        let (count, len) = (high - low, self.len());
+        let mut to = low;
+        while to % 4 > 0 && to + count < len {
+            self.set_flags(to, self.flags(to + count));
+            to += 1;
+        }
+        if to + count >= len {
+            return;
+        }
+        // From here on byte by byte.
+        let (from, shift) = ((to + count) / 4, (to + count) % 4 * 2);
+        for (at, source) in (to / 4..(len - count).div_ceil(4)).zip(from..) {
+            let after = self.flags.get(source + 1).filter(|_| shift > 0);
+            self.flags[at] = self.flags[source] >> shift | after.map_or(0, |after| after << (8 - shift));
         }
     }
 
@@ -187,9 +212,7 @@ impl Memtable {
 
     /// Takes the records from one on to another out.
     fn drain(&mut self, low: usize, high: usize) {
-        for i in high..self.len() {
-            self.set_flags(i - (high - low), self.flags(i));
-        }
+        self.close_flags(low, high);
         let stride = self.stride();
         self.bytes.drain(low * stride..high * stride);
         self.flags.truncate(self.len().div_ceil(4));
@@ -260,5 +283,33 @@ mod tests {
         assert!(!table.is_unsealed(0) && table.is_unsealed(1));
         table.unseal_all();
         assert!(table.is_unsealed(0));
+    }
+
+    #[test]
+    fn flags_move_with_their_records() {
+        let mut rng = Rng::new(4);
+        let mut table = Memtable::new(RecordFormat::new(2, 1), 600);
+        let mut model: Vec<([u8; 2], bool, bool)> = Vec::new();
+        for round in 0..6_000u32 {
+            let key = (rng.below(700) as u16).to_be_bytes();
+            let (is_value, is_sealed) = (rng.chance(1, 2), rng.chance(1, 2));
+            let found = model.binary_search_by_key(&key, |(key, ..)| *key);
+            if model.len() < 600 || found.is_ok() {
+                table.put(&key, is_value.then_some(&[7]), is_sealed);
+                match found {
+                    Ok(i) => model[i] = (key, is_value, !is_sealed),
+                    Err(i) => model.insert(i, (key, is_value, !is_sealed)),
+                }
+            }
+            if rng.chance(1, 40) {
+                let low = rng.below(model.len() as u64) as usize;
+                let high = (low + rng.below(90) as usize).min(model.len() - 1);
+                table.remove_range(&model[low].0, (round % 3 > 0).then_some(&model[high].0));
+                drop(model.drain(low..if round % 3 > 0 { high } else { model.len() }));
+            }
+            let held =
+                (0..table.len()).map(|i| (table.key(i), table.value(i).is_some(), table.is_unsealed(i)));
+            assert!(held.eq(model.iter().map(|(key, is_value, unsealed)| (&key[..], *is_value, *unsealed))));
+        }
     }
 }

@@ -88,6 +88,8 @@ pub struct Lookup {
 pub struct Applied {
     /// The leaf.
     pub(in crate::ordered) lpn: Lpn,
+    /// Entries that it had before.
+    pub(in crate::ordered) entries: usize,
     /// How many of the changes, from the first on.
     pub(in crate::ordered) changes: usize,
     /// Set when other keys belong to the leaf than before.
@@ -260,13 +262,10 @@ impl<S: PageStore> BPlusTree<S> {
         leaves_max: usize,
     ) -> Result<Applied, IndexFault> {
         let Some(first) = changes.clone().next() else {
-            return Ok(Applied { lpn: ROOT, changes: 0, reshaped: None });
+            return Ok(Applied { lpn: ROOT, entries: 0, changes: 0, reshaped: None });
         };
         self.follow(first.key, self.height, Cause::Host)?;
-        let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
-        if !changes.clone().all(|change| span.contains(change.key)) {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
-        }
+        let (span, lpn, entries) = (self.span_around_leaf(0, 0), self.leaf().lpn(), self.leaf().count());
         let shape = self.layout.leaf;
         if shape.first_unsorted(self.leaf().area(), self.leaf().count()).is_some() {
             return Err(corrupted("B2: the keys of the leaf do not ascend", lpn));
@@ -274,16 +273,21 @@ impl<S: PageStore> BPlusTree<S> {
         let entries_max = self.leaves_possible(leaves_max) * shape.capacity;
         let plan = plan(&shape, self.leaf(), changes.clone(), entries_max);
         debug_assert!(plan.changes > 0, "a leaf takes one change at least");
-        if !plan.is_changed {
-            return Ok(Applied { lpn, changes: plan.changes, reshaped: None });
+        // Of those that come later nothing is asked: a group may be far larger than a leaf.
+        let changes = changes.take(plan.changes);
+        if !changes.clone().all(|change| span.contains(change.key)) {
+            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
         }
-        let edit = self.rewrite_leaf(changes.take(plan.changes), plan.entries);
+        if !plan.is_changed {
+            return Ok(Applied { lpn, entries, changes: plan.changes, reshaped: None });
+        }
+        let edit = self.rewrite_leaf(changes, plan.entries);
         let (edit, reshaped) = match edit {
             Ok(reshaped) => (Ok(()), reshaped),
             Err(error) => (Err(error), None),
         };
         self.finish(edit)?;
-        Ok(Applied { lpn, changes: plan.changes, reshaped })
+        Ok(Applied { lpn, entries, changes: plan.changes, reshaped })
     }
 
     /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them

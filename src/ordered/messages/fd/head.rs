@@ -7,6 +7,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
+/// The kind of a slot that has no record.
+const NO_RECORD: u8 = 0;
+
 /// Records in slots, and their order.
 pub(super) struct Head {
     shape: Shape,
@@ -14,6 +17,8 @@ pub(super) struct Head {
     order: Order,
     free: Vec<u32>,
     capacity: u32,
+    /// The slots before this one are those in use since it was empty.
+    used_end: u32,
 }
 
 impl Head {
@@ -24,6 +29,7 @@ impl Head {
             order: Order::new(capacity as usize),
             free: (0..capacity).rev().collect(),
             capacity,
+            used_end: 0,
         }
     }
 
@@ -75,8 +81,10 @@ impl Head {
                 slot
             }
         };
+        self.used_end = self.used_end.max(slot + 1);
         let (width, shape) = (self.shape.bytes(), self.shape);
         let record = &mut self.bytes[slot as usize * width..][..width];
+        debug_assert!(kind != NO_RECORD, "a record without a kind");
         record.fill(0);
         record[0] = kind;
         record[1..=shape.key].copy_from_slice(key);
@@ -93,15 +101,31 @@ impl Head {
             let (bytes, shape) = (&self.bytes, self.shape);
             let width = shape.bytes();
             self.order.remove(slot, |other| bytes[other as usize * width + 1..][..shape.key].cmp(key));
+            self.bytes[slot as usize * width] = NO_RECORD;
             self.free.push(slot);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.order = Order::new(self.capacity as usize);
+        self.order.clear();
         self.free.clear();
         self.free.extend((0..self.capacity).rev());
+        let width = self.shape.bytes();
+        (0..self.used_end as usize).for_each(|slot| self.bytes[slot * width] = NO_RECORD);
+        self.used_end = 0;
         debug_assert_eq!(self.len(), 0, "a cleared head has records");
+    }
+
+    /// All records, as they lie: nothing is sought.
+    pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
+        let slots = (0..self.used_end).map(|slot| self.record(slot));
+        slots.filter(|record| record[0] != NO_RECORD)
+    }
+
+    /// All records in the order of their keys.
+    pub(super) fn ascending(&self) -> impl Iterator<Item = &[u8]> {
+        let walk = self.order.walk(|_| Ordering::Greater, |a, b| self.key(a).cmp(self.key(b)));
+        walk.map(|slot| self.record(slot))
     }
 
     /// The first record at or after a key, or strictly after it, in this direction.
@@ -117,5 +141,43 @@ impl Head {
             Direction::Descending => self.order.previous(|slot| place(slot, Ordering::Less)),
         };
         slot.map(|slot| self.record(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordered::messages::ground::{PUT, REMOVE};
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(crate::inputs::fixed(200))]
+
+        #[test]
+        fn a_head_is_a_sorted_map(ops in proptest::collection::vec((0..60u8, 0..12u8), 1..300)) {
+            let shape = Shape { key: 1, value: 1 };
+            let (mut head, mut model) = (Head::new(shape, 40), BTreeMap::new());
+            for (key, what) in ops {
+                match what {
+                    0 => (head.clear(), model.clear()).0,
+                    1..4 => {
+                        head.remove(&[key]);
+                        model.remove(&key);
+                    }
+                    _ if head.is_full() && !model.contains_key(&key) => {}
+                    kind => {
+                        let kind = if kind > 5 { PUT } else { REMOVE };
+                        head.put(kind, &[key], &[what]);
+                        model.insert(key, [kind, key, what]);
+                    }
+                }
+                prop_assert!(head.ascending().eq(model.values().map(|record| &record[..])));
+                let mut all: Vec<&[u8]> = head.records().collect();
+                all.sort_unstable_by_key(|record| record[1]);
+                prop_assert!(all.into_iter().eq(model.values().map(|record| &record[..])));
+                prop_assert_eq!(head.len() as usize, model.len());
+            }
+        }
     }
 }

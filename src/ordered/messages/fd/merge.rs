@@ -132,7 +132,8 @@ impl Fd {
             cursor.skip_fences(shadow, has_lower && i == level)?;
             runs.push(cursor);
         }
-        let mut head = self.head.from(&vec![0; key_bytes], false, Direction::Ascending);
+        let mut records = self.head.ascending();
+        let mut head = records.next();
         loop {
             let all = core::iter::once(head).chain(runs.iter().map(Cursor::peek));
             // The first of equal ones is the newest.
@@ -143,7 +144,7 @@ impl Fd {
             let next = next.to_vec();
             let next = place(&next, key_bytes);
             if head.is_some_and(|record| place(record, key_bytes) == next) {
-                head = self.head.from(next.0, true, Direction::Ascending);
+                head = records.next();
             }
             for (i, run) in runs.iter_mut().enumerate() {
                 if run.peek().is_some_and(|entry| place(entry, key_bytes) == next) {

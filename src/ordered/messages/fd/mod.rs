@@ -28,7 +28,8 @@
 //! - *get*: the head, then in each run the page that the fence before the key names; the first record found
 //!   is the newest.
 //! - *range*: one cursor in each run, found in the same way, and the head, merged.
-//! - *sync*: the head's records and where the runs begin go to fresh pages, then the manifest.
+//! - *sync*: the head's records, as they lie in RAM, and where the runs begin go to fresh pages, then the
+//!   manifest.
 //!
 //! Old runs are trimmed once a commit does without them. k is chosen by the cost model of the paper
 //! (`model.rs`) unless it is given.
@@ -302,13 +303,7 @@ impl MessageScheme for Fd {
             }
             put(&level.records.to_le_bytes())?;
         }
-        let zero = vec![0; self.plan.shape.key];
-        let mut next = self.head.from(&zero, false, Direction::Ascending);
-        while let Some(record) = next {
-            put(record)?;
-            next = self.head.from(&record[1..=self.plan.shape.key], true, Direction::Ascending);
-        }
-        Ok(())
+        self.head.records().try_for_each(put)
     }
 
     fn known(&self, key: &[u8]) -> Option<bool> {

@@ -62,6 +62,11 @@ impl Order {
         size_of::<(u32, u32)>()
     }
 
+    /// Takes all slots out.
+    pub(in crate::ordered) fn clear(&mut self) {
+        self.root = NONE;
+    }
+
     fn at(&self, link: Link) -> u32 {
         match link {
             Link::Root => self.root,
@@ -161,6 +166,76 @@ impl Order {
         }
         best
     }
+
+    /// The slots from the first that is not before the one sought, in order. `compare` tells how two slots
+    /// stand.
+    pub(in crate::ordered) fn walk<'a, C: Fn(u32, u32) -> Ordering + Copy + 'a>(
+        &'a self,
+        place: impl Fn(u32) -> Ordering,
+        compare: C,
+    ) -> Walk<'a, C> {
+        let mut walk = Walk { order: self, compare, path: [NONE; PATH_SLOTS], depth: 0 };
+        walk.seek(place);
+        walk
+    }
+}
+
+/// Slots of a path that a walk remembers. Of a path that is longer the lower end is, and the upper end is
+/// sought again.
+const PATH_SLOTS: usize = 32;
+
+/// The slots of an order, one after the other: a step from one to the next takes two looks at links in the
+/// mean, where a search takes as many as the order is deep.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ordered) struct Walk<'a, C> {
+    order: &'a Order,
+    compare: C,
+    /// The slots of a path from the root that come next, the last first: a ring, of which `depth` counts all
+    /// that were put there.
+    path: [u32; PATH_SLOTS],
+    depth: usize,
+}
+
+impl<C: Fn(u32, u32) -> Ordering + Copy> Walk<'_, C> {
+    fn seek(&mut self, place: impl Fn(u32) -> Ordering) {
+        self.depth = 0;
+        let mut at = self.order.root;
+        while at != NONE {
+            if place(at) == Ordering::Less {
+                at = self.order.links[at].1;
+            } else {
+                self.push(at);
+                at = self.order.links[at].0;
+            }
+        }
+    }
+
+    fn push(&mut self, slot: u32) {
+        self.path[self.depth % PATH_SLOTS] = slot;
+        self.depth += 1;
+    }
+}
+
+impl<C: Fn(u32, u32) -> Ordering + Copy> Iterator for Walk<'_, C> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.depth = self.depth.checked_sub(1)?;
+        let slot = core::mem::replace(&mut self.path[self.depth % PATH_SLOTS], NONE);
+        debug_assert!(slot != NONE, "a walk goes on at a slot that it forgot");
+        let mut at = self.order.links[slot].1;
+        while at != NONE {
+            self.push(at);
+            at = self.order.links[at].0;
+        }
+        // Written over by slots further down, which have gone since.
+        let is_forgotten = self.depth > 0 && self.path[(self.depth - 1) % PATH_SLOTS] == NONE;
+        if is_forgotten {
+            let compare = self.compare;
+            self.seek(|at| compare(at, slot).then(Ordering::Less));
+        }
+        Some(slot)
+    }
 }
 
 /// The rank of a slot in the heap; no two slots have the same.
@@ -174,6 +249,8 @@ mod tests {
     use crate::rng::Rng;
     use alloc::collections::BTreeMap;
     use alloc::vec;
+    use alloc::vec::Vec;
+    use core::cell::Cell;
 
     fn depth(order: &Order, at: u32) -> usize {
         if at == NONE {
@@ -218,5 +295,46 @@ mod tests {
             order.insert(slot, |at| at.cmp(&slot));
         }
         assert!(depth(&order, order.root) < 60, "{}", depth(&order, order.root));
+    }
+
+    #[test]
+    fn a_walk_visits_what_follows_in_order_with_few_looks() {
+        let mut rng = Rng::new(3);
+        for slots in [1u32, 2, 50, 20_000] {
+            let (keys, mut order): (Vec<u64>, _) =
+                ((0..slots).map(|_| rng.next_u64()).collect(), Order::new(slots as usize));
+            (0..slots).for_each(|slot| order.insert(slot, |at| keys[at as usize].cmp(&keys[slot as usize])));
+            let mut sorted: Vec<u32> = (0..slots).collect();
+            sorted.sort_by_key(|slot| keys[*slot as usize]);
+            let compare = |a: u32, b: u32| keys[a as usize].cmp(&keys[b as usize]);
+            for _ in 0..20 {
+                let from = rng.below(u64::from(slots)) as usize;
+                let sought = keys[sorted[from] as usize] - rng.below(2);
+                let walk = order.walk(|at| keys[at as usize].cmp(&sought), compare);
+                assert!(walk.eq(sorted[from..].iter().copied()));
+            }
+            assert_eq!(order.walk(|_| Ordering::Less, compare).count(), 0);
+            order.clear();
+            assert_eq!(order.walk(|_| Ordering::Greater, compare).count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_walk_along_a_path_longer_than_it_remembers_seeks_the_rest() {
+        // A tree that is one path to the left, as no hash would have it.
+        let slots = 10 * PATH_SLOTS as u32 + 7;
+        let mut order = Order::new(slots as usize);
+        for slot in 1..slots {
+            order.links[slot].0 = slot - 1;
+        }
+        order.root = slots - 1;
+        let compared = Cell::new(0u32);
+        let compare = |a: u32, b: u32| {
+            compared.set(compared.get() + 1);
+            a.cmp(&b)
+        };
+        assert!(order.walk(|at| at.cmp(&5), compare).eq(5..slots));
+        // Ten times along what is left of the path.
+        assert!(compared.get() <= 11 * slots, "{}", compared.get());
     }
 }

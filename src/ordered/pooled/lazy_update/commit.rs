@@ -57,7 +57,7 @@ impl<T: GroupTree> Pooled<T> {
             self.pool.set_leaf_bounds(self.tree.leaf_fill());
             if let Some(reshaped) = &applied.reshaped {
                 self.counts.reshapings += 1;
-                self.pool.regroup(reshaped);
+                self.pool.regroup(reshaped, (group, applied.entries));
             }
             self.counts.committed_requests += applied.changes as u64;
             let Some(slot) = next else { return Ok(()) };

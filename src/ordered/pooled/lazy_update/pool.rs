@@ -8,11 +8,12 @@
 //! request before or after the key is of it.
 
 mod check;
+mod regroup;
 
 use super::policy::{CommitPolicy, Rank, leaves_written};
 use super::settings::{Pairs, PoolSetup};
 use crate::ordered::RecordFormat;
-use crate::ordered::bplus::{LeafSpan, Reshaped};
+use crate::ordered::bplus::LeafSpan;
 use crate::ordered::buffered::{Below, Order};
 use crate::ordered::change::Change;
 use alloc::vec;
@@ -58,6 +59,9 @@ pub(super) struct PoolCounts {
     pub(super) misses: u64,
     /// Insertions and removals of the same key that met and left together.
     pub(super) cancellations: u64,
+    /// Requests that were moved to another group.
+    #[cfg(test)]
+    pub(super) moves: u64,
 }
 
 /// The number of requests in a pool, and of one more, by what they may ask of the tree.
@@ -102,9 +106,14 @@ pub(in crate::ordered) struct Pool {
     /// For each group, where the policy asks for it.
     fills: Vec<LeafFill>,
     /// The fewest and the most entries of a leaf.
-    leaf_bounds: (usize, usize),
+    leaf_bounds: (u32, u32),
     by_rank: Order,
-    free_groups: Vec<u32>,
+    /// The number of each group: of groups of the same rank the lowest is the first. A slot keeps its
+    /// requests and may change its number.
+    numbers: Vec<u32>,
+    /// The slot that the next group takes; free ones name one another by their stamps.
+    free_group: u32,
+    groups_used: u32,
     /// Requests that may add a record to the tree.
     additions: u32,
     clock: u64,
@@ -137,11 +146,15 @@ impl Pool {
             by_key: Order::new(slots),
             free_requests: (0..capacity).rev().collect(),
             bounds: vec![0; groups * 2 * usize::from(record.key_bytes)],
-            groups: vec![Group { size: 0, has_low: false, has_high: false, reads: 0, stamp: 0 }; groups],
+            groups: (1..=groups as u64)
+                .map(|next| Group { size: 0, has_low: false, has_high: false, reads: 0, stamp: next })
+                .collect(),
             fills: vec![fill; if policy == CommitPolicy::CostBased { groups } else { 0 }],
             leaf_bounds: (0, 1),
             by_rank: Order::new(groups),
-            free_groups: (0..groups as u32).rev().collect(),
+            numbers: (0..groups as u32).collect(),
+            free_group: 0,
+            groups_used: 0,
             additions: 0,
             clock: 0,
             counts: PoolCounts::default(),
@@ -217,7 +230,7 @@ impl Pool {
     }
 
     pub(super) fn group_count(&self) -> usize {
-        self.groups.len() - self.free_groups.len()
+        self.groups_used as usize
     }
 
     pub(super) fn key(&self, slot: u32) -> &[u8] {
@@ -316,9 +329,10 @@ impl Pool {
 
     /// The requests of a group in key order.
     pub(super) fn members(&self, group: u32) -> impl Iterator<Item = u32> + Clone {
-        core::iter::successors(self.first_of(group), move |&slot| {
-            self.after(slot).filter(|&next| self.group_of(next) == group)
-        })
+        let first = self.first_of(group);
+        let key = first.map_or(&[][..], |slot| self.key(slot));
+        let walk = self.by_key.walk(|at| self.key(at).cmp(key), |a, b| self.key(a).cmp(self.key(b)));
+        walk.take_while(move |&slot| first.is_some() && self.group_of(slot) == group)
     }
 
     /// Updates that came so far.
@@ -338,6 +352,11 @@ impl Pool {
         (self.policy.price(size, leaves), stamp)
     }
 
+    /// The place of a group in the order of ranks.
+    fn place(&self, group: u32) -> (Rank, u32) {
+        (self.rank(group), self.numbers[group as usize])
+    }
+
     /// The group of least rank.
     pub(super) fn first_group(&self) -> Option<u32> {
         self.by_rank.next(|_| Ordering::Greater)
@@ -345,35 +364,38 @@ impl Pool {
 
     /// The group of next higher rank.
     pub(super) fn next_group(&self, group: u32) -> Option<u32> {
-        let rank = (self.rank(group), group);
-        self.by_rank.next(|at| (self.rank(at), at).cmp(&rank).then(Ordering::Less))
+        let place = self.place(group);
+        self.by_rank.next(|at| self.place(at).cmp(&place).then(Ordering::Less))
     }
 
     /// Changes the size, the stamp or the fill of a group and its rank with them.
     fn rerank(&mut self, group: u32, change: impl FnOnce(&mut Pool)) {
         let mut by_rank = core::mem::take(&mut self.by_rank);
         if self.size(group) > 0 {
-            let old = (self.rank(group), group);
-            by_rank.remove(group, |at| (self.rank(at), at).cmp(&old));
+            let old = self.place(group);
+            by_rank.remove(group, |at| self.place(at).cmp(&old));
         }
         change(self);
         if let Some(fill) = self.fills.get_mut(group as usize) {
-            let entries = if fill.is_counted { i64::from(fill.entries) } else { self.leaf_bounds.0 as i64 };
-            fill.leaves = leaves_written(entries, self.leaf_bounds);
+            let entries = i64::from(if fill.is_counted { fill.entries } else { self.leaf_bounds.0 as i32 });
+            let (least, most) = self.leaf_bounds;
+            fill.leaves = leaves_written(entries, (least as usize, most as usize));
         }
         if self.size(group) > 0 {
-            let new = (self.rank(group), group);
-            by_rank.insert(group, |at| (self.rank(at), at).cmp(&new));
+            let new = self.place(group);
+            by_rank.insert(group, |at| self.place(at).cmp(&new));
         } else {
-            self.free_groups.push(group);
+            self.groups[group as usize].stamp = self.free_group.into();
+            self.free_group = group;
+            self.groups_used -= 1;
         }
         self.by_rank = by_rank;
     }
 
     /// Says how few and how many entries a leaf has, and what that makes of groups from now on.
-    pub(super) fn set_leaf_bounds(&mut self, leaf_bounds: (usize, usize)) {
-        debug_assert!(leaf_bounds.0 <= leaf_bounds.1, "P6: a leaf holds {leaf_bounds:?}");
-        self.leaf_bounds = leaf_bounds;
+    pub(super) fn set_leaf_bounds(&mut self, (least, most): (usize, usize)) {
+        debug_assert!(least <= most, "P6: a leaf holds {least} to {most}");
+        self.leaf_bounds = (least as u32, most as u32);
     }
 
     /// Whether the price of a group is certain; else it may be higher.
@@ -431,7 +453,9 @@ impl Pool {
         entries: Option<usize>,
         stamp: u64,
     ) -> Option<u32> {
-        let group = self.free_groups.pop()?;
+        let group = self.free_group;
+        self.free_group = self.groups.get(group as usize)?.stamp as u32;
+        self.groups_used += 1;
         if let Some(fill) = self.fills.get_mut(group as usize) {
             let (is_counted, entries) = (entries.is_some(), entries.unwrap_or(0) as i32);
             *fill = LeafFill { is_counted, entries, leaves: 1 };
@@ -439,13 +463,17 @@ impl Pool {
         debug_assert_eq!(self.groups[group as usize].size, 0, "P1: group {group} is opened and has requests");
         self.groups[group as usize] =
             Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), reads: 0, stamp };
+        self.set_bounds(group, (low, high));
+        Some(group)
+    }
+
+    fn set_bounds(&mut self, group: u32, (low, high): (Option<&[u8]>, Option<&[u8]>)) {
         let key = usize::from(self.record.key_bytes);
         for (i, bound) in [low, high].into_iter().enumerate() {
             if let Some(bound) = bound {
                 self.bounds[(2 * group as usize + i) * key..][..key].copy_from_slice(bound);
             }
         }
-        Some(group)
     }
 
     /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the
@@ -548,46 +576,6 @@ impl Pool {
             self.remove(slot);
         }
     }
-
-    /// Puts the requests whose keys changed leaves into groups for the leaves they belong to now. A group
-    /// that takes over requests of two has the stamp of the one that stays longer.
-    pub(super) fn regroup(&mut self, reshaped: &Reshaped) {
-        let LeafSpan { low, high } = &reshaped.span;
-        let boundary = reshaped.boundary();
-        let bounds = [(low.as_deref(), boundary.or(high.as_deref())), (boundary, high.as_deref())];
-        let mut made: [Option<u32>; 2] = [None; 2];
-        let mut next = low.as_deref().map_or_else(|| self.first(), |low| self.next(low));
-        while let Some(slot) = next.filter(|&slot| reshaped.span.contains(self.key(slot))) {
-            next = self.after(slot);
-            let old = self.group_of(slot);
-            let stamp = self.groups[old as usize].stamp;
-            let side = usize::from(boundary.is_some_and(|boundary| boundary <= self.key(slot)));
-            let group = match made[side] {
-                Some(group) => group,
-                None => {
-                    let entries = reshaped.after.get(side).map(|leaf| leaf.entries);
-                    let Some(group) = self.open_group(bounds[side], entries, stamp) else {
-                        unreachable!("P1: groups are never more than requests, and two to spare");
-                    };
-                    group
-                }
-            };
-            made[side] = Some(group);
-            self.requests[slot as usize].group = group;
-            let latest = self.policy != CommitPolicy::Fifo;
-            let growth = self.growth(slot);
-            self.rerank(group, |pool| {
-                pool.grow(group, growth);
-                let group = &mut pool.groups[group as usize];
-                group.size += 1;
-                group.stamp = if latest { group.stamp.max(stamp) } else { group.stamp.min(stamp) };
-            });
-            self.rerank(old, |pool| {
-                pool.grow(old, -growth);
-                pool.groups[old as usize].size -= 1;
-            });
-        }
-    }
 }
 
 fn key_in(entries: &[u8], record: RecordFormat, slot: u32) -> &[u8] {
@@ -623,7 +611,7 @@ mod tests {
             + pool.bounds.capacity()
             + pool.groups.capacity() * size_of::<Group>()
             + pool.fills.capacity() * size_of::<LeafFill>()
-            + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
+            + (pool.free_requests.capacity() + pool.numbers.capacity()) * size_of::<u32>()
             + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes()
             + 2 * Order::directory_bytes(1);
         assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, &setup, true));

@@ -475,3 +475,19 @@ proptest! {
         use_forged(&mut index, seed);
     }
 }
+
+#[test]
+fn a_group_of_many_leaves_goes_in_portions_that_do_not_touch_the_rest() {
+    for policy in CommitPolicy::ALL {
+        let mut index = small_index(8, 2_000, policy);
+        // In an empty tree all belong to one leaf.
+        let model: Model = (0..2_000u16).map(|n| (key(n.wrapping_mul(7_919)), key(n))).collect();
+        model.iter().for_each(|(key, value)| assert_eq!(index.insert(key, value), Ok(false)));
+        assert_eq!(index.stats().metrics.iter().find(|m| m.name == "pool_groups").unwrap().value, 1);
+        index.sync().unwrap();
+        assert!(index.counts.reshapings > 150, "{} portions", index.counts.reshapings);
+        assert!(index.pool.counts.moves < 2_000, "{} requests were moved", index.pool.counts.moves);
+        assert_sound(&mut index, &model);
+        assert_eq!(contents(&mut index).unwrap(), model);
+    }
+}

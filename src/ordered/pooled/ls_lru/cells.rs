@@ -11,9 +11,16 @@
 //! ```text
 //! bytes  0..4   next cell of the chain
 //!        4..8   the cell before; in the first cell of a chain, the unit and the top bit
-//!        8..12  three bits per entry: puts a value or removes the key; what the tree holds of the key
+//!        8..12  three bits per entry: puts a value or removes the key; what the tree holds of the key.
+//!               Then one bit for a post, and in the bits left the post after it and 1
 //!       12..    entries: key and value
 //! ```
+//!
+//! A large buffer has chains of hundreds of cells. Every 16th cell of a chain is a *post*, the first one too,
+//! and names the next post, so that a search goes from post to post and then from cell to cell. Entries move
+//! from cell to cell, but a chain gains and loses cells at its end alone, so a post stays one. Where the
+//! number of the next post does not fit into the bits left, as with records of three bytes, a post names
+//! none, and a search goes through the cells between.
 
 use super::units::{NONE, Part, Units};
 use crate::codec::{get_u32, put_u32};
@@ -29,6 +36,8 @@ const HEADER_BYTES: usize = 12;
 const CELL_BYTES: usize = 48;
 /// Three bits for each entry in 32.
 const ENTRIES_MAX: usize = 10;
+/// Cells from post to post.
+const POST_CELLS: usize = 16;
 /// Marks the unit in the place of the cell before.
 const IS_UNIT: u32 = 1 << 31;
 
@@ -73,6 +82,42 @@ pub(super) struct Cells {
     used: usize,
 }
 
+/// Which bits of a cell's third word say what of posts.
+#[derive(Clone, Copy, Debug)]
+struct Posts {
+    /// The bits of the cell's entries.
+    entry_bits: u32,
+    shift: u32,
+}
+
+impl Posts {
+    /// Beside the bits of so many entries.
+    const fn beside(entries: usize) -> Posts {
+        let shift = 3 * entries as u32;
+        Posts { entry_bits: (1 << shift) - 1, shift }
+    }
+
+    const fn mark(self) -> u32 {
+        1 << self.shift
+    }
+
+    const fn is_post(self, word: u32) -> bool {
+        word & self.mark() != 0
+    }
+
+    /// The next post, if the word names it.
+    fn next(self, word: u32) -> Option<u32> {
+        (word >> self.shift >> 1).checked_sub(1)
+    }
+
+    /// The word with this post as the next, or with none, as where the number does not fit.
+    fn with_next(self, word: u32, next: Option<u32>) -> u32 {
+        let named = next.map_or(0, |next| next + 1);
+        let fits = named <= u32::MAX >> self.shift >> 1;
+        word & (self.entry_bits | self.mark()) | if fits { named << self.shift << 1 } else { 0 }
+    }
+}
+
 impl Cells {
     /// No slab yet, of at most `slabs_max` of a page each.
     pub(super) fn new(record: RecordFormat, page_bytes: usize, slabs_max: usize) -> Cells {
@@ -81,6 +126,10 @@ impl Cells {
         let slab_cells = page_bytes / cell_bytes;
         assert!(slab_cells > 0, "a page that holds a leaf of two entries holds a cell of two");
         Cells { record, cell_entries, cell_bytes, slab_cells, slabs: Vec::with_capacity(slabs_max), used: 0 }
+    }
+
+    const fn posts(&self) -> Posts {
+        Posts::beside(self.cell_entries)
     }
 
     pub(super) fn entry_bytes(&self) -> usize {
@@ -213,13 +262,14 @@ impl Cells {
 
     /// Entry `at` of a part, or the place after its last.
     pub(super) fn nth(&self, part: Part, at: usize) -> Spot {
-        let mut spot = self.first(part);
         let hops = if at == part.len as usize { at.saturating_sub(1) } else { at } / self.cell_entries;
-        for _ in 0..hops {
-            spot.cell = self.next(spot.cell);
+        let (mut cell, mut done) = (part.head, 0);
+        while done < hops {
+            let post = if hops - done >= POST_CELLS { self.posts().next(self.word(cell)) } else { None };
+            done += if post.is_some() { POST_CELLS } else { 1 };
+            cell = post.unwrap_or_else(|| self.next(cell));
         }
-        spot.entry = at - hops * self.cell_entries;
-        spot
+        Spot { cell, entry: at - hops * self.cell_entries }
     }
 
     /// The entry after one.
@@ -242,22 +292,28 @@ impl Cells {
     /// the key.
     pub(super) fn search(&self, part: Part, key: &[u8]) -> (usize, Spot, Ordering) {
         let (mut spot, mut below) = (self.first(part), 0);
-        let len = part.len as usize;
+        let (len, size, posts) = (part.len as usize, self.entry_bytes(), self.posts());
         while below < len {
+            let cell = self.cell(spot.cell);
+            let key_at = |entry: usize| &cell[HEADER_BYTES + entry * size..][..key.len()];
+            let post = posts.next(get_u32(cell, 8));
+            if let Some(post) = post.filter(|&post| self.key(Spot { cell: post, entry: 0 }) <= key) {
+                below += POST_CELLS * self.cell_entries;
+                spot.cell = post;
+                continue;
+            }
             let count = self.cell_entries.min(len - below);
-            let last = Spot { entry: count - 1, ..spot };
-            if below + count == len || self.key(last) >= key {
+            if below + count == len || key_at(count - 1) >= key {
                 for entry in 0..count {
-                    let at = Spot { entry, ..spot };
-                    let order = self.key(at).cmp(key);
+                    let order = key_at(entry).cmp(key);
                     if order != Ordering::Less {
-                        return (below + entry, at, order);
+                        return (below + entry, Spot { entry, ..spot }, order);
                     }
                 }
                 return (len, Spot { entry: count, ..spot }, Ordering::Greater);
             }
             below += count;
-            spot.cell = self.next(spot.cell);
+            spot.cell = get_u32(cell, 0);
         }
         (len, spot, Ordering::Greater)
     }
@@ -291,6 +347,9 @@ impl Cells {
             // The chain gets a cell; the place of the entry may be its first.
             let last = if part.len == 0 { NONE } else { self.nth(part, part.len as usize - 1).cell };
             let cell = self.append(units, unit, last);
+            if (part.len as usize / self.cell_entries).is_multiple_of(POST_CELLS) {
+                self.set_post(cell, last);
+            }
             if spot.cell == NONE || spot.entry == self.cell_entries {
                 spot = Spot { cell, entry: 0 };
             }
@@ -302,34 +361,33 @@ impl Cells {
 
     /// Moves so many entries from a place on up by one.
     fn open(&mut self, mut spot: Spot, mut left: usize) {
-        let size = self.entry_bytes();
+        let (size, entries, mask) = (self.entry_bytes(), self.cell_entries, self.posts().entry_bits);
         // The entry that left the cell before, and the one that leaves this.
         let mut carry = [[0u8; 510]; 2];
         let (mut carried, mut turn): (Option<u32>, usize) = (None, 0);
         loop {
-            let here = left.min(self.cell_entries - spot.entry);
-            let is_full = spot.entry + here == self.cell_entries;
-            let last = Spot { entry: self.cell_entries - 1, ..spot };
-            let last_bits = self.bits(last);
+            let here = left.min(entries - spot.entry);
+            let is_full = spot.entry + here == entries;
+            let cell = self.cell_mut(spot.cell);
+            let (next, word) = (get_u32(cell, 0), get_u32(cell, 8));
             if is_full {
-                carry[1 - turn][..size].copy_from_slice(self.bytes(last));
+                carry[1 - turn][..size].copy_from_slice(&cell[HEADER_BYTES + (entries - 1) * size..][..size]);
             }
             let (start, moved) = (HEADER_BYTES + spot.entry * size, here - usize::from(is_full));
-            let cell = self.cell_mut(spot.cell);
             cell.copy_within(start..start + moved * size, start + size);
-            let bits = get_u32(cell, 8);
-            let low = bits & ((1 << (3 * spot.entry)) - 1);
-            put_u32(cell, 8, low | ((bits & !low) << 3) & ALL_BITS);
-            if let Some(bits) = carried {
+            let low = word & ((1 << (3 * spot.entry)) - 1);
+            let mut bits = (low | (word & mask & !low) << 3) & mask;
+            if let Some(carried) = carried {
                 cell[start..start + size].copy_from_slice(&carry[turn][..size]);
-                self.set_bits(spot, bits);
+                bits = bits & !(7 << (3 * spot.entry)) | carried << (3 * spot.entry);
             }
+            put_u32(cell, 8, bits | word & !mask);
             if !is_full {
                 return;
             }
             left -= here;
-            (carried, turn) = (Some(last_bits), 1 - turn);
-            spot = Spot { cell: self.next(spot.cell), entry: 0 };
+            (carried, turn) = (Some(word >> (3 * (entries - 1)) & 7), 1 - turn);
+            spot = Spot { cell: next, entry: 0 };
         }
     }
 
@@ -390,29 +448,65 @@ impl Cells {
         let part = units.part(unit);
         let len = part.len as usize;
         let mut cells = self.cells_for(len);
+        let mut last = if cells > self.cells_for(len - count) { self.nth(part, len - 1).cell } else { NONE };
         while cells > self.cells_for(len - count) {
-            // The chain may have moved with the cell given up before.
-            let last = self.nth(units.part(unit), (cells - 1) * self.cell_entries).cell;
-            self.free(units, last);
             cells -= 1;
+            if cells.is_multiple_of(POST_CELLS) {
+                self.point_post_before(last, None);
+            }
+            let before = self.before(last);
+            let moved = self.free(units, last);
+            // The cell before may be the one that filled the hole.
+            last = if before == moved { last } else { before };
         }
         units.resize(unit, -(count as i32), -(adds as i32));
     }
 
-    /// Frees the last cell of a chain, and fills the hole with the last cell in use.
-    fn free(&mut self, units: &mut Units, cell: u32) {
+    /// Frees the last cell of a chain, and fills the hole with the last cell in use, whose number it returns.
+    fn free(&mut self, units: &mut Units, cell: u32) -> u32 {
         self.link(units, self.before(cell), NONE);
         self.used -= 1;
         let moved = self.used as u32;
         if moved == cell {
-            return;
+            return moved;
         }
         let (next, before) = (self.next(moved), self.before(moved));
+        if self.posts().is_post(self.word(moved)) {
+            self.point_post_before(moved, Some(cell));
+        }
         self.copy_cell(moved, cell);
         self.link(units, before, cell);
         if next != NONE {
             put_u32(self.cell_mut(next), 4, cell);
         }
+        moved
+    }
+
+    fn word(&self, cell: u32) -> u32 {
+        get_u32(self.cell(cell), 8)
+    }
+
+    /// Makes a cell a post, whose chain ended with the cell `last` before.
+    fn set_post(&mut self, cell: u32, last: u32) {
+        let word = self.word(cell) | self.posts().mark();
+        put_u32(self.cell_mut(cell), 8, word);
+        if last != NONE {
+            self.point_post_before(cell, Some(cell));
+        }
+    }
+
+    /// Lets the post before one name this cell as the next post, or none. The first of a chain has none
+    /// before it.
+    fn point_post_before(&mut self, post: u32, next: Option<u32>) {
+        let mut cell = post;
+        for _ in 0..POST_CELLS {
+            cell = self.before(cell);
+            if cell & IS_UNIT != 0 {
+                return;
+            }
+        }
+        let word = self.posts().with_next(self.word(cell), next);
+        put_u32(self.cell_mut(cell), 8, word);
     }
 
     fn copy_cell(&mut self, from: u32, to: u32) {
@@ -440,18 +534,23 @@ impl Cells {
     /// Whether the chain of a unit hangs together and ascends, and the cells name it.
     pub(super) fn is_sound(&self, unit: u32, part: Part) -> bool {
         let (mut cell, mut before) = (part.head, unit | IS_UNIT);
-        for _ in 0..self.cells_for(part.len as usize) {
+        let mut announced = None;
+        for at in 0..self.cells_for(part.len as usize) {
             if cell as usize >= self.used || self.before(cell) != before {
                 return false;
             }
+            let (word, is_post) = (self.word(cell), at.is_multiple_of(POST_CELLS));
+            if self.posts().is_post(word) != is_post || is_post && announced.is_some_and(|post| post != cell)
+            {
+                return false;
+            }
+            announced = if is_post { self.posts().next(word) } else { announced };
             (before, cell) = (cell, self.next(cell));
         }
         let keys = || self.changes(part).map(|change| change.key);
-        cell == NONE && keys().zip(keys().skip(1)).all(|(a, b)| a < b)
+        cell == NONE && announced.is_none() && keys().zip(keys().skip(1)).all(|(a, b)| a < b)
     }
 }
-
-const ALL_BITS: u32 = (1 << (3 * ENTRIES_MAX)) - 1;
 
 /// Entries of a cell.
 pub(super) const fn cell_entries(record: RecordFormat) -> usize {
@@ -466,3 +565,6 @@ pub(super) const fn cell_entries(record: RecordFormat) -> usize {
 pub(super) const fn cell_bytes(record: RecordFormat) -> usize {
     HEADER_BYTES + cell_entries(record) * record.entry_bytes()
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,14 @@ impl<S: PageStore> WideTree<S> {
         let header = &self.frames[0].bytes;
         let (layout, pages) = (self.layout, self.layout.pages(header));
         let mut touched = [false; PAGES_MAX];
-        changes.for_each(|change| touched[layout.place_of(header, change.key)] = true);
+        for change in changes {
+            let place = layout.place_of(header, change.key);
+            touched[place] = true;
+            // Those that follow are of the last page, too.
+            if place + 1 == pages {
+                break;
+            }
+        }
         let all = 2 * touched.iter().filter(|&&t| t).count() > pages;
         for place in (1..pages).filter(|&place| all || touched[place]) {
             self.load_page(0, place, place, Cause::Host)?;
@@ -375,19 +382,20 @@ impl<S: PageStore> WideTree<S> {
         hints: Hints,
     ) -> Result<Applied, IndexError> {
         let (name, exists) = self.leaf_for(first.key)?;
-        if !changes.clone().all(|change| name.span.contains(change.key)) {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", name.page));
-        }
         self.load_touched(changes.clone())?;
         let full = self.layout.capacity(self.layout.pages_max);
         let plan = self.plan(changes.clone(), if exists { 2 * full * 7 / 8 } else { full });
-        let mut applied = Applied { lpn: name.page, changes: plan.changes, reshaped: None };
+        let held = if exists { self.layout.entries(&self.frames[0].bytes) } else { 0 };
+        let mut applied = Applied { lpn: name.page, entries: held, changes: plan.changes, reshaped: None };
+        let changes = changes.take(plan.changes);
+        if !changes.clone().all(|change| name.span.contains(change.key)) {
+            return Err(corrupted("B3: the bounds changed since the leaf was found", name.page));
+        }
         if !plan.touched.contains(&true) {
             return Ok(applied);
         }
         self.counts.batches += 1;
         debug_assert!(plan.changes > 0, "a batch of which nothing is applied");
-        let changes = changes.take(plan.changes);
         let (layout, pages) = (self.layout, self.layout.pages(&self.frames[0].bytes));
         let rates = layout.rates(&self.frames[0].bytes).after(plan.changes, hints.reads);
         let limit = match self.write_cost {
@@ -477,7 +485,7 @@ impl<S: PageStore> GroupTree for WideTree<S> {
         hints: Hints,
     ) -> Result<Applied, IndexError> {
         let Some(first) = changes.clone().next() else {
-            return Ok(Applied { lpn: Lpn(0), changes: 0, reshaped: None });
+            return Ok(Applied { lpn: Lpn(0), entries: 0, changes: 0, reshaped: None });
         };
         self.apply_batch(changes, first, hints)
     }

@@ -466,7 +466,7 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
         }
         let is_all = changes.next().is_none();
         let applied = self.round_with_room(&some, is_all)?;
-        Ok(Applied { lpn: Lpn(0), changes: applied, reshaped: None })
+        Ok(Applied { lpn: Lpn(0), entries: 0, changes: applied, reshaped: None })
     }
 
     fn class_on_store(&self) -> Durability {

@@ -187,9 +187,9 @@ impl<N: Nand> Store<N> {
     /// RAM.
     fn open(&mut self, saved: Saved, others: usize) -> Result<(), IndexError> {
         if saved.closed {
-            self.adopt(saved)?
+            self.adopt(saved)?;
         } else {
-            self.recover(saved, others)?
+            self.recover(saved, others)?;
         }
         self.fill_cache(others);
         Ok(())

@@ -76,7 +76,7 @@ impl Memtable {
     fn close_flags(&mut self, low: usize, high: usize) {
         let (count, len) = (high - low, self.len());
         let mut to = low;
-        while to % 4 > 0 && to + count < len {
+        while !to.is_multiple_of(4) && to + count < len {
             self.set_flags(to, self.flags(to + count));
             to += 1;
         }

@@ -127,10 +127,10 @@ impl<N: Nand> Sbits<N> {
             if moved.is_err() {
                 // Nothing is added behind a page that failed. A block without pages is none yet.
                 self.newest_is_closed = true;
-                if place == 0 {
-                    if let Some(block) = self.kept.row().pop().and_then(KeptBlock::found) {
-                        self.free.push_back(block);
-                    }
+                if place == 0
+                    && let Some(block) = self.kept.row().pop().and_then(KeptBlock::found)
+                {
+                    self.free.push_back(block);
                 }
                 return moved;
             }

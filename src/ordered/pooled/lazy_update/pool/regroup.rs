@@ -143,7 +143,7 @@ mod tests {
 
     fn add(pool: &mut Pool, n: u16, is_counted: bool) {
         let value = [n as u8; 2];
-        let value = Some(&value[..]).filter(|_| n % 3 > 0);
+        let value = Some(&value[..]).filter(|_| !n.is_multiple_of(3));
         let below = [Below::Absent, Below::Present, Below::Unknown][usize::from(n % 7 % 3)];
         if pool.find(&key(n)).is_none() && !pool.is_full() {
             let leaf = (&span(n), is_counted.then_some(20));

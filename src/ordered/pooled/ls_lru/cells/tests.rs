@@ -52,7 +52,7 @@ impl Chains {
         }
         let value = vec![n as u8; usize::from(self.cells.record.value_bytes)];
         let below = [Below::Absent, Below::Present, Below::Unknown][n as usize % 3];
-        let value = Some(&value[..]).filter(|_| n % 5 > 0);
+        let value = Some(&value[..]).filter(|_| !n.is_multiple_of(5));
         let entry = Entry { change: Change { key: &key, value }, below };
         self.cells.insert(&mut self.units, unit, &entry);
     }

@@ -216,7 +216,7 @@ impl<N: Nand> PageMapFtl<N> {
                 }
                 Found::Erased if self.is_end(pbn, page + 1)? => {
                     // The page that came last in its block may look so too; its version tells.
-                    scan.expect(ppn, seen.version_at(page));
+                    scan.should_have(ppn, seen.version_at(page));
                     break;
                 }
                 Found::Erased => unreadable.push((page, None)),
@@ -258,7 +258,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.push(number, version, false, ppn);
             }
             None => {
-                scan.expect(ppn, seen.version_at(page));
+                scan.should_have(ppn, seen.version_at(page));
                 if Some(page) < seen.last {
                     bits::set(&mut scan.torn, self.geometry.block_of(ppn).index());
                 }
@@ -468,7 +468,7 @@ impl Scan {
     }
 
     /// Notes an unreadable page that should have this version, if that is known.
-    fn expect(&mut self, ppn: Ppn, version: Option<u64>) {
+    fn should_have(&mut self, ppn: Ppn, version: Option<u64>) {
         if let Some(version) = version {
             self.unreadable.push((ppn, version));
         }

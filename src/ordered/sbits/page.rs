@@ -45,9 +45,9 @@ impl Header {
         since.map(|since| self.sequence.saturating_sub(u64::from(since)))
     }
 
-    /// Block and page in it that a full page was written as, where there may be one. Numbers of pages may take
-    /// more than 32 bits, their distance from the oldest block does not, and a microcontroller divides by a
-    /// routine what takes more.
+    /// Block and page in it that a full page was written as, where there may be one. Numbers of pages may
+    /// take more than 32 bits, their distance from the oldest block does not, and a microcontroller divides
+    /// by a routine what takes more.
     pub(super) fn block_and_page(&self, pages_per_block: u32) -> Option<(u32, u32)> {
         let first = u64::from(self.oldest_block) * u64::from(pages_per_block);
         let from_first = u32::try_from(self.number.checked_sub(first)?).ok()?;

@@ -99,8 +99,8 @@ impl<N: Nand> Plow<N> {
         extents * 13 + fixed > room && self.root_bytes() > room
     }
 
-    /// Makes sure that so many changes can be written. Insertions are refused where they take the last blocks;
-    /// removals are not.
+    /// Makes sure that so many changes can be written. Insertions are refused where they take the last
+    /// blocks; removals are not.
     pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
         if !self.has_room_for(changes) && self.clean {
             // A close left its commit page in two blocks.
@@ -331,8 +331,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// A step of each level that waited for its turn until the one above it had half more pages than it may,
-    /// and two. Where pages hold few records, changes take more than a step each: a level that grew because it
-    /// never had one would make the steps of those above it dearer still.
+    /// and two. Where pages hold few records, changes take more than a step each: a level that grew because
+    /// it never had one would make the steps of those above it dearer still.
     fn catch_up(&mut self) -> Result<bool, IndexFault> {
         let mut stepped = false;
         for below in 1..self.levels.len() {

@@ -1,7 +1,7 @@
 //! Records of any length over any ordered index: keys and values that are byte strings, up to a limit each.
 //!
-//! For example, with keys of up to 8 bytes and pieces of 16, the record `"ab"` = 20 bytes is two records of the
-//! index below, whose keys have 8 + 2 bytes:
+//! For example, with keys of up to 8 bytes and pieces of 16, the record `"ab"` = 20 bytes is two records of
+//! the index below, whose keys have 8 + 2 bytes:
 //!
 //! ```text
 //! key   'a' 'b' 0 0 0 0 0 0 | 2 length | 0 piece      value  20 0 length | bytes 0 to 13
@@ -10,14 +10,16 @@
 //!
 //! A key is filled up with zeros and followed by its length, which keeps the order of byte strings: of `"ab"`
 //! and `"ab\0"` the filled keys are equal and the lengths decide. A value is cut into *pieces* of the index's
-//! value bytes, the first of which begins with the length of the whole (2 bytes, little-endian). All pieces of a
-//! change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is there whole, old or new.
+//! value bytes, the first of which begins with the length of the whole (2 bytes, little-endian). All pieces
+//! of a change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is there whole, old or
+//! new.
 //!
 //! * **Costs**: a value of one piece costs what a record of the index does; each further piece one more, all
 //!   in one batch. Where values may have several pieces, a change looks the first one up before, to know how
 //!   many there were; where one is enough for all, `put` does not.
-//! * **Limits**: an index that makes no batches (`batch_max` of 1) takes values of one piece. Of the last piece
-//!   half is unused in the mean, and each record carries the longest key: choose both with the records at hand.
+//! * **Limits**: an index that makes no batches (`batch_max` of 1) takes values of one piece. Of the last
+//!   piece half is unused in the mean, and each record carries the longest key: choose both with the records
+//!   at hand.
 
 #[cfg(test)]
 mod tests;

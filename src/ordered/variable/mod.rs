@@ -25,6 +25,7 @@
 mod tests;
 
 use crate::check::{CheckReport, IndexError, words};
+use crate::codec::get_u16;
 use crate::ordered::change::newest_by_key;
 use crate::ordered::{Change, Direction, Durability, OrderedIndex, RecordFormat, Visit};
 use alloc::vec;
@@ -154,7 +155,7 @@ impl<I: OrderedIndex> Variable<I> {
 
     /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.check_value(value)?;
+        require_fits("value", value, self.max_value)?;
         let before = self.length_of(key)?;
         self.write(&[(Change::put(key, value), before)])?;
         Ok(before.is_some())
@@ -181,7 +182,7 @@ impl<I: OrderedIndex> Variable<I> {
         let is_of_one = pieces(self.max_value, self.value.len()) == 1;
         let mut changes = Vec::with_capacity(batch.len());
         for change in newest_by_key(batch) {
-            self.check_value(change.value.unwrap_or_default())?;
+            require_fits("value", change.value.unwrap_or_default(), self.max_value)?;
             let before = match change.value {
                 Some(_) if is_of_one => None,
                 _ => self.length_of(change.key)?,
@@ -204,9 +205,8 @@ impl<I: OrderedIndex> Variable<I> {
         let high = self.bound(high, [u8::MAX, 0])?;
         let mut parts = Parts::new(self.max_key(), piece_bytes);
         let mut broken = None;
-        self.index.range(borrowed(&low), borrowed(&high), direction, &mut |key, value| match parts
-            .add(key, value, direction)
-        {
+        let (low, high) = (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
+        self.index.range(low, high, direction, &mut |key, value| match parts.add(key, value, direction) {
             Ok(true) => visit(parts.key(), &parts.value),
             Ok(false) => ControlFlow::Continue(()),
             Err(error) => {
@@ -243,23 +243,9 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(report)
     }
 
-    fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
-        if value.len() > self.max_value {
-            return Err(IndexError::WrongLength {
-                what: "value",
-                expected: self.max_value,
-                got: value.len(),
-            });
-        }
-        Ok(())
-    }
-
     /// Puts the key of a first piece into the buffer.
     fn begin_key(&mut self, key: &[u8]) -> Result<(), IndexError> {
-        let most = self.max_key();
-        if key.len() > most {
-            return Err(IndexError::WrongLength { what: "key", expected: most, got: key.len() });
-        }
+        require_fits("key", key, self.max_key())?;
         fill_key(&mut self.key, key, 0);
         Ok(())
     }
@@ -270,7 +256,9 @@ impl<I: OrderedIndex> Variable<I> {
         if !self.index.get(&self.key, &mut self.value)? {
             return Ok(None);
         }
-        Ok(Some(length(&self.value)))
+        let bytes = length(&self.value);
+        // No such value was ever written here: the index is another's.
+        if pieces(bytes, self.value.len()) > PIECES_MAX { Err(lacking(PIECES_MAX)) } else { Ok(Some(bytes)) }
     }
 
     /// Writes all pieces of each value in place of those that there were, by the length of the value before.
@@ -303,11 +291,8 @@ impl<I: OrderedIndex> Variable<I> {
 
     /// A bound of the index below: with the first of the numbers where it is included, else with the second.
     fn bound(&self, bound: Bound<&[u8]>, pieces: [u8; 2]) -> Result<Bound<Vec<u8>>, IndexError> {
-        let filled = |key: &[u8], piece: u8| {
-            let most = self.max_key();
-            if key.len() > most {
-                return Err(IndexError::WrongLength { what: "key", expected: most, got: key.len() });
-            }
+        let filled = |key: &[u8], piece: u8| -> Result<Vec<u8>, IndexError> {
+            require_fits("key", key, self.max_key())?;
             let mut filled = vec![0; self.key.len()];
             fill_key(&mut filled, key, piece);
             Ok(filled)
@@ -330,7 +315,7 @@ struct Parts {
     is_begun: bool,
     /// The number of the piece to come.
     next: usize,
-    /// Pieces of the value: known from the first one on.
+    /// Pieces of the value that are known of: all from the first one on.
     count: usize,
 }
 
@@ -353,16 +338,11 @@ impl Parts {
             self.key.clear();
             self.key.extend_from_slice(&key[..at]);
             self.is_begun = true;
-            match direction {
-                Direction::Ascending => self.next = 0,
-                // The last one comes first.
-                Direction::Descending => (self.next, self.count) = (piece, piece + 1),
-            }
+            // Downwards the last one comes first.
+            self.next = if direction == Direction::Ascending { 0 } else { piece };
+            self.count = self.next + 1;
             self.value.clear();
-            self.value.resize(
-                if direction == Direction::Descending { self.count } else { 1 } * self.piece_bytes,
-                0,
-            );
+            self.value.resize(self.count * self.piece_bytes, 0);
         }
         if piece != self.next || self.key != key[..at] {
             return Err(lacking(self.next));
@@ -403,7 +383,7 @@ const fn pieces(bytes: usize, piece_bytes: usize) -> usize {
 
 /// Bytes of a value, by its first piece.
 fn length(first: &[u8]) -> usize {
-    usize::from(u16::from_le_bytes([first[0], first[1]]))
+    get_u16(first, 0).into()
 }
 
 fn fill_key(filled: &mut [u8], key: &[u8], piece: u8) {
@@ -413,12 +393,9 @@ fn fill_key(filled: &mut [u8], key: &[u8], piece: u8) {
     tail.copy_from_slice(&[key.len() as u8, piece]);
 }
 
-fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Included(key) => Bound::Included(key),
-        Bound::Excluded(key) => Bound::Excluded(key),
-        Bound::Unbounded => Bound::Unbounded,
-    }
+fn require_fits(what: &'static str, bytes: &[u8], most: usize) -> Result<(), IndexError> {
+    let got = bytes.len();
+    if got > most { Err(IndexError::WrongLength { what, expected: most, got }) } else { Ok(()) }
 }
 
 #[cold]

@@ -35,13 +35,17 @@ fn value(rng: &mut Rng) -> Vec<u8> {
 
 fn pairs<I: OrderedIndex>(index: &mut Variable<I>, ends: &Ends, direction: Direction) -> Pairs {
     let mut all = Pairs::new();
-    index
-        .range(borrowed(&ends.0), borrowed(&ends.1), direction, &mut |key, value| {
-            all.push((key.to_vec(), value.to_vec()));
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut visit = |key: &[u8], value: &[u8]| {
+        all.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    let (low, high) = slices(ends);
+    index.range(low, high, direction, &mut visit).unwrap();
     all
+}
+
+fn slices(ends: &Ends) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (ends.0.as_ref().map(Vec::as_slice), ends.1.as_ref().map(Vec::as_slice))
 }
 
 fn everything<I: OrderedIndex>(index: &mut Variable<I>) -> Model {
@@ -55,7 +59,7 @@ fn assert_ranges<I: OrderedIndex>(index: &mut Variable<I>, model: &Model, rng: &
         _ => Bound::Unbounded,
     };
     let ends = (end(), end());
-    let is_within = |key: &[u8]| within(key, (borrowed(&ends.0), borrowed(&ends.1))).is_eq();
+    let is_within = |key: &[u8]| within(key, slices(&ends)).is_eq();
     let mut expected: Pairs = model
         .iter()
         .filter(|(key, _)| is_within(key))
@@ -181,6 +185,19 @@ fn a_value_without_a_piece_is_named() {
         index.index_mut().insert(&broken, &value).unwrap();
         assert!(index.check().unwrap().is_sound());
     }
+}
+
+#[test]
+fn a_length_that_no_value_has_is_told() {
+    let mut tree = MuTree::format(chip(), &RawConfig::new(RecordFormat::variable(4, 8))).unwrap();
+    let mut key = vec![0; 6];
+    fill_key(&mut key, b"b", 0);
+    tree.insert(&key, &[0xff; 8]).unwrap();
+    let mut index = Variable::new(tree, 60).unwrap();
+    for done in [index.get(b"b").map(drop), index.put(b"b", b"x"), index.remove(b"b").map(drop)] {
+        assert!(matches!(done, Err(IndexError::Corrupted { at: 255, .. })), "{done:?}");
+    }
+    assert!(matches!(index.check(), Err(IndexError::Corrupted { .. })));
 }
 
 /// A run until the power goes; the chip, and the contents before and after the change under way.

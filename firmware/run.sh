@@ -48,7 +48,8 @@ if [ "$route" = debian ]; then
     export RUSTC LD_LIBRARY_PATH RUSTC_BOOTSTRAP
     standard=(-Z build-std=core,alloc)
 fi
-flags="-C linker=$linker -C linker-flavor=ld.lld"
+# Functions that came out alike are linked once: of generic code there are many.
+flags="-C linker=$linker -C linker-flavor=ld.lld -C link-arg=--icf=all"
 if [ -n "$immediate" ]; then
     [ "$route" = debian ] || skip "panics are taken out by building core anew"
     standard+=(-Z panic-immediate-abort)
@@ -91,7 +92,7 @@ if [ -n "$c" ]; then
         (cd .. && cargo rustc --quiet --locked --release "${standard[@]}" --target thumbv7em-none-eabi -p nandex-c --lib \
             --crate-type staticlib --no-default-features --features "firmware,$name")
         library="$CARGO_TARGET_DIR/thumbv7em-none-eabi/release/libnandex_c.a"
-        "$linker" -flavor gnu --gc-sections -e nandex_mount ${called// / -u } "$library" -o "$CARGO_TARGET_DIR/c-$name.elf"
+        "$linker" -flavor gnu --gc-sections --icf=all -e nandex_mount ${called// / -u } "$library" -o "$CARGO_TARGET_DIR/c-$name.elf"
         echo "c: $name, text,data,bss: $(./sizes.sh "$CARGO_TARGET_DIR/c-$name.elf")"
         if [ -n "$board" ]; then run_c "$name" "$library"; fi
     done

@@ -43,6 +43,30 @@ fn a_checkpoint_that_says_closed_may_be_followed_by_a_lost_one() {
 }
 
 #[test]
+fn no_page_of_the_tree_hides_that_a_newer_checkpoint_was_begun() {
+    require_told(&[
+        ("ipl", 127, "remounted", "exchange:189:192+older:16"),
+        ("ipl", 127, "remounted", "exchange:192:32+older:16"),
+        ("ipl", 127, "remounted", "exchange:192:33+ones:16"),
+        ("ipl", 127, "remounted", "ones:192+older:16"),
+    ]);
+}
+
+#[test]
+fn no_block_that_was_given_back_stands_for_one_that_is_lost() {
+    require_told(&[
+        ("dipl", 46, "remounted", "block-exchange:0:29"),
+        ("dipl", 46, "remounted", "block-ones:0+block-ones:29"),
+        ("dipl", 46, "remounted", "block-zero:0+block-ones:29"),
+    ]);
+}
+
+#[test]
+fn a_block_of_nodes_in_the_place_of_an_anchor_is_told() {
+    require_told(&[("ipl", 5100, "remounted", "block-exchange:20:1+unreadable:213")]);
+}
+
+#[test]
 fn a_page_of_a_store_that_cannot_be_read_is_never_taken_for_a_torn_one() {
     require_told(&[
         ("mu@page-map", 80000, "remounted", "block-ones:25"),

@@ -3,19 +3,21 @@
 //! what is missing is noticed.
 
 use super::config::{Config, Format, LogArea};
+use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
-use super::layout::{Link, NO_GENERATION, NO_UNIT};
+use super::layout::{IplTag, Link, NO_UNIT};
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
-use crate::blocks::BlockTable;
-use crate::blocks::checkpoint::{CheckpointArea, Source};
+use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, Source, Window};
+use crate::blocks::{BlockTable, Wear};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
-use crate::nand::{Geometry, Nand};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::ordered::RecordFormat;
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 const MAGIC: &[u8; 4] = b"NXI2";
 const FIXED_BYTES: usize = 56;
@@ -40,11 +42,6 @@ impl Saved {
     /// Bytes of a checkpoint of a tree of one node.
     pub(super) fn bytes_min(geometry: Geometry) -> usize {
         FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
-    }
-
-    /// Bytes of a checkpoint that does not close the tree at most.
-    pub(super) fn bytes_max(geometry: Geometry) -> usize {
-        FIXED_BYTES + BlockTable::encoded_bytes(geometry) + geometry.blocks as usize * BLOCK_BYTES
     }
 
     /// Reads a checkpoint; `None` when it is not that of such a tree on this chip, or not whole.
@@ -121,8 +118,139 @@ fn decode_block(row: &[u8]) -> (Pbn, Block) {
     (Pbn(get_u32(row, 0)), block)
 }
 
+fn encode_block(pbn: u32, block: &Block) -> [u8; BLOCK_BYTES] {
+    let mut row = [0; BLOCK_BYTES];
+    put_u32(&mut row, 0, pbn);
+    put_u32(&mut row, 4, block.generation);
+    put_u16(&mut row, 8, block.cursor);
+    put_u16(&mut row, 10, block.data_next);
+    put_u16(&mut row, 12, block.units);
+    put_u40(&mut row, 14, block.born);
+    put_u40(&mut row, 19, block.newest);
+    row
+}
+
+fn encode_slot(slot: &Slot) -> [u8; SLOT_BYTES] {
+    let mut row = [0; SLOT_BYTES];
+    put_u32(&mut row, 0, slot.block);
+    put_u16(&mut row, 4, slot.base);
+    put_u16(&mut row, 6, slot.last);
+    row
+}
+
+/// The blocks that a checkpoint has rows of: those that hold nodes or are kept until the next commit.
+struct Rows<'a> {
+    blocks: &'a [Block],
+    held: &'a [Pbn],
+    count: usize,
+    /// A row, and its block or one before that is of no row: the next one is mostly that of the row after.
+    at: Cell<(usize, u32)>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(blocks: &'a [Block], held: &'a [Pbn]) -> Rows<'a> {
+        let rows = Rows { blocks, held, count: 0, at: Cell::new((0, 0)) };
+        let count = (0u32..).zip(blocks).filter(|row| rows.has(*row)).count();
+        Rows { count, ..rows }
+    }
+
+    fn has(&self, (pbn, block): (u32, &Block)) -> bool {
+        block.live > 0 || self.held.contains(&Pbn(pbn))
+    }
+
+    fn row(&self, number: usize) -> [u8; BLOCK_BYTES] {
+        let (from, first) = Some(self.at.get()).filter(|at| at.0 <= number).unwrap_or((0, 0));
+        let mut rows = (first..).zip(&self.blocks[first as usize..]).filter(|row| self.has(*row));
+        let Some((pbn, block)) = rows.nth(number - from) else { return [0; BLOCK_BYTES] };
+        self.at.set((number, pbn));
+        encode_block(pbn, block)
+    }
+}
+
+/// A checkpoint as it is written: it is never held whole.
+struct SavedContents<'a> {
+    fixed: [u8; FIXED_BYTES],
+    table_bytes: usize,
+    rows: Rows<'a>,
+    slots: &'a [Slot],
+}
+
+impl Contents for SavedContents<'_> {
+    fn byte_count(&self) -> usize {
+        let rows = self.rows.count * BLOCK_BYTES + self.slots.len() * SLOT_BYTES;
+        FIXED_BYTES + self.table_bytes + rows
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&self.fixed);
+        blocks.put(page);
+        page.rows(self.rows.count, |number| self.rows.row(number));
+        page.rows(self.slots.len(), |number| encode_slot(&self.slots[number]));
+    }
+}
+
 fn decode_slot(row: &[u8]) -> Slot {
     Slot { block: get_u32(row, 0), base: get_u16(row, 4), last: get_u16(row, 6) }
+}
+
+/// Pages of the block that a newer checkpoint would begin in that are looked at: two, as one may be damaged.
+const FOLLOWERS: u32 = 2;
+
+/// The contents of a page from before a checkpoint.
+#[derive(Clone, Copy, PartialEq)]
+enum Old {
+    Blank,
+    OfCheckpoint,
+    /// Of the tree, in a block of this generation.
+    OfTree(u32),
+}
+
+/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
+/// thing that is programmed then stands in the block that is free and worn least. What was there before is of
+/// the tree, of one generation that is no newer, or older checkpoints, or nothing.
+fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, saved: &Saved) -> Result<bool, IndexError> {
+    let geometry = nand.geometry();
+    let Some(next) = saved.table.first_free(Wear::Least) else { return Ok(false) };
+    let (mut data, mut spare) =
+        (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
+    let mut first = None;
+    for page in 0..FOLLOWERS.min(geometry.pages_per_block) {
+        let ppn = geometry.page_at(next, page);
+        let old = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
+            _ if spare.iter().chain(data).all(|&byte| byte == 0xff) => Some(Old::Blank),
+            Some(tag) => {
+                let is_before = tag.generation <= saved.generation && u32::from(tag.page) == page;
+                is_before.then_some(Old::OfTree(tag.generation))
+            }
+            None => area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
+        };
+        let is_expected = |old: Old| old == Old::Blank || first.is_none_or(|first| old == first);
+        let is_old = |data: &[u8], spare: &[u8]| old(data, spare).is_some_and(is_expected);
+        match read_again(nand, (ppn, Cause::Recovery), &mut data, &mut spare, is_old) {
+            Ok(Reading::Broken) | Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
+                return Ok(true);
+            }
+            Ok(_) => first = first.or(old(&data, &spare)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// The newest checkpoint of a chip, its table as the blocks are in use.
+pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
+    let geometry = nand.geometry();
+    let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
+    let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
+        return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+    };
+    let mut saved = newest.ok_or(IndexError::NotFormatted(
+        "the newest checkpoint is not that of a tree with in-page logging",
+    ))?;
+    saved.table.reserve_exactly(&area.occupied())?;
+    // Changes may have been under way since: the checkpoint that says so is written first.
+    saved.closed &= !area.is_ragged() && !is_followed(nand, &area, &saved)?;
+    Ok((area, saved))
 }
 
 impl<N: Nand> Store<N> {
@@ -154,7 +282,7 @@ impl<N: Nand> Store<N> {
             committed: 0,
             generation: 0,
             opened: 0,
-            dead: NO_GENERATION,
+            given_back: GivenBack::default(),
             session: 1,
             before: Link::NONE,
             closed: false,
@@ -184,7 +312,7 @@ impl<N: Nand> Store<N> {
         self.pending.clear();
         self.failed.clear();
         (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
-        (self.dead, self.session, self.before) = (NO_GENERATION, 1, Link::NONE);
+        (self.given_back, self.session, self.before) = (GivenBack::default(), 1, Link::NONE);
         (self.closed, self.read_only, self.has_ended) = (false, false, false);
         self.weak.clear();
         self.opened_since_checkpoint = 0;
@@ -221,9 +349,13 @@ impl<N: Nand> Store<N> {
 
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
-        let payload = self.payload(closed);
-        self.page.fill(0);
-        self.area.write(&mut self.nand, &mut self.table, &payload, &mut self.page)?;
+        debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
+        let slots: &[Slot] = if closed { &self.slots } else { &[] };
+        let rows = Rows::new(&self.blocks, &self.held);
+        let fixed = self.fixed_numbers(closed, (rows.count, slots.len()));
+        let table_bytes = BlockTable::encoded_bytes(self.geometry);
+        let contents = SavedContents { fixed, table_bytes, rows, slots };
+        self.area.write(&mut self.nand, &mut self.table, &contents, &mut self.page)?;
         self.counts.checkpoints += 1;
         self.opened_since_checkpoint = 0;
         self.closed = closed;
@@ -250,15 +382,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    fn payload(&self, closed: bool) -> Vec<u8> {
-        let is_used = |&pbn: &u32| self.blocks[pbn as usize].live > 0 || self.held.contains(&Pbn(pbn));
-        let used: Vec<u32> = (0..self.geometry.blocks).filter(is_used).collect();
-        debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
-        let slots: &[Slot] = if closed { &self.slots } else { &[] };
-        let (rows, table) = (used.len() * BLOCK_BYTES, BlockTable::encoded_bytes(self.geometry));
-        // At once: what grows is held twice.
-        let mut bytes = Vec::with_capacity(FIXED_BYTES + table + rows + slots.len() * SLOT_BYTES);
-        bytes.resize(FIXED_BYTES, 0);
+    /// The numbers at the front of a checkpoint, with so many rows of blocks and slots.
+    fn fixed_numbers(&self, closed: bool, (rows, slots): (usize, usize)) -> [u8; FIXED_BYTES] {
+        let mut bytes = [0; FIXED_BYTES];
         bytes[..4].copy_from_slice(MAGIC);
         let fixed_area = self.format.area == LogArea::Fixed;
         bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1;
@@ -273,36 +399,8 @@ impl<N: Nand> Store<N> {
         put_u40(&mut bytes, 35, self.committed);
         put_u32(&mut bytes, 40, self.generation);
         put_u32(&mut bytes, 44, self.session);
-        put_u32(&mut bytes, 48, used.len() as u32);
-        put_u32(&mut bytes, 52, slots.len() as u32);
-        self.table.encode(&mut bytes);
-        for &pbn in &used {
-            let block = &self.blocks[pbn as usize];
-            let mut row = [0; BLOCK_BYTES];
-            put_u32(&mut row, 0, pbn);
-            put_u32(&mut row, 4, block.generation);
-            put_u16(&mut row, 8, block.cursor);
-            put_u16(&mut row, 10, block.data_next);
-            put_u16(&mut row, 12, block.units);
-            put_u40(&mut row, 14, block.born);
-            put_u40(&mut row, 19, block.newest);
-            bytes.extend_from_slice(&row);
-        }
-        for slot in slots {
-            let mut row = [0; SLOT_BYTES];
-            put_u32(&mut row, 0, slot.block);
-            put_u16(&mut row, 4, slot.base);
-            put_u16(&mut row, 6, slot.last);
-            bytes.extend_from_slice(&row);
-        }
-        debug_assert_eq!(
-            bytes.len(),
-            FIXED_BYTES
-                + BlockTable::encoded_bytes(self.geometry)
-                + used.len() * BLOCK_BYTES
-                + slots.len() * SLOT_BYTES,
-            "a checkpoint has another size than it says"
-        );
+        put_u32(&mut bytes, 48, rows as u32);
+        put_u32(&mut bytes, 52, slots as u32);
         bytes
     }
 
@@ -330,7 +428,9 @@ impl<N: Nand> Store<N> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let (state, live) = (self.table.state(pbn), self.blocks[pbn.index()].live);
             if live == 0 {
-                self.blocks[pbn.index()] = Block::default();
+                // The generation stays: units name the blocks that were given back.
+                let generation = self.blocks[pbn.index()].generation;
+                self.blocks[pbn.index()] = Block { generation, ..Block::default() };
                 if matches!(state, Open | Full) {
                     self.table.discard(pbn);
                 }

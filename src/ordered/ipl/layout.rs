@@ -160,7 +160,7 @@ impl IplTag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) generation: u32,
-    /// The block that was given back last before, by its generation: no node is there any more.
+    /// A block that was given back before, by its generation: no node is there any more.
     pub(super) dead: u32,
     /// Units programmed in the block before this one.
     pub(super) ordinal: u16,

@@ -211,9 +211,10 @@ impl<N: Nand> Store<N> {
         let at = usize::from(block.cursor) % self.units_per_page() as usize * self.format.unit_bytes;
         let body = at + HEAD_BYTES;
         self.page[body..body + bytes.len()].copy_from_slice(&bytes);
+        let dead = self.name_given_back();
         let head = Head {
             generation: block.generation,
-            dead: self.dead,
+            dead,
             ordinal: block.units,
             length: (HEAD_BYTES + bytes.len()) as u16,
             first,

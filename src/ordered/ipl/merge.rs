@@ -374,7 +374,7 @@ impl<N: Nand> Store<N> {
         );
         let left = core::mem::take(self.block(pbn));
         assert!(left.live == 0, "I3: {pbn} is given back with {} nodes", left.live);
-        self.dead = left.generation;
+        self.note_given_back(pbn, left.generation);
         match self.failed.iter().position(|&failed| failed == pbn) {
             Some(i) => {
                 self.failed.swap_remove(i);

@@ -62,6 +62,7 @@ mod cache;
 mod check;
 mod checkpoint;
 mod config;
+mod given_back;
 mod image;
 mod layout;
 mod logging;
@@ -79,17 +80,16 @@ mod views;
 pub use config::{IplConfig, LogArea, LogUnit};
 pub use layout::TAG_BYTES as SPARE_BYTES;
 
-use crate::blocks::checkpoint::{CheckpointArea, Found, Source, anchor_count};
-use crate::blocks::{BlockState, BlockTable, Wear};
+use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
+use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, IndexError};
 use crate::log::Placement;
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
-use alloc::vec;
 use alloc::vec::Vec;
-use checkpoint::Saved;
+use checkpoint::{Saved, newest_checkpoint};
 use config::{Config, Format};
 use core::ops::Bound;
 use image::Node;
@@ -143,43 +143,6 @@ fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
         return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
     }
     Ok(())
-}
-
-/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
-/// thing that is programmed then stands in the block that is free and worn least. What was there before is of
-/// the tree, or an older checkpoint.
-fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, table: &BlockTable) -> Result<bool, IndexError> {
-    let geometry = nand.geometry();
-    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
-    let first = geometry.page_at(next, 0);
-    let (mut data, mut spare) =
-        (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
-    let is_old = |data: &[u8], spare: &[u8]| {
-        spare.iter().chain(data).all(|&byte| byte == 0xff)
-            || layout::IplTag::decode(spare).is_some()
-            || area.is_older(first, data, spare)
-    };
-    match read_again(nand, (first, Cause::Recovery), &mut data, &mut spare, is_old) {
-        Ok(reading) => Ok(reading == Reading::Broken),
-        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The newest checkpoint of a chip, its table as the blocks are in use.
-fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
-    let geometry = nand.geometry();
-    let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
-    let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
-        return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
-    };
-    let mut saved = newest.ok_or(IndexError::NotFormatted(
-        "the newest checkpoint is not that of a tree with in-page logging",
-    ))?;
-    saved.table.reserve_exactly(&area.occupied())?;
-    // Changes may have been under way since: the checkpoint that says so is written first.
-    saved.closed &= !area.is_ragged() && !is_followed(nand, &area, &saved.table)?;
-    Ok((area, saved))
 }
 
 impl<N: Nand> Store<N> {

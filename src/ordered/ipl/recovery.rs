@@ -72,7 +72,7 @@ impl<N: Nand> Store<N> {
         }
         // For the walk and for merges, beside what they hold themselves.
         let nodes = 4 * self.shapes.node_bytes() + self.geometry.page_bytes as usize;
-        self.fill_cache(others + nodes + look.ram_bytes() + Saved::bytes_max(self.geometry));
+        self.fill_cache(others + nodes + look.ram_bytes());
         self.reach()?;
         self.notice_losses(&look, saved.generation)?;
         self.session += 1;

@@ -18,7 +18,7 @@ use super::look::{Broken, Look, flag};
 use super::store::{Block, Slot, Store, corrupted};
 use super::views::View;
 use crate::check::IndexError;
-use crate::nand::Nand;
+use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> Store<N> {
@@ -55,8 +55,13 @@ impl<N: Nand> Store<N> {
         use crate::blocks::BlockState::{Bad, Reserved};
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let known = core::mem::take(self.block(pbn));
-            if matches!(self.table.state(pbn), Bad | Reserved) {
-                continue;
+            match self.table.state(pbn) {
+                Bad => continue,
+                Reserved => {
+                    self.refuse_nodes_in(pbn)?;
+                    continue;
+                }
+                _ => {}
             }
             if self.nand.is_bad(pbn)? {
                 self.table.retire(pbn);
@@ -77,6 +82,19 @@ impl<N: Nand> Store<N> {
         }
         look.sort_generations(&self.blocks);
         Ok(())
+    }
+
+    /// Refuses a chip on which a block of nodes stands in the place of one of checkpoints: that is erased
+    /// before it becomes one, and an anchor is one for ever.
+    fn refuse_nodes_in(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        let first = self.geometry.page_at(pbn, 0);
+        match read_again(&mut self.nand, (first, Cause::Recovery), &mut [], &mut self.spare, |_, _| true) {
+            Ok(_) if IplTag::decode(&self.spare).is_some() => {
+                Err(corrupted("I4: a page of another place", first))
+            }
+            Ok(_) | Err(NandError::Uncorrectable(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Guesses what the newest pages of a block call committed.

@@ -3,6 +3,7 @@
 
 use super::cache::{AT_HAND, ReadCache};
 use super::config::{Config, Format, LogArea};
+use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
 use super::layout::{
     Change, Head, IplTag, Link, NO_UNIT, PageKind, WAITING_BYTES, groups, push_waiting, records, waiting,
@@ -114,8 +115,7 @@ pub(super) struct Store<N> {
     pub(super) generation: u32,
     /// Blocks up to this generation are opened whole.
     pub(super) opened: u32,
-    /// The generation of the block given back last.
-    pub(super) dead: u32,
+    pub(super) given_back: GivenBack,
     pub(super) session: u32,
     /// The link to the page that this session programmed last.
     pub(super) before: Link,

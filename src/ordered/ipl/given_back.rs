@@ -2,7 +2,8 @@
 //!
 //! A block keeps its pages until it is taken again. Should the block be lost that has the newer versions of
 //! its nodes, they would be found there, as old as they are. So all blocks that are not erased yet are named
-//! in turn, in units of many blocks; those that no unit has named yet come first.
+//! in turn, in units of many blocks. Those given back last come first, until units of two blocks name them: one
+//! may be the block that is lost.
 
 use super::layout::NO_GENERATION;
 use super::store::{Block, Store};
@@ -16,18 +17,33 @@ const FIRST: usize = 4;
 /// Rows of blocks that a unit looks at for one to name.
 const ROWS: u32 = 64;
 
+/// A block given back that too few units name.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    generation: u32,
+    /// The block of the unit that names it.
+    named_in: Option<Pbn>,
+}
+
 /// The blocks to be named.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct GivenBack {
-    /// Generations that no unit has named, the newest first.
-    unnamed: [u32; FIRST],
+    /// The newest first.
+    recent: [Option<Recent>; FIRST],
     /// The block whose turn was last.
     turn: u32,
 }
 
-impl Default for GivenBack {
-    fn default() -> GivenBack {
-        GivenBack { unnamed: [NO_GENERATION; FIRST], turn: 0 }
+impl GivenBack {
+    /// A block given back lately that no unit of this block names.
+    fn name_recent(&mut self, pbn: Pbn) -> Option<u32> {
+        let is_to_be_named = |recent: &Recent| recent.named_in != Some(pbn);
+        let place = self.recent.iter_mut().find(|place| place.as_ref().is_some_and(is_to_be_named))?;
+        let Recent { generation, named_in } = place.take()?;
+        if named_in.is_none() {
+            *place = Some(Recent { generation, named_in: Some(pbn) });
+        }
+        Some(generation)
     }
 }
 
@@ -37,16 +53,19 @@ impl<N: Nand> Store<N> {
         if self.is_placed() {
             return;
         }
-        let unnamed = &mut self.given_back.unnamed;
-        unnamed.rotate_right(1);
-        unnamed[0] = generation;
+        let recent = &mut self.given_back.recent;
+        recent.rotate_right(1);
+        recent[0] = Some(Recent { generation, named_in: None });
         *self.block(pbn) = Block { generation, ..Block::default() };
     }
 
-    /// The generation that the next unit names, or none.
-    pub(super) fn name_given_back(&mut self) -> u32 {
-        if let Some(next) = self.given_back.unnamed.iter_mut().find(|next| **next != NO_GENERATION) {
-            return core::mem::replace(next, NO_GENERATION);
+    /// The generation that the next unit of a block names, or none.
+    pub(super) fn name_given_back(&mut self, pbn: Pbn) -> u32 {
+        if self.is_placed() {
+            return NO_GENERATION;
+        }
+        if let Some(generation) = self.given_back.name_recent(pbn) {
+            return generation;
         }
         for _ in 0..ROWS.min(self.geometry.blocks) {
             let turn = (self.given_back.turn + 1) % self.geometry.blocks;

@@ -211,7 +211,7 @@ impl<N: Nand> Store<N> {
         let at = usize::from(block.cursor) % self.units_per_page() as usize * self.format.unit_bytes;
         let body = at + HEAD_BYTES;
         self.page[body..body + bytes.len()].copy_from_slice(&bytes);
-        let dead = self.name_given_back();
+        let dead = self.name_given_back(pbn);
         let head = Head {
             generation: block.generation,
             dead,

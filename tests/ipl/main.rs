@@ -6,6 +6,7 @@
 mod cuts;
 mod harm;
 mod mounts;
+mod ram;
 
 use nandex::IndexError;
 use nandex::Shared;

@@ -92,8 +92,8 @@ impl<N: Nand> IplTree<N> {
             }
         }
         let free = store.slots.iter().filter(|slot| slot.block == NO_BLOCK).count();
-        if free != store.free_ids.len() {
-            report.violation("I3", 0, message!("{free} numbers unused, {} known", store.free_ids.len()));
+        if free != store.slots.free_count() {
+            report.violation("I3", 0, message!("{free} numbers unused, {} known", store.slots.free_count()));
         }
     }
 

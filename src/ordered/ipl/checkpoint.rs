@@ -6,6 +6,7 @@ use super::config::{Config, Format, LogArea};
 use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
 use super::layout::{IplTag, Link, NO_UNIT};
+use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, Source, Window};
 use crate::blocks::{BlockTable, Wear};
@@ -32,10 +33,9 @@ pub(super) struct Saved {
     pub(super) committed: u64,
     pub(super) generation: u32,
     pub(super) session: u32,
-    pub(super) table: BlockTable,
     /// By block; those that held no nodes, and were not kept until the next commit, are as if unused.
     pub(super) blocks: Vec<Block>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Slots,
 }
 
 impl Saved {
@@ -45,7 +45,7 @@ impl Saved {
     }
 
     /// Reads a checkpoint; `None` when it is not that of such a tree on this chip, or not whole.
-    pub(super) fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<Saved> {
+    fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<(Saved, BlockTable)> {
         let (length, mut fixed) = (source.left(), [0; FIXED_BYTES]);
         source.take(&mut fixed).ok()?;
         let shape = [geometry.page_bytes, geometry.pages_per_block, geometry.blocks];
@@ -68,6 +68,7 @@ impl Saved {
         if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !format.is_possible(geometry) {
             return None;
         }
+        let table = BlockTable::decode(geometry, source).ok()?;
         let mut saved = Saved {
             format,
             closed: fixed[5] & 1 == 1,
@@ -75,9 +76,8 @@ impl Saved {
             committed: get_u40(&fixed, 35),
             generation: get_u32(&fixed, 40),
             session: get_u32(&fixed, 44),
-            table: BlockTable::decode(geometry, source).ok()?,
             blocks: vec![Block::default(); geometry.blocks as usize],
-            slots: Vec::with_capacity(slots),
+            slots: Slots::default(),
         };
         for _ in 0..rows {
             let mut row = [0; BLOCK_BYTES];
@@ -90,7 +90,7 @@ impl Saved {
             source.take(&mut row).ok()?;
             saved.slots.push(decode_slot(&row));
         }
-        saved.is_possible(geometry).then_some(saved)
+        saved.is_possible(geometry).then_some((saved, table))
     }
 
     fn is_possible(&self, geometry: Geometry) -> bool {
@@ -112,8 +112,8 @@ fn decode_block(row: &[u8]) -> (Pbn, Block) {
         data_next: get_u16(row, 10),
         live: 0,
         units: get_u16(row, 12),
-        born: get_u40(row, 14),
-        newest: get_u40(row, 19),
+        born: get_u40(row, 14).into(),
+        newest: get_u40(row, 19).into(),
     };
     (Pbn(get_u32(row, 0)), block)
 }
@@ -125,12 +125,13 @@ fn encode_block(pbn: u32, block: &Block) -> [u8; BLOCK_BYTES] {
     put_u16(&mut row, 8, block.cursor);
     put_u16(&mut row, 10, block.data_next);
     put_u16(&mut row, 12, block.units);
-    put_u40(&mut row, 14, block.born);
-    put_u40(&mut row, 19, block.newest);
+    put_u40(&mut row, 14, block.born.get());
+    put_u40(&mut row, 19, block.newest.get());
     row
 }
 
 fn encode_slot(slot: &Slot) -> [u8; SLOT_BYTES] {
+    let slot = if slot.block == NO_BLOCK { &Slot::NONE } else { slot };
     let mut row = [0; SLOT_BYTES];
     put_u32(&mut row, 0, slot.block);
     put_u16(&mut row, 4, slot.base);
@@ -172,20 +173,22 @@ struct SavedContents<'a> {
     fixed: [u8; FIXED_BYTES],
     table_bytes: usize,
     rows: Rows<'a>,
-    slots: &'a [Slot],
+    slots: Option<&'a Slots>,
 }
 
 impl Contents for SavedContents<'_> {
     fn byte_count(&self) -> usize {
-        let rows = self.rows.count * BLOCK_BYTES + self.slots.len() * SLOT_BYTES;
-        FIXED_BYTES + self.table_bytes + rows
+        let slots = self.slots.map_or(0, Slots::len);
+        FIXED_BYTES + self.table_bytes + self.rows.count * BLOCK_BYTES + slots * SLOT_BYTES
     }
 
     fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
         page.bytes(&self.fixed);
         blocks.put(page);
         page.rows(self.rows.count, |number| self.rows.row(number));
-        page.rows(self.slots.len(), |number| encode_slot(&self.slots[number]));
+        if let Some(slots) = self.slots {
+            page.rows(slots.len(), |number| encode_slot(&slots[number]));
+        }
     }
 }
 
@@ -208,9 +211,13 @@ enum Old {
 /// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
 /// thing that is programmed then stands in the block that is free and worn least. What was there before is of
 /// the tree, of one generation that is no newer, or older checkpoints, or nothing.
-fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, saved: &Saved) -> Result<bool, IndexError> {
+fn is_followed<N: Nand>(
+    nand: &mut N,
+    (area, table): (&CheckpointArea, &BlockTable),
+    saved: &Saved,
+) -> Result<bool, IndexError> {
     let geometry = nand.geometry();
-    let Some(next) = saved.table.first_free(Wear::Least) else { return Ok(false) };
+    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
     let (mut data, mut spare) =
         (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
     let mut first = None;
@@ -237,20 +244,23 @@ fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, saved: &Saved) -> R
     Ok(false)
 }
 
+/// Checkpoints of a chip, the table of its blocks, and what the newest one says besides.
+type Newest = (CheckpointArea, BlockTable, Saved);
+
 /// The newest checkpoint of a chip, its table as the blocks are in use.
-pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
+pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<Newest, IndexError> {
     let geometry = nand.geometry();
     let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
     let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
         return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
     };
-    let mut saved = newest.ok_or(IndexError::NotFormatted(
+    let (mut saved, mut table) = newest.ok_or(IndexError::NotFormatted(
         "the newest checkpoint is not that of a tree with in-page logging",
     ))?;
-    saved.table.reserve_exactly(&area.occupied())?;
+    table.reserve_exactly(&area.occupied())?;
     // Changes may have been under way since: the checkpoint that says so is written first.
-    saved.closed &= !area.is_ragged() && !is_followed(nand, &area, &saved)?;
-    Ok((area, saved))
+    saved.closed &= !area.is_ragged() && !is_followed(nand, (&area, &table), &saved)?;
+    Ok((area, table, saved))
 }
 
 impl<N: Nand> Store<N> {
@@ -271,8 +281,7 @@ impl<N: Nand> Store<N> {
             area: area.0,
             table: area.1,
             blocks: Vec::new(),
-            slots: Vec::new(),
-            free_ids: Vec::new(),
+            slots: Slots::default(),
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             held: Vec::new(),
@@ -294,7 +303,6 @@ impl<N: Nand> Store<N> {
             at_hand: None,
             page: vec![0xff; page_bytes],
             spare: vec![0xff; geometry.spare_bytes as usize],
-            chain: Vec::new(),
             moving: Node::default(),
             counts: IplCounts::default(),
             nand,
@@ -305,7 +313,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn reset(&mut self, area: CheckpointArea, table: BlockTable) {
         (self.area, self.table) = (area, table);
         self.blocks = Vec::new();
-        (self.slots, self.free_ids) = (Vec::new(), Vec::new());
+        self.slots = Slots::default();
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.held.clear();
@@ -350,9 +358,9 @@ impl<N: Nand> Store<N> {
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
-        let slots: &[Slot] = if closed { &self.slots } else { &[] };
+        let slots = closed.then_some(&self.slots);
         let rows = Rows::new(&self.blocks, &self.held);
-        let fixed = self.fixed_numbers(closed, (rows.count, slots.len()));
+        let fixed = self.fixed_numbers(closed, (rows.count, slots.map_or(0, Slots::len)));
         let table_bytes = BlockTable::encoded_bytes(self.geometry);
         let contents = SavedContents { fixed, table_bytes, rows, slots };
         self.area.write(&mut self.nand, &mut self.table, &contents, &mut self.page)?;
@@ -411,14 +419,12 @@ impl<N: Nand> Store<N> {
         self.opened = saved.generation;
         self.blocks = saved.blocks;
         self.slots = saved.slots;
-        for (id, slot) in (0u32..).zip(&self.slots) {
-            if slot.block == NO_BLOCK {
-                self.free_ids.push(id);
-            } else {
-                self.blocks[slot.block as usize].live += 1;
+        for id in (0..self.slots.len() as u32).rev() {
+            match self.slots[id as usize].block {
+                NO_BLOCK => self.slots.give_back(id),
+                block => self.blocks[block as usize].live += 1,
             }
         }
-        self.free_ids.reverse();
         self.settle_states()
     }
 

@@ -1,9 +1,13 @@
 //! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
 
+use super::PathStep;
 use super::cache::ReadCache;
 use super::image::Shapes;
-use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES};
-use super::store::{Block, Slot};
+use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES, WAITING_BYTES};
+use super::look::Look;
+use super::merge::KeyRows;
+use super::slots::{PIECE, PIECE_BYTES};
+use super::store::Block;
 use crate::blocks::BlockTable;
 use crate::check::{IndexError, message};
 use crate::index::most;
@@ -97,6 +101,11 @@ pub(super) struct Format {
     pub(super) unit_bytes: usize,
     /// Fixed: pages of the log region. Dynamic: pages that a merge leaves for the log at least.
     pub(super) log_pages: u32,
+}
+
+/// Records that an operation makes at most.
+fn records_of(splits: u32) -> usize {
+    if splits == 0 { 1 } else { 5 * splits as usize + 6 }
 }
 
 impl Format {
@@ -205,7 +214,7 @@ impl Format {
     /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root
     /// as many again, and the node at the end one to three.
     pub(super) fn units_for(&self, splits: u32) -> u32 {
-        let records = if splits == 0 { 1 } else { 5 * splits as usize + 6 };
+        let records = records_of(splits);
         let held = self.payload() + 1 - self.record_max();
         (records * self.record_max()).div_ceil(held) as u32
     }
@@ -213,6 +222,11 @@ impl Format {
     /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area
     /// with a page for an image; sectors may be left unused before that.
     fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
+        1 + self.units_for(self.levels_max(geometry)) + self.units_for_image(geometry)
+    }
+
+    /// Levels of a tree that fills the chip at most.
+    fn levels_max(&self, geometry: Geometry) -> u32 {
         let shapes = self.shapes(geometry);
         let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
         let (mut levels, mut nodes) = (1, 1u64);
@@ -220,7 +234,12 @@ impl Format {
             nodes *= fanout;
             levels += 1;
         }
-        1 + self.units_for(levels) + self.units_for_image(geometry)
+        levels
+    }
+
+    /// Bytes of the records that an operation makes at most, as they wait in RAM.
+    fn operation_bytes(&self, geometry: Geometry) -> usize {
+        records_of(self.levels_max(geometry)) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
     }
 
     /// Units that an image takes of a log area.
@@ -244,11 +263,23 @@ pub(super) struct Config {
     pub(super) log_bytes: usize,
     pub(super) checkpoint_blocks: u32,
     pub(super) ram_bytes: Option<usize>,
+    /// Bytes of the records of a node that are held while it is read.
+    pub(super) chain_bytes: usize,
+    /// RAM for what an operation holds beside the tree, the path to a leaf apart.
+    pub(super) work_bytes: usize,
     pub(super) placement: Placement,
 }
 
-/// RAM for what grows a little while an operation runs: lists of a merge, bounds, numbers.
-const WORK_BYTES: usize = 512;
+/// RAM for what grows a little while an operation runs: bounds, numbers, steps of a chain.
+const WORK_BYTES: usize = 1024;
+
+/// Levels of a tree that the smallest RAM has room for, and its nodes; what is more takes RAM from the cache,
+/// or is refused.
+pub(super) const LEVELS: usize = 3;
+const NODES: usize = 4 * PIECE;
+
+/// RAM for the structures of a tree themselves.
+const TREE_BYTES: usize = 1024;
 
 impl Config {
     pub(super) fn new(asked: &IplConfig, format: &Format, geometry: Geometry) -> Result<Config, IndexError> {
@@ -263,6 +294,8 @@ impl Config {
             log_bytes: usize::MAX,
             checkpoint_blocks: asked.checkpoint_blocks.unwrap_or((geometry.blocks / 16).max(16)).max(1),
             ram_bytes: asked.ram_bytes,
+            chain_bytes: usize::MAX,
+            work_bytes: 0,
             placement: asked.placement,
         };
         // A cache has no use for more pages than the chip has.
@@ -271,15 +304,23 @@ impl Config {
             config.rewrite_units = 0;
         }
         let page_bytes = geometry.page_bytes as usize;
-        let fixed = fixed_bytes(format, geometry);
-        let buffers = if asked.durability == Durability::EveryOperation { 0 } else { format.unit_bytes };
+        let logs = asked.durability != Durability::EveryOperation;
+        let buffers = if logs { format.unit_bytes } else { 0 };
         match asked.ram_bytes {
             None => config.read_pages = read_pages.unwrap_or(0),
             Some(ram) => {
+                (config.chain_bytes, config.work_bytes) =
+                    (chain_bytes(format), work_bytes(format, geometry, logs));
+                let fixed = fixed_bytes(format, geometry, config.work_bytes);
                 let left =
                     ram.checked_sub(fixed + buffers).ok_or_else(|| too_little(ram, fixed + buffers))?;
-                config.log_bytes = buffers.max(if buffers > 0 { left / 4 } else { 0 });
+                config.log_bytes = buffers.max(if logs { left / 4 } else { 0 });
                 let left = left.saturating_sub(config.log_bytes);
+                // Long chains need not be read twice where there is RAM.
+                let more = (left / 8).min(chain_bytes_max(format, geometry, config.rewrite_units));
+                config.chain_bytes += more;
+                config.work_bytes += more;
+                let left = left - more;
                 let most = ReadCache::frames_for(left, page_bytes);
                 config.read_pages = read_pages.unwrap_or(most);
                 if config.read_pages > most {
@@ -295,21 +336,61 @@ impl Config {
 }
 
 /// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
-/// node table.
-pub(super) fn fixed_bytes(format: &Format, geometry: Geometry) -> usize {
+/// node table, and what an operation or a mount holds beside.
+fn fixed_bytes(format: &Format, geometry: Geometry, work: usize) -> usize {
     let page = geometry.page_bytes as usize;
-    let shapes = format.shapes(geometry);
-    let blocks = BlockTable::new(geometry).ram_bytes() + geometry.blocks as usize * size_of::<Block>();
-    let path = 4 * (shapes.node_bytes() + size_of::<super::image::Node>());
-    let records = 2 * format.unit_bytes;
-    1024 + blocks
-        + path
-        + records
+    let blocks = geometry.blocks as usize;
+    let tables = BlockTable::new(geometry).ram_bytes() + blocks * size_of::<Block>();
+    let path = path_bytes(format, geometry, LEVELS);
+    // A mount after a cut has no path.
+    let working = path.max(Look::bytes_kept(geometry)) + work;
+    TREE_BYTES
+        + tables
+        + working.max(Look::bytes_min(geometry))
         + ReadCache::bytes_for(0, page)
         + page
         + geometry.spare_bytes as usize
-        + 64 * size_of::<Slot>()
-        + WORK_BYTES
+        + NODES / PIECE * PIECE_BYTES
+}
+
+/// Bytes of the nodes on the path to a leaf.
+pub(super) fn path_bytes(format: &Format, geometry: Geometry, levels: usize) -> usize {
+    levels * (format.shapes(geometry).node_bytes() + size_of::<PathStep>())
+}
+
+/// Bytes of the records that wait in RAM for a unit: what a record has before its fields is longer there.
+fn held_bytes(format: &Format) -> usize {
+    let key = usize::from(format.record.key_bytes);
+    format.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
+}
+
+/// The records of a chain that are held at least: those of one unit.
+fn chain_bytes(format: &Format) -> usize {
+    held_bytes(format)
+}
+
+/// The records of the longest chain that is usual.
+fn chain_bytes_max(format: &Format, geometry: Geometry, rewrite_units: u16) -> usize {
+    let all = format.units_per_page(geometry) as usize * geometry.pages_per_block as usize;
+    let units = match (format.area, rewrite_units) {
+        (LogArea::Fixed, _) => (format.log_pages * format.units_per_page(geometry)) as usize,
+        (LogArea::Dynamic, 0) => all,
+        // Those of the split that comes before.
+        (LogArea::Dynamic, units) => usize::from(units) + 3,
+    };
+    units.min(all) * held_bytes(format)
+}
+
+/// The bytes that an operation holds at most beside the tree and the path: a node that is split and one that
+/// is moved, the lists of a merge, and the records of a chain or those that come to wait.
+fn work_bytes(format: &Format, geometry: Geometry, logs: bool) -> usize {
+    let nodes = 2 * format.shapes(geometry).node_bytes();
+    let row = size_of::<u32>() + usize::from(format.record.key_bytes) + KeyRows::MORE;
+    let lists = format.nodes_limit(geometry) as usize * row;
+    // A buffer of records grows by a quarter, the old one beside it.
+    let (operation, unit) = (format.operation_bytes(geometry), held_bytes(format));
+    let waiting = if logs { operation + unit + unit / 4 } else { 2 * operation + operation / 4 };
+    nodes + chain_bytes(format).max(waiting) + lists + WORK_BYTES
 }
 
 fn too_little(given: usize, needed: usize) -> IndexError {

@@ -29,7 +29,7 @@ impl<N: Nand> Store<N> {
             None => Change::GhostOfAll { source, base },
         };
         if let Err(error) = self.make_unit_room(source, id, &change(0)) {
-            self.free_ids.push(id);
+            self.slots.give_back(id);
             return Err(error);
         }
         // Only now: programming the unit may have changed where the source is.
@@ -47,7 +47,7 @@ impl<N: Nand> Store<N> {
         self.sequence += 1;
         let sequence = self.sequence;
         let bytes = self.bytes_in_unit(pbn, id, change);
-        self.block(pbn).newest = sequence;
+        self.block(pbn).newest = sequence.into();
         let queue = self.waiting.entry(pbn.0).or_default();
         let before = queue.bytes.capacity();
         if queue.bytes.is_empty() {
@@ -97,8 +97,7 @@ impl<N: Nand> Store<N> {
             self.evacuate(pbn)?;
             return Ok(false);
         }
-        let queue = self.waiting.get(&pbn.0).cloned().unwrap_or_default();
-        debug_assert!(mark || !queue.bytes.is_empty(), "a unit of {pbn} would say nothing");
+        debug_assert!(mark || self.waiting.contains_key(&pbn.0), "a unit of {pbn} would say nothing");
         assert!(self.room(pbn) > 0, "I6: {pbn} has records and no room for them");
         let unit = self.blocks[pbn.index()].cursor;
         let per_page = self.units_per_page();
@@ -111,7 +110,11 @@ impl<N: Nand> Store<N> {
             Cause::CacheEviction
         };
         self.lay_out_page(ppn, sector, cause)?;
+        let queue = self.waiting.get_mut(&pbn.0).map(core::mem::take).unwrap_or_default();
         let nodes = self.encode_unit(pbn, &queue, mark);
+        if let Some(waiting) = self.waiting.get_mut(&pbn.0) {
+            *waiting = queue;
+        }
         self.cache.forget(ppn);
         if self.is_placed() {
             // A store that refuses a page leaves what was there.
@@ -136,7 +139,7 @@ impl<N: Nand> Store<N> {
             debug_assert!(self.waiting.is_empty(), "I7: records wait that a unit of {pbn} calls durable");
             self.committed = self.sequence;
             let committed = self.committed;
-            self.block(pbn).newest = committed;
+            self.block(pbn).newest = committed.into();
         }
         Ok(true)
     }
@@ -180,8 +183,7 @@ impl<N: Nand> Store<N> {
         let widths = self.shapes.widths();
         let first = if queue.bytes.is_empty() { self.sequence } else { queue.first };
         let mut nodes: Vec<u32> = Vec::new();
-        let mut bytes = core::mem::take(&mut self.chain);
-        bytes.clear();
+        let mut bytes = Vec::with_capacity(queue.encoded);
         for (id, _, _) in waiting(widths, &queue.bytes) {
             if nodes.contains(&id) {
                 continue;
@@ -222,7 +224,6 @@ impl<N: Nand> Store<N> {
             before: self.link(),
         };
         head.encode(&mut self.page[at..at + self.format.unit_bytes]);
-        self.chain = bytes;
         let page = self.geometry.page_in_block(self.unit_page(pbn, block.cursor)) as u16;
         let tag = IplTag { kind: PageKind::Log, page, ..self.blank_tag(pbn) };
         self.spare.fill(0xff);
@@ -296,7 +297,7 @@ impl<N: Nand> Store<N> {
 
     /// Programs the fullest of the waiting records while they take more RAM than they may.
     pub(super) fn limit_waiting(&mut self) -> Result<(), IndexError> {
-        while self.waiting_bytes > self.config.log_bytes {
+        while self.waiting_ram() > self.config.log_bytes {
             let fullest = self.waiting.iter().max_by_key(|(pbn, queue)| (queue.encoded, u32::MAX - **pbn));
             let Some((&pbn, _)) = fullest else { return Ok(()) };
             self.flush(Pbn(pbn), false)?;

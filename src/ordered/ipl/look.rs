@@ -2,6 +2,7 @@
 //! made for a part of them at a time where RAM is short.
 
 use super::layout::{Link, NO_UNIT};
+use super::slots::Slots;
 use super::store::{Block, NO_BLOCK, Slot};
 use crate::nand::Geometry;
 use crate::sort;
@@ -40,6 +41,9 @@ pub(super) mod flag {
     /// Findings of one pass.
     pub(in super::super) const OF_A_PASS: u16 = COMPLETE | VOID | TAINTED | UNPROTECTED | GAP | UNREADABLE;
 }
+
+/// RAM for what a look at a page takes.
+pub(super) const SCAN_BYTES: usize = 1024;
 
 /// A node: the newest version, and the newest of its log records anywhere.
 #[derive(Clone, Copy, Debug)]
@@ -248,6 +252,23 @@ impl Look {
         look
     }
 
+    /// Bytes that the passes hold at least.
+    pub(super) fn bytes_min(geometry: Geometry) -> usize {
+        let of_block = size_of::<u16>() + size_of::<u32>();
+        let merging = geometry.pages_per_block as usize * size_of::<(u32, u16)>();
+        let rows = CHUNK as usize * (Rows::BYTES + size_of::<Slot>());
+        geometry.blocks as usize * of_block
+            + merging
+            + Marks::bytes_for_block(geometry.pages_per_block)
+            + rows
+            + SCAN_BYTES
+    }
+
+    /// Bytes that are held until the mount is over.
+    pub(super) fn bytes_kept(geometry: Geometry) -> usize {
+        geometry.blocks as usize * size_of::<u16>()
+    }
+
     pub(super) fn has(&self, pbn: Pbn, flags: u16) -> bool {
         self.flags[pbn.index()] & flags == flags
     }
@@ -351,8 +372,7 @@ impl Look {
     }
 
     /// Ends a pass, and adds the places of its nodes to those before. False: there are further shares.
-    pub(super) fn end(&mut self, slots: &mut Vec<Slot>) -> bool {
-        slots.reserve_exact(self.nodes as usize - slots.len());
+    pub(super) fn end(&mut self, slots: &mut Slots) -> bool {
         let after = self.rows.from.saturating_add(self.rows.most);
         for id in self.rows.from..self.nodes.min(after) {
             let row = self.rows.get(id);

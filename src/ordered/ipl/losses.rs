@@ -83,7 +83,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn is_in_tree(&self, node: u32) -> bool {
-        self.slots.get(node as usize).is_some_and(|slot| slot.block != NO_BLOCK)
+        self.slots.get(node).is_some_and(|slot| slot.block != NO_BLOCK)
     }
 
     /// Whether an image is newer than the version that was found of its node.
@@ -92,7 +92,7 @@ impl<N: Nand> Store<N> {
         let block = self.blocks[slot.block as usize];
         let is_older = |sequence: u64| (sequence, block.generation) < (tag.sequence, tag.generation);
         // Nothing in a whole block is older than its merge.
-        if look.has(Pbn(slot.block), flag::COMPLETE) && !is_older(block.born) {
+        if look.has(Pbn(slot.block), flag::COMPLETE) && !is_older(block.born.get()) {
             return Ok(false);
         }
         Ok(is_older(self.sequence_of(tag.node, slot)?))

@@ -19,6 +19,47 @@ use alloc::vec::Vec;
 /// Free blocks below which insertions first look for room: two for a block that splits, one for a checkpoint.
 pub(super) const FREE_FOR_INSERT: u32 = 3;
 
+/// Nodes by their first keys, the higher level first: rows of a byte that says whether there is a key, the
+/// key, the level counted down, and the number, in one piece of memory.
+pub(super) struct KeyRows {
+    row_bytes: usize,
+    rows: Vec<u8>,
+}
+
+impl KeyRows {
+    /// Bytes of a row besides the key.
+    pub(super) const MORE: usize = 6;
+
+    fn new(key_bytes: usize, nodes: usize) -> KeyRows {
+        let row_bytes = key_bytes + KeyRows::MORE;
+        KeyRows { row_bytes, rows: Vec::with_capacity(nodes * row_bytes) }
+    }
+
+    fn insert(&mut self, key: Option<&[u8]>, level: u8, id: u32) {
+        let (end, row_bytes) = (self.rows.len(), self.row_bytes);
+        self.rows.resize(end + row_bytes, 0);
+        let (before, row) = self.rows.split_at_mut(end);
+        row[0] = key.is_some().into();
+        if let Some(key) = key {
+            row[1..=key.len()].copy_from_slice(key);
+        }
+        row[row_bytes - 5] = u8::MAX - level;
+        row[row_bytes - 4..].copy_from_slice(&id.to_be_bytes());
+        let above = before.chunks_exact(row_bytes).position(|other| other > &*row);
+        if let Some(above) = above {
+            self.rows[above * row_bytes..].rotate_right(row_bytes);
+        }
+    }
+
+    /// The level and the number of each node.
+    fn iter(&self) -> impl Iterator<Item = (u8, u32)> {
+        self.rows.chunks_exact(self.row_bytes).map(|row| {
+            let (level, id) = (row[row.len() - 5], &row[row.len() - 4..]);
+            (u8::MAX - level, u32::from_be_bytes([id[0], id[1], id[2], id[3]]))
+        })
+    }
+}
+
 impl<N: Nand> Store<N> {
     /// Writes an image for a page of a block into the page buffer.
     pub(super) fn encode_image(&mut self, node: &Node, page: u32, mut tag: IplTag) {
@@ -94,9 +135,9 @@ impl<N: Nand> Store<N> {
                 continue;
             }
             let block = self.block(pbn);
-            block.newest = sequence;
+            block.newest = sequence.into();
             if block.live == 0 {
-                block.born = sequence;
+                block.born = sequence.into();
             }
             let old = self.slots[node.id as usize].block;
             if old != NO_BLOCK {
@@ -176,9 +217,12 @@ impl<N: Nand> Store<N> {
     /// The nodes of a block, in the order of their images.
     pub(super) fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
         let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
-        let numbered = (0u32..).zip(&self.slots).filter(|(_, slot)| here(slot));
-        let mut ids: Vec<u32> = numbered.map(|(id, _)| id).collect();
-        sort::by_key(&mut ids, |&id| (self.slots[id as usize].block, self.slots[id as usize].base));
+        let count = sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum();
+        // At once: what grows is held twice.
+        let mut ids = Vec::with_capacity(count);
+        ids.extend((0u32..).zip(self.slots.iter()).filter(|(_, slot)| here(slot)).map(|(id, _)| id));
+        let place = |id: u32| (self.slots[id as usize].block, self.slots[id as usize].base);
+        sort::unstable_by_key(&mut ids, |&id| (place(id), id));
         ids
     }
 
@@ -188,7 +232,7 @@ impl<N: Nand> Store<N> {
         if self.is_placed() {
             return self.merge_placed(sources, nodes_max, cause);
         }
-        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
+        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest.get()).max().unwrap_or(0);
         let (ids, left) = self.division(sources, nodes_max, cause)?;
         for part in ids.chunks(left.max(1)) {
             self.write_merged(part, newest, cause)?;
@@ -199,7 +243,7 @@ impl<N: Nand> Store<N> {
             assert_eq!(live, 0, "I3: {source} keeps nodes after a merge");
             self.forget_waiting(source);
             self.held.retain(|&held| held != source);
-            let wanted_after_a_cut = newest > self.committed && born <= self.committed;
+            let wanted_after_a_cut = newest > self.committed && born.get() <= self.committed;
             if wanted_after_a_cut && self.config.durability > Durability::None {
                 self.held.push(source);
             } else {
@@ -240,24 +284,20 @@ impl<N: Nand> Store<N> {
     /// records: where keys ascend, those will stay as they are, and fill the left block of a split.
     fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
         let mut node = core::mem::take(&mut self.moving);
-        let mut keyed = Vec::with_capacity(ids.len());
+        let mut rows = KeyRows::new(self.shapes.widths().key, ids.len());
         let mut result = Ok(());
         for &id in ids.iter() {
             result = self.load(id, &mut node, cause);
             if result.is_err() {
                 break;
             }
-            let first = if node.count > 0 { node.key(&self.shapes, 0).to_vec() } else { Vec::new() };
-            keyed.push((first, core::cmp::Reverse(node.level), id));
+            rows.insert((node.count > 0).then(|| node.key(&self.shapes, 0)), node.level, id);
         }
         self.moving = node;
         result?;
-        sort::total(&mut keyed);
-        let is_quiet = |&(_, level, id): &(Vec<u8>, core::cmp::Reverse<u8>, u32)| {
-            level.0 > 1 || self.slots[id as usize].last == NO_UNIT
-        };
-        let quiet = keyed.iter().take_while(|&node| is_quiet(node)).count();
-        ids.iter_mut().zip(keyed).for_each(|(id, key)| *id = key.2);
+        let is_quiet = |&(level, id): &(u8, u32)| level > 1 || self.slots[id as usize].last == NO_UNIT;
+        let quiet = rows.iter().take_while(is_quiet).count();
+        ids.iter_mut().zip(rows.iter()).for_each(|(id, row)| *id = row.1);
         Ok(quiet)
     }
 
@@ -325,7 +365,7 @@ impl<N: Nand> Store<N> {
     fn settle(&mut self, pbn: Pbn, ids: &[u32], newest: u64) {
         let (fixed, placed, per_page) = (self.is_fixed(), self.is_placed(), self.units_per_page());
         let block = self.block(pbn);
-        (block.born, block.newest) = (newest, newest);
+        (block.born, block.newest) = (newest.into(), newest.into());
         if placed || fixed {
             block.data_next = ids.len() as u16;
         } else {

@@ -59,6 +59,7 @@
 //! recovery is ours.
 
 mod cache;
+mod chain;
 mod check;
 mod checkpoint;
 mod config;
@@ -73,6 +74,7 @@ mod placed;
 mod range;
 mod recovery;
 mod scan;
+mod slots;
 mod store;
 mod update;
 mod views;
@@ -94,7 +96,7 @@ use config::{Config, Format};
 use core::ops::Bound;
 use image::Node;
 use merge::FREE_FOR_INSERT;
-use store::{ROOT, Slot, Store};
+use store::{ROOT, Store};
 
 /// The greatest height.
 const LEVELS_MAX: u8 = 16;
@@ -163,10 +165,10 @@ impl<N: Nand> Store<N> {
         if self.is_placed() {
             return self.reopen_placed(others);
         }
-        self.reset(CheckpointArea::empty(self.geometry), BlockTable::new(self.geometry));
-        let (area, mut saved) = newest_checkpoint(&mut self.nand)?;
-        self.table = core::mem::replace(&mut saved.table, BlockTable::new(self.geometry));
-        self.area = area;
+        let none = BlockTable::new(Geometry { blocks: 0, ..self.geometry });
+        self.reset(CheckpointArea::empty(self.geometry), none);
+        let saved;
+        (self.area, self.table, saved) = newest_checkpoint(&mut self.nand)?;
         self.open(saved, others)
     }
 }
@@ -204,10 +206,9 @@ impl<N: Nand> IplTree<N> {
             return IplTree::mount_placed(nand, config);
         }
         let geometry = nand.geometry();
-        let (area, mut saved) = newest_checkpoint(&mut nand)?;
+        let (area, table, saved) = newest_checkpoint(&mut nand)?;
         require_same(&saved.format, config)?;
         let config = Config::new(config, &saved.format, geometry)?;
-        let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
         let mut store = Store::new(nand, saved.format, config, (area, table));
         store.open(saved, size_of::<Self>())?;
         IplTree::assemble(store)
@@ -315,23 +316,33 @@ impl<N: Nand> IplTree<N> {
         size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
     }
 
+    /// RAM that the tree holds and its operations may take, with so many levels.
+    fn ram_wanted(&self, levels: usize) -> usize {
+        let store = &self.store;
+        let others = size_of::<Self>() + store.ram_bytes() - store.moving.bytes.capacity();
+        others + store.reserve_bytes(levels.max(config::LEVELS))
+    }
+
     /// Gives up what the cache holds beyond the RAM allowed.
     pub(super) fn shrink_to_ram(&mut self) {
         let Some(ram) = self.store.config.ram_bytes else { return };
         if self.ram_held() > ram {
             self.store.drop_scratch();
         }
-        while self.ram_held() > ram && self.store.cache.frames() > 0 {
+        while self.ram_wanted(self.height.into()) > ram && self.store.cache.frames() > 0 {
             self.store.cache.shrink(self.store.cache.frames() - 1);
         }
     }
 
-    /// Makes room in RAM for new nodes, or refuses them: a table that may not grow is as full as a chip.
-    fn keep_within_ram(&mut self, births: u32) -> Result<(), IndexError> {
+    /// Makes room in RAM for new nodes, and for another level where the root splits, or refuses them: a table
+    /// that may not grow is as full as a chip.
+    fn keep_within_ram(&mut self, births: u32, grows: bool) -> Result<(), IndexError> {
         self.shrink_to_ram();
         let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
         let growth = self.store.table_growth_bytes(births);
-        while growth > 0 && self.ram_held() + growth > ram {
+        let levels = usize::from(self.height) + usize::from(grows);
+        let is_more = growth > 0 || levels > usize::from(self.height).max(config::LEVELS);
+        while is_more && self.ram_wanted(levels) + growth > ram {
             let frames = self.store.cache.frames();
             if frames == 0 {
                 return Err(IndexError::Full);
@@ -355,34 +366,28 @@ impl<N: Nand> Store<N> {
 
     /// Bytes by which the tables grow when so many nodes are born.
     fn table_growth_bytes(&self, births: u32) -> usize {
-        let spare = self.slots.capacity() - self.slots.len() + self.free_ids.len();
-        if births as usize <= spare { 0 } else { (self.slots.len() / 8).max(64) * size_of::<Slot>() }
+        self.slots.growth_bytes(births as usize)
     }
 
     /// Bytes of RAM held.
     fn ram_bytes(&self) -> usize {
-        // An entry of the map of waiting records, with its share of a tree node.
-        const WAITING_BYTES: usize = 64;
         self.nand.ram_bytes()
             + self.table.ram_bytes()
             + self.area.ram_bytes(0)
             + self.blocks.capacity() * size_of::<store::Block>()
-            + self.slots.capacity() * size_of::<Slot>()
-            + self.free_ids.capacity() * 4
-            + self.waiting_bytes
-            + self.waiting.len() * WAITING_BYTES
+            + self.slots.ram_bytes()
+            + self.waiting_ram()
             + (self.held.capacity() + self.failed.capacity() + self.pending.capacity()) * 4
             + self.cache.ram_bytes()
             + self.page.capacity()
             + self.spare.capacity()
-            + self.scratch_bytes()
             + self.moving.bytes.capacity()
     }
 
     fn metrics(&self) -> Vec<Metric> {
         let counts = &self.counts;
         let blocks = self.blocks.iter().filter(|block| block.live > 0).count() as u64;
-        let nodes = (self.slots.len() - self.free_ids.len()) as u64;
+        let nodes = (self.slots.len() - self.slots.free_count()) as u64;
         let metric = |name, value| Metric { name, value };
         Vec::from([
             metric("blocks_used", blocks),

@@ -19,17 +19,15 @@
 
 use super::cache::ReadCache;
 use super::checkpoint::Saved;
+use super::config;
 use super::image::Node;
-use super::look::{Look, flag};
+use super::look::{Look, SCAN_BYTES, flag};
 use super::store::{ROOT, Slot, Store};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// RAM for what a look at a page takes.
-const SCAN_BYTES: usize = 512;
 
 /// A version of a node.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +43,17 @@ impl<N: Nand> Store<N> {
         self.config.ram_bytes.map(|ram| ram.saturating_sub(others + self.ram_bytes()))
     }
 
+    /// RAM that is kept for what operations hold, with a tree of so many levels.
+    pub(super) fn reserve_bytes(&self, levels: usize) -> usize {
+        config::path_bytes(&self.format, self.geometry, levels) + self.config.work_bytes
+    }
+
     /// Gives the cache the RAM that is left beside so much that others hold, or will.
     pub(super) fn fill_cache(&mut self, others: usize) {
         let page_bytes = self.geometry.page_bytes as usize;
         self.cache = ReadCache::new(0, page_bytes);
         self.at_hand = None;
-        let left = self.ram_left(others);
+        let left = self.ram_left(others + self.reserve_bytes(config::LEVELS));
         let fit = left.map_or(usize::MAX, |left| ReadCache::frames_for(left, page_bytes));
         self.cache = ReadCache::new(fit.min(self.config.read_pages), page_bytes);
     }
@@ -70,9 +73,8 @@ impl<N: Nand> Store<N> {
         if look.with(is_unprotected).next().is_some() {
             return Err(IndexError::NotCleanlyClosed);
         }
-        // For the walk and for merges, beside what they hold themselves.
-        let nodes = 4 * self.shapes.node_bytes() + self.geometry.page_bytes as usize;
-        self.fill_cache(others + nodes + look.ram_bytes());
+        // The walk has a bit for each node and a list of inner ones.
+        self.fill_cache(others + look.ram_bytes() + self.slots.len() / 4);
         self.reach()?;
         self.notice_losses(&look, saved.generation)?;
         self.session += 1;
@@ -138,16 +140,14 @@ impl<N: Nand> Store<N> {
         }
         drop((node, todo));
         let is_reached = |id: u32| id == ROOT || reached[id as usize / 8] >> (id % 8) & 1 != 0;
-        for id in 0..self.slots.len() as u32 {
+        for id in (0..self.slots.len() as u32).rev() {
             if is_reached(id) {
                 let block = self.slots[id as usize].block;
                 self.blocks[block as usize].live += 1;
             } else {
-                self.slots[id as usize] = Slot::NONE;
-                self.free_ids.push(id);
+                self.slots.give_back(id);
             }
         }
-        self.free_ids.reverse();
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl<N: Nand> Store<N> {
         self.guess(&mut look)?;
         loop {
             look.begin(true);
-            self.slots = alloc::vec::Vec::new();
+            self.slots = super::slots::Slots::default();
             self.pass(&mut look)?;
             look.found_committed = look.found_committed.max(saved);
             let has_torn = self.judge_broken(&mut look)?;
@@ -349,8 +349,8 @@ impl<N: Nand> Store<N> {
         let mut block = Block {
             generation: view.generation,
             units: view.units,
-            born: view.merge_sequence,
-            newest: view.newest.min(committed),
+            born: view.merge_sequence.into(),
+            newest: view.newest.min(committed).into(),
             ..Block::default()
         };
         if self.is_fixed() {

@@ -137,7 +137,8 @@ impl<N: Nand> IplTree<N> {
         if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
             return Err(IndexError::Full);
         }
-        self.keep_within_ram(parents.iter().map(|parent| parent.1).sum())?;
+        let splits_root = parents.len() == self.path.len() && parents.last().is_some_and(|top| top.1 > 1);
+        self.keep_within_ram(parents.iter().map(|parent| parent.1).sum(), splits_root)?;
         self.store.make_room(parents, image)
     }
 

@@ -82,7 +82,7 @@ impl<N: Nand> Store<N> {
         let (generation, newest) = (merge, self.sequence);
         let block = self.block(home);
         (block.cursor, block.units, block.generation) = (0, 0, generation);
-        (block.born, block.newest) = (newest, newest);
+        (block.born, block.newest) = (newest.into(), newest.into());
         block.data_next = nodes as u16;
         Ok(())
     }

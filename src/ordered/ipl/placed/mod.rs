@@ -280,7 +280,7 @@ impl<N: Nand> Store<N> {
             self.note_pending(old);
         }
         let block = self.block(pbn);
-        block.newest = sequence;
+        block.newest = sequence.into();
         if mark {
             self.committed = sequence;
             self.pending.clear();

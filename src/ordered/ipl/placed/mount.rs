@@ -218,7 +218,7 @@ impl<N: Nand> Store<N> {
             }
             let (committed, next) = (self.committed, self.generation + 1);
             let block = &mut self.blocks[pbn.index()];
-            (block.born, block.newest) = (committed, committed);
+            (block.born, block.newest) = (committed.into(), committed.into());
             if is_needed {
                 (block.cursor, block.units) = (end, number);
             } else {

@@ -1,0 +1,149 @@
+//! The table of nodes, by number: where each is.
+//!
+//! It grows by small pieces, so that no old table is held beside a new one. A number that names no node says
+//! in its slot which one is free after it.
+
+use super::layout::NO_UNIT;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// No block: the number names no node.
+pub(super) const NO_BLOCK: u32 = u32::MAX;
+
+/// No number of a node.
+const NO_NODE: u32 = u32::MAX;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) block: u32,
+    /// Page of the image in the block; a ghost's is that of the node it came from.
+    pub(super) base: u16,
+    /// Newest log unit with records of it.
+    pub(super) last: u16,
+}
+
+impl Slot {
+    pub(super) const NONE: Slot = Slot { block: NO_BLOCK, base: 0, last: NO_UNIT };
+
+    /// A slot of no node, with the number that is free after it.
+    fn free(next: u32) -> Slot {
+        Slot { block: NO_BLOCK, base: next as u16, last: (next >> 16) as u16 }
+    }
+
+    fn next_free(&self) -> u32 {
+        u32::from(self.last) << 16 | u32::from(self.base)
+    }
+}
+
+/// Slots of a piece.
+pub(super) const PIECE: usize = 64;
+
+/// Bytes of a piece.
+pub(super) const PIECE_BYTES: usize = PIECE * size_of::<Slot>();
+
+/// The slots of all numbers given out so far.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pieces: Vec<Box<[Slot; PIECE]>>,
+    len: usize,
+    free: u32,
+    free_count: usize,
+}
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { pieces: Vec::new(), len: 0, free: NO_NODE, free_count: 0 }
+    }
+}
+
+impl Slots {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Numbers that name no node.
+    pub(super) fn free_count(&self) -> usize {
+        self.free_count
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Slot> {
+        ((id as usize) < self.len).then(|| &self[id as usize])
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.pieces.iter().flat_map(|piece| piece.iter()).take(self.len)
+    }
+
+    pub(super) fn push(&mut self, slot: Slot) {
+        if self.len == self.pieces.len() * PIECE {
+            if self.pieces.len() == self.pieces.capacity() {
+                self.pieces.reserve_exact(self.list_growth());
+            }
+            self.pieces.push(Box::new([Slot::NONE; PIECE]));
+        }
+        self.len += 1;
+        let last = self.len - 1;
+        self[last] = slot;
+    }
+
+    /// A number that names no node, if there is one.
+    pub(super) fn take_free(&mut self) -> Option<u32> {
+        let id = (self.free != NO_NODE).then_some(self.free)?;
+        let slot = &mut self[id as usize];
+        debug_assert!(slot.block == NO_BLOCK, "I3: number {id} is given out twice");
+        let next = slot.next_free();
+        *slot = Slot::NONE;
+        self.free = next;
+        self.free_count -= 1;
+        Some(id)
+    }
+
+    /// The number names no node any more; it is the next one that is given out.
+    pub(super) fn give_back(&mut self, id: u32) {
+        self[id as usize] = Slot::free(self.free);
+        self.free = id;
+        self.free_count += 1;
+    }
+
+    fn list_growth(&self) -> usize {
+        (self.pieces.len() / 8).max(8)
+    }
+
+    /// Bytes that so many new numbers take; the list of pieces is held twice while it grows.
+    pub(super) fn growth_bytes(&self, births: usize) -> usize {
+        let spare = self.pieces.len() * PIECE - self.len + self.free_count;
+        let pieces = births.saturating_sub(spare).div_ceil(PIECE);
+        let is_list_full = self.pieces.len() + pieces > self.pieces.capacity();
+        let list = if is_list_full { self.pieces.len() + self.list_growth() } else { 0 };
+        pieces * PIECE_BYTES + list * size_of::<usize>()
+    }
+
+    /// Bytes of RAM held.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.pieces.len() * PIECE_BYTES + self.pieces.capacity() * size_of::<usize>()
+    }
+}
+
+impl Index<usize> for Slots {
+    type Output = Slot;
+
+    fn index(&self, id: usize) -> &Slot {
+        &self.pieces[id / PIECE][id % PIECE]
+    }
+}
+
+impl IndexMut<usize> for Slots {
+    fn index_mut(&mut self, id: usize) -> &mut Slot {
+        &mut self.pieces[id / PIECE][id % PIECE]
+    }
+}
+
+impl FromIterator<Slot> for Slots {
+    fn from_iter<I: IntoIterator<Item = Slot>>(found: I) -> Slots {
+        let mut slots = Slots::default();
+        found.into_iter().for_each(|slot| slots.push(slot));
+        slots
+    }
+}

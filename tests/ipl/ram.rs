@@ -9,17 +9,14 @@ fn smallest(geometry: Geometry, settings: &IplConfig) -> usize {
     }
 }
 
-/// One leaf gets all records of a log area: they take more RAM than there is for a chain, whose units are read
-/// twice then.
+/// One leaf gets all records of a log area: they take more RAM than there is for a chain, whose units are
+/// read twice then.
 #[test]
 fn a_chain_that_is_longer_than_the_ram_is_read_all_the_same() {
     for geometry in [Geometry::new(512, 64, 32, 64), slc(Geometry::new(2048, 64, 32, 64))] {
         for area in [LogArea::Dynamic, LogArea::Fixed] {
-            let plenty = IplConfig {
-                log_pages: Some(8),
-                rewrite_units: 0,
-                ..settings(area, Durability::EverySync)
-            };
+            let plenty =
+                IplConfig { log_pages: Some(8), rewrite_units: 0, ..settings(area, Durability::EverySync) };
             let small = IplConfig { ram_bytes: Some(smallest(geometry, &plenty)), ..plenty };
             let reads = [plenty, small].map(|settings| {
                 let mut tree = IplTree::format(chip(geometry), &settings).unwrap();

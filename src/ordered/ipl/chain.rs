@@ -2,9 +2,9 @@
 //!
 //! The chain is read from its newest unit back, and applied from its oldest on, so its records are held in
 //! between. Where they take more RAM than there is for them, the units are read a second time, the oldest
-//! first, and the records of one are held at a time.
+//! first, and none is held.
 
-use super::image::Node;
+use super::image::{Node, Shapes};
 use super::layout::{
     Change, Head, IplTag, NO_UNIT, PageKind, WAITING_BYTES, Widths, groups, push_waiting, records, waiting,
 };
@@ -21,6 +21,47 @@ struct Sought {
     node: u32,
     /// Only records before this one count.
     limit: u64,
+}
+
+impl Sought {
+    /// Applies the records of one place: before those of a ghost those of its source, if they are there.
+    fn apply_from<'a, I: Iterator<Item = (u64, Change<'a>)>>(
+        self,
+        of_node: &impl Fn(u32) -> I,
+        (node, shapes): (&mut Node, &Shapes),
+        contained: u64,
+    ) -> Result<(), IndexError> {
+        let found = || of_node(self.node).filter(|record| record.0 < self.limit);
+        let born = found().filter_map(|(limit, change)| match change {
+            Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } => {
+                Some(Sought { node: source, limit })
+            }
+            _ => None,
+        });
+        let born = born.last();
+        if let Some(born) = born {
+            born.apply_from(of_node, (node, shapes), contained)?;
+        }
+        let since = born.map_or(0, |born| born.limit);
+        let mut records = found().filter(|record| record.0 >= since);
+        records.try_for_each(|record| apply_record(node, shapes, record, contained))
+    }
+}
+
+/// Applies a record if it is newer than what the image contains.
+fn apply_record(
+    node: &mut Node,
+    shapes: &Shapes,
+    (sequence, change): (u64, Change<'_>),
+    contained: u64,
+) -> Result<(), IndexError> {
+    match change {
+        _ if sequence <= contained => {}
+        Change::Ghost { low, .. } => node.keep_from(shapes, low),
+        Change::GhostOfAll { .. } => {}
+        change => node.apply(shapes, &change)?,
+    }
+    Ok(())
 }
 
 /// The records of a node on the way from its newest to its oldest.
@@ -40,12 +81,8 @@ struct Walk {
 
 impl Walk {
     fn new(id: u32, bytes_max: usize) -> Walk {
-        Walk::from(Sought { node: id, limit: u64::MAX }, bytes_max)
-    }
-
-    fn from(sought: Sought, bytes_max: usize) -> Walk {
         Walk {
-            sought,
+            sought: Sought { node: id, limit: u64::MAX },
             sources: Vec::new(),
             chunks: Vec::new(),
             left: bytes_max,
@@ -136,7 +173,7 @@ impl<N: Nand> Store<N> {
         walk.chunks.iter().rev().try_for_each(|chunk| self.apply(node, chunk, contained))
     }
 
-    /// Applies the records of the units of a chain, each of which is read again.
+    /// Applies the records of a chain, each unit of which is read again, and those that wait.
     fn apply_again(
         &mut self,
         (id, slot): (u32, Slot),
@@ -144,30 +181,31 @@ impl<N: Nand> Store<N> {
         (steps, contained): (Vec<(u16, Sought)>, u64),
         cause: Cause,
     ) -> Result<(), IndexError> {
-        let pbn = Pbn(slot.block);
+        let (pbn, shapes, widths) = (Pbn(slot.block), self.shapes, self.shapes.widths());
         for &(unit, sought) in steps.iter().rev() {
-            let mut walk = Walk::from(sought, usize::MAX);
-            self.follow(pbn, unit, &mut walk, cause)?;
-            walk.chunks.iter().rev().try_for_each(|chunk| self.apply(node, chunk, contained))?;
+            let frame = self.read(self.unit_page(pbn, unit), cause)?;
+            let at = (u32::from(unit) % self.units_per_page()) as usize * self.format.unit_bytes;
+            let bytes = &self.cache.page(frame).0[at..at + self.format.unit_bytes];
+            let first = Head::decode(bytes).map_or(0, |head| head.first);
+            let of_node = |node: u32| {
+                let group = groups(bytes).flatten().find(|group| group.node == node);
+                let records = group.map(|group| records(widths, first, group.records).flatten());
+                records.into_iter().flatten()
+            };
+            sought.apply_from(&of_node, (node, &shapes), contained)?;
         }
-        let mut walk = Walk::new(id, usize::MAX);
-        if let Some(found) = self.waiting.get(&pbn.0) {
-            walk.take_waiting(self.shapes.widths(), &found.bytes);
-        }
-        walk.chunks.iter().rev().try_for_each(|chunk| self.apply(node, chunk, contained))
+        let Some(found) = self.waiting.get(&pbn.0) else { return Ok(()) };
+        let of_node = |node: u32| {
+            let of_node = waiting(widths, &found.bytes).filter(move |found| found.0 == node);
+            of_node.map(|found| (found.1, found.2))
+        };
+        Sought { node: id, limit: u64::MAX }.apply_from(&of_node, (node, &shapes), contained)
     }
 
-    /// Applies records that are newer than what the image contains.
+    /// Applies the records of a unit.
     fn apply(&self, node: &mut Node, chunk: &[u8], contained: u64) -> Result<(), IndexError> {
-        for (_, sequence, change) in waiting(self.shapes.widths(), chunk) {
-            match change {
-                _ if sequence <= contained => {}
-                Change::Ghost { low, .. } => node.keep_from(&self.shapes, low),
-                Change::GhostOfAll { .. } => {}
-                change => node.apply(&self.shapes, &change)?,
-            }
-        }
-        Ok(())
+        let mut records = waiting(self.shapes.widths(), chunk).map(|found| (found.1, found.2));
+        records.try_for_each(|record| apply_record(node, &self.shapes, record, contained))
     }
 
     /// Takes over what one unit holds for the node; the unit before it in the chain.

@@ -275,8 +275,11 @@ const WORK_BYTES: usize = 1024;
 
 /// Levels of a tree that the smallest RAM has room for, and its nodes; what is more takes RAM from the cache,
 /// or is refused.
-pub(super) const LEVELS: usize = 3;
+const LEVELS: usize = 3;
 const NODES: usize = 4 * PIECE;
+
+/// Levels that are kept room for.
+pub(super) const LEVELS_AT_FIRST: usize = 2;
 
 /// RAM for the structures of a tree themselves.
 const TREE_BYTES: usize = 1024;
@@ -309,18 +312,24 @@ impl Config {
         match asked.ram_bytes {
             None => config.read_pages = read_pages.unwrap_or(0),
             Some(ram) => {
-                (config.chain_bytes, config.work_bytes) =
-                    (chain_bytes(format), work_bytes(format, geometry, logs));
-                let fixed = fixed_bytes(format, geometry, config.work_bytes);
-                let left =
-                    ram.checked_sub(fixed + buffers).ok_or_else(|| too_little(ram, fixed + buffers))?;
+                config.chain_bytes = records_bytes(format, geometry, logs);
+                config.work_bytes = work_bytes(format, geometry) + config.chain_bytes;
+                let needed = fixed_bytes(format, geometry, (LEVELS, NODES, config.work_bytes)) + buffers;
+                if ram < needed {
+                    return Err(too_little(ram, needed));
+                }
+                // A tree that grows takes the cache's.
+                let fixed = fixed_bytes(format, geometry, (LEVELS_AT_FIRST, PIECE, config.work_bytes));
+                let left = ram.saturating_sub(fixed + buffers);
                 config.log_bytes = buffers.max(if logs { left / 4 } else { 0 });
-                let left = left.saturating_sub(config.log_bytes);
-                // Long chains need not be read twice where there is RAM.
-                let more = (left / 8).min(chain_bytes_max(format, geometry, config.rewrite_units));
-                config.chain_bytes += more;
-                config.work_bytes += more;
-                let left = left - more;
+                let mut left = left.saturating_sub(config.log_bytes);
+                if logs {
+                    // Long chains need not be read twice where there is RAM.
+                    let more = (left / 8).min(chain_bytes_max(format, geometry, config.rewrite_units));
+                    config.chain_bytes += more;
+                    config.work_bytes += more;
+                    left -= more;
+                }
                 let most = ReadCache::frames_for(left, page_bytes);
                 config.read_pages = read_pages.unwrap_or(most);
                 if config.read_pages > most {
@@ -337,11 +346,11 @@ impl Config {
 
 /// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
 /// node table, and what an operation or a mount holds beside.
-fn fixed_bytes(format: &Format, geometry: Geometry, work: usize) -> usize {
+fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usize, usize, usize)) -> usize {
     let page = geometry.page_bytes as usize;
     let blocks = geometry.blocks as usize;
     let tables = BlockTable::new(geometry).ram_bytes() + blocks * size_of::<Block>();
-    let path = path_bytes(format, geometry, LEVELS);
+    let path = path_bytes(format, geometry, levels);
     // A mount after a cut has no path.
     let working = path.max(Look::bytes_kept(geometry)) + work;
     TREE_BYTES
@@ -350,7 +359,7 @@ fn fixed_bytes(format: &Format, geometry: Geometry, work: usize) -> usize {
         + ReadCache::bytes_for(0, page)
         + page
         + geometry.spare_bytes as usize
-        + NODES / PIECE * PIECE_BYTES
+        + nodes / PIECE * PIECE_BYTES
 }
 
 /// Bytes of the nodes on the path to a leaf.
@@ -362,11 +371,6 @@ pub(super) fn path_bytes(format: &Format, geometry: Geometry, levels: usize) -> 
 fn held_bytes(format: &Format) -> usize {
     let key = usize::from(format.record.key_bytes);
     format.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
-}
-
-/// The records of a chain that are held at least: those of one unit.
-fn chain_bytes(format: &Format) -> usize {
-    held_bytes(format)
 }
 
 /// The records of the longest chain that is usual.
@@ -381,16 +385,21 @@ fn chain_bytes_max(format: &Format, geometry: Geometry, rewrite_units: u16) -> u
     units.min(all) * held_bytes(format)
 }
 
-/// The bytes that an operation holds at most beside the tree and the path: a node that is split and one that
-/// is moved, the lists of a merge, and the records of a chain or those that come to wait.
-fn work_bytes(format: &Format, geometry: Geometry, logs: bool) -> usize {
-    let nodes = 2 * format.shapes(geometry).node_bytes();
+/// The bytes of records that an operation comes to hold at most: those that it makes, and a buffer that grows
+/// by a quarter, the old one beside it. As much is for those of a chain.
+fn records_bytes(format: &Format, geometry: Geometry, logs: bool) -> usize {
+    let (operation, unit) = (format.operation_bytes(geometry), held_bytes(format));
+    let buffer = if logs { unit } else { operation };
+    operation + buffer + buffer / 4
+}
+
+/// The bytes that an operation holds at most beside the tree, the path and records: a node that is moved, in
+/// a fixed area one that is split, and the lists of a merge.
+fn work_bytes(format: &Format, geometry: Geometry) -> usize {
+    let nodes = if format.area == LogArea::Fixed { 2 } else { 1 };
     let row = size_of::<u32>() + usize::from(format.record.key_bytes) + KeyRows::MORE;
     let lists = format.nodes_limit(geometry) as usize * row;
-    // A buffer of records grows by a quarter, the old one beside it.
-    let (operation, unit) = (format.operation_bytes(geometry), held_bytes(format));
-    let waiting = if logs { operation + unit + unit / 4 } else { 2 * operation + operation / 4 };
-    nodes + chain_bytes(format).max(waiting) + lists + WORK_BYTES
+    nodes * format.shapes(geometry).node_bytes() + lists + WORK_BYTES
 }
 
 fn too_little(given: usize, needed: usize) -> IndexError {

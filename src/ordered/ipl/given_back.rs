@@ -1,9 +1,9 @@
 //! Which blocks were given back: each log unit names one, so that a mount takes no node from there again.
 //!
 //! A block keeps its pages until it is taken again. Should the block be lost that has the newer versions of
-//! its nodes, they would be found there, as old as they are. So all blocks that are not erased yet are named
-//! in turn, in units of many blocks. Those given back last come first, until units of two blocks name them: one
-//! may be the block that is lost.
+//! its nodes, they would be found there, as old as they are. Therefore all blocks that are not erased yet are
+//! named in turn, in units of many blocks. Those given back last come first, until units of two blocks name
+//! them: one may be the block that is lost.
 
 use super::layout::NO_GENERATION;
 use super::store::{Block, Store};

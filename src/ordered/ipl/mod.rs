@@ -320,7 +320,7 @@ impl<N: Nand> IplTree<N> {
     fn ram_wanted(&self, levels: usize) -> usize {
         let store = &self.store;
         let others = size_of::<Self>() + store.ram_bytes() - store.moving.bytes.capacity();
-        others + store.reserve_bytes(levels.max(config::LEVELS))
+        others + store.reserve_bytes(levels.max(config::LEVELS_AT_FIRST))
     }
 
     /// Gives up what the cache holds beyond the RAM allowed.
@@ -341,7 +341,7 @@ impl<N: Nand> IplTree<N> {
         let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
         let growth = self.store.table_growth_bytes(births);
         let levels = usize::from(self.height) + usize::from(grows);
-        let is_more = growth > 0 || levels > usize::from(self.height).max(config::LEVELS);
+        let is_more = growth > 0 || levels > usize::from(self.height).max(config::LEVELS_AT_FIRST);
         while is_more && self.ram_wanted(levels) + growth > ram {
             let frames = self.store.cache.frames();
             if frames == 0 {

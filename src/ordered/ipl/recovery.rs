@@ -53,7 +53,7 @@ impl<N: Nand> Store<N> {
         let page_bytes = self.geometry.page_bytes as usize;
         self.cache = ReadCache::new(0, page_bytes);
         self.at_hand = None;
-        let left = self.ram_left(others + self.reserve_bytes(config::LEVELS));
+        let left = self.ram_left(others + self.reserve_bytes(config::LEVELS_AT_FIRST));
         let fit = left.map_or(usize::MAX, |left| ReadCache::frames_for(left, page_bytes));
         self.cache = ReadCache::new(fit.min(self.config.read_pages), page_bytes);
     }

@@ -45,6 +45,8 @@ pub(super) const PIECE_BYTES: usize = PIECE * size_of::<Slot>();
 
 /// The slots of all numbers given out so far.
 #[derive(Debug)]
+// In boxes: the list of them is copied as it grows, and they are not.
+#[allow(clippy::vec_box)]
 pub(super) struct Slots {
     pieces: Vec<Box<[Slot; PIECE]>>,
     len: usize,

@@ -43,7 +43,7 @@ fn a_chain_that_is_longer_than_the_ram_is_read_all_the_same() {
     }
 }
 
-/// What a node table and another level need is told as a full chip, and nothing is lost.
+/// Room for the table of nodes or another level that is not there is told as a full chip; nothing is lost.
 #[test]
 fn the_smallest_ram_refuses_what_it_has_no_room_for() {
     for area in [LogArea::Dynamic, LogArea::Fixed] {

@@ -204,7 +204,7 @@ const FOLLOWERS: u32 = 2;
 enum Old {
     Blank,
     OfCheckpoint,
-    /// Of the tree, in a block of this generation.
+    /// A page of the tree, in a block of this generation.
     OfTree(u32),
 }
 

@@ -15,10 +15,10 @@ use crate::fault::StoreFault;
 use crate::ftl::cmt::{Cmt, Run};
 use crate::ftl::mapping::{Flash, Live, Mounted};
 use crate::ftl::table::{MapTable, NONE, entries_per_page, from_raw};
+use crate::ftl::untold::{self, Untold};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
@@ -45,7 +45,7 @@ pub struct CacheCounters {
 pub(super) struct CachedTable {
     pub(super) table: MapTable,
     pub(super) cmt: Cmt,
-    pub(super) untold: BTreeMap<u32, u32>,
+    pub(super) untold: Untold,
     pub(super) counters: CacheCounters,
 }
 
@@ -63,16 +63,18 @@ impl CachedTable {
             return Err(StoreFault::corrupted(what, entries));
         }
         let mut table = MapTable::open(flash, &mut mounted.live)?;
-        let mut untold = BTreeMap::new();
+        let mut untold = Untold::new(untold_planned(flash.geometry(), entries as usize));
         if !mounted.is_clean && !has_runs {
             table.differences(
                 flash,
                 &mounted.live,
                 &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
-                    Some(ppn) => drop(untold.insert(lpn, ppn.0)),
-                    None => drop(untold.entry(lpn).or_insert(NONE)),
+                    Some(ppn) => untold.insert(lpn, ppn.0),
+                    None if !untold.has(lpn) => untold.insert(lpn, NONE),
+                    None => {}
                 },
             )?;
+            mounted.live = Vec::new();
         }
         let (cmt, counters) = (Cmt::new(entries as usize), CacheCounters::default());
         let mut cached = CachedTable { table, cmt, untold, counters };
@@ -100,7 +102,7 @@ impl CachedTable {
         let per_page = entries_per_page(flash.geometry());
         let CachedTable { table, cmt, untold, .. } = self;
         table.differences(flash, live, &mut |flash: &Flash<N>, lpn, ppn: Option<Ppn>| {
-            let is_known = cmt.get(lpn).is_some() || untold.contains_key(&lpn);
+            let is_known = cmt.get(lpn).is_some() || untold.has(lpn);
             if is_known || elsewhere(flash, lpn) {
                 return;
             }
@@ -163,12 +165,12 @@ impl CachedTable {
 
     /// The entry of a logical page, if it is in RAM.
     pub(super) fn known(&self, lpn: u32) -> Option<u32> {
-        self.cmt.get(lpn).or_else(|| self.untold.get(&lpn).copied())
+        self.cmt.get(lpn).or_else(|| self.untold.get(lpn))
     }
 
     /// The physical page of a logical page that is used now.
     pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
-        self.cmt.touch(lpn).or_else(|| self.untold.get(&lpn).copied())
+        self.cmt.touch(lpn).or_else(|| self.untold.get(lpn))
     }
 
     /// A logical page has another place: its entry changes in the cache if it is there, and is untold
@@ -200,9 +202,11 @@ impl CachedTable {
 
     /// Drops the entry of a logical page.
     pub(super) fn forget(&mut self, lpn: u32) {
-        self.untold.remove(&lpn);
+        self.untold.remove(lpn);
         let without_room = self.cmt.carve(lpn);
-        self.untold.extend(without_room.into_iter().flat_map(Run::pages));
+        for (lpn, ppn) in without_room.into_iter().flat_map(Run::pages) {
+            self.untold.insert(lpn, ppn);
+        }
     }
 
     /// Rewrites a translation page with everything that is known of its entries.
@@ -210,24 +214,21 @@ impl CachedTable {
         self.table.load(flash, page, Cause::Mapping)?;
         let lpns = self.table.range(page);
         for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
-            self.table.set(lpn, from_raw(ppn));
+            self.table.set(flash, lpn, from_raw(ppn));
         }
-        for (&lpn, &ppn) in self.untold.range(lpns.clone()) {
-            self.table.set(lpn, from_raw(ppn));
+        for &(lpn, ppn) in self.untold.of(lpns.clone()) {
+            self.table.set(flash, lpn, from_raw(ppn));
         }
         self.table.save(flash, page)?;
         self.cmt.cleaned(lpns.clone());
-        let told: Vec<u32> = self.untold.range(lpns).map(|(&lpn, _)| lpn).collect();
-        for lpn in told {
-            self.untold.remove(&lpn);
-        }
+        self.untold.told(lpns);
         Ok(())
     }
 
     /// Rewrites the translation pages of untold entries, so many at most.
     pub(super) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
-            let Some((&lpn, _)) = self.untold.first_key_value() else { break };
+            let Some(lpn) = self.untold.first() else { break };
             self.rewrite(flash, self.table.page_of(lpn))?;
             self.counters.batch_updates += 1;
         }
@@ -262,7 +263,7 @@ impl CachedTable {
             self.table.load(flash, page, Cause::Mapping)?;
             let is_it = |lpn: &u32| match self.known(*lpn) {
                 Some(known) => known == ppn.0,
-                None => self.table.get(*lpn) == Some(ppn) && !elsewhere(flash, *lpn),
+                None => self.table.get(flash, *lpn) == Some(ppn) && !elsewhere(flash, *lpn),
             };
             let Some(lpn) = self.table.range(page).find(is_it) else { continue };
             flash.lose(ppn, lpn);
@@ -274,15 +275,13 @@ impl CachedTable {
 
     /// Bytes of RAM that say where logical pages are.
     pub(super) fn mapping_bytes(&self) -> usize {
-        let untold = self.untold.len() * 2 * size_of::<(u32, u32)>();
+        let untold = self.untold.len() * untold::ENTRY_BYTES;
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
-    /// The most of it but for what a power cut leaves untold: of a write and a collection no more than two
-    /// blocks.
-    pub(super) fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        let untold = 2 * geometry.pages_per_block as usize * 2 * size_of::<(u32, u32)>();
-        self.table.directory_bytes() + self.cmt.ram_bytes_max() + untold
+    /// The most of it but for what a power cut leaves untold beyond what is planned.
+    pub(super) fn mapping_bytes_max(&self) -> usize {
+        self.table.directory_bytes() + self.cmt.ram_bytes_max() + self.untold.ram_bytes()
     }
 
     /// Checks D1, D2 and the table. The pages that the table has.
@@ -291,8 +290,8 @@ impl CachedTable {
         flash: &mut Flash<N>,
         report: &mut CheckReport,
     ) -> Result<u32, StoreFault> {
-        for lpn in self.untold.keys().filter(|&&lpn| self.cmt.get(lpn).is_some()) {
-            report.violation("D2", u64::from(*lpn), message!("lpn {lpn} is cached and untold"));
+        for lpn in self.untold.lpns().filter(|&lpn| self.cmt.get(lpn).is_some()) {
+            report.violation("D2", u64::from(lpn), message!("lpn {lpn} is cached and untold"));
         }
         for page in 0..self.table.pages() {
             let lpns = self.table.range(page);
@@ -314,7 +313,7 @@ impl CachedTable {
 }
 
 /// A new entry of a page, in the cache if there is room.
-fn admit_dirty(cmt: &mut Cmt, untold: &mut BTreeMap<u32, u32>, (lpn, ppn): (u32, u32)) {
+fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
     if cmt.is_full() {
         untold.insert(lpn, ppn);
     } else {
@@ -322,9 +321,17 @@ fn admit_dirty(cmt: &mut Cmt, untold: &mut BTreeMap<u32, u32>, (lpn, ppn): (u32,
     }
 }
 
+/// Untold entries for which there is room: of a write and a collection no more than two blocks; and after a
+/// cut what was dirty, though no more than two blocks of that.
+fn untold_planned(geometry: Geometry, entries: usize) -> usize {
+    let two_blocks = 2 * geometry.pages_per_block as usize;
+    two_blocks + entries.min(two_blocks)
+}
+
 fn encode(cmt: &Cmt) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (run, _) in cmt.runs(0..NONE).filter(|(_, dirty)| *dirty) {
+    let dirty = || cmt.runs(0..NONE).filter(|(_, dirty)| *dirty);
+    let mut bytes = Vec::with_capacity(dirty().count() * ENCODED_BYTES);
+    for (run, _) in dirty() {
         bytes.extend(run.lpn.to_le_bytes());
         bytes.extend(run.ppn.to_le_bytes());
         bytes.extend(run.count.to_le_bytes());

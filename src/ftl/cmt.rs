@@ -5,17 +5,19 @@
 //!
 //! A new entry joins the probationary segment; one used again moves to the protected segment, which holds
 //! four fifths of the entries at most and gives its least recently used one back. The next to go is the least
-//! recently used of the probationary segment. All operations take O(log n): a B-tree finds the slot of a
-//! logical page, and the slots of a segment are chained.
+//! recently used of the probationary segment. A row of slots in the order of logical pages finds one by
+//! halving; the slots of a segment are chained.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of RAM that a cached entry takes: its slot, and what the B-tree needs for it.
-pub const ENTRY_BYTES: usize = size_of::<Slot>() + 2 * size_of::<(u32, u32)>();
+/// Bytes of the RAM for cached entries that one is counted as. It takes fewer: its slot and its place.
+pub const ENTRY_BYTES: usize = 36;
+
+/// Bytes that an entry takes.
+const HELD_BYTES: usize = size_of::<Slot>() + size_of::<u32>();
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -71,7 +73,8 @@ struct Segment {
 /// Cached entries.
 #[derive(Debug)]
 pub(super) struct Cmt {
-    index: BTreeMap<u32, u32>,
+    /// Slots in use, by logical page.
+    index: Vec<u32>,
     slots: Vec<Slot>,
     vacant: u32,
     /// Probationary, protected.
@@ -84,7 +87,7 @@ impl Cmt {
     pub(super) fn new(capacity: usize) -> Cmt {
         assert!(capacity >= 2, "a segmented list has an entry in each segment");
         Cmt {
-            index: BTreeMap::new(),
+            index: Vec::with_capacity(capacity),
             slots: Vec::with_capacity(capacity),
             vacant: NONE,
             segments: [Segment { first: NONE, last: NONE, len: 0 }; 2],
@@ -111,9 +114,15 @@ impl Cmt {
         self.len() + entries <= self.capacity
     }
 
+    /// The place in the index from which on entries begin with this logical page or a later one.
+    fn place(&self, lpn: u32) -> usize {
+        self.index.partition_point(|&at| self.slots[at as usize].lpn < lpn)
+    }
+
     /// The slot of the run that a logical page is in.
     fn find(&self, lpn: u32) -> Option<u32> {
-        let (_, &at) = self.index.range(..=lpn).next_back()?;
+        let after = self.index.partition_point(|&at| self.slots[at as usize].lpn <= lpn);
+        let &at = self.index.get(after.checked_sub(1)?)?;
         (lpn < self.slots[at as usize].end()).then_some(at)
     }
 
@@ -142,6 +151,9 @@ impl Cmt {
         let Run { lpn, ppn, count } = run;
         assert!(!self.is_full(), "an entry is evicted before another comes");
         assert!(count == 1 || ppn != NONE, "what is nowhere is no run");
+        let place = self.place(lpn);
+        let is_new = self.index.get(place).is_none_or(|&at| self.slots[at as usize].lpn != lpn);
+        assert!(is_new, "lpn {lpn} is cached already");
         let slot = Slot { lpn, ppn, before: NONE, after: NONE, count, dirty, protected: false };
         let at = match self.vacant {
             NONE => {
@@ -154,7 +166,7 @@ impl Cmt {
                 at
             }
         };
-        assert!(self.index.insert(lpn, at).is_none(), "lpn {lpn} is cached already");
+        self.index.insert(place, at);
         self.link(at);
     }
 
@@ -216,7 +228,9 @@ impl Cmt {
 
     /// Drops the entry that begins with this page.
     pub(super) fn remove(&mut self, lpn: u32) {
-        if let Some(at) = self.index.remove(&lpn) {
+        let place = self.place(lpn);
+        if self.index.get(place).is_some_and(|&at| self.slots[at as usize].lpn == lpn) {
+            let at = self.index.remove(place);
             self.unlink(at);
             self.slots[at as usize].after = self.vacant;
             self.vacant = at;
@@ -225,7 +239,8 @@ impl Cmt {
 
     /// The entries of these logical pages, and whether the flash does not know them.
     pub(super) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
-        let slots = self.index.range(lpns).map(|(_, &at)| &self.slots[at as usize]);
+        let places = self.place(lpns.start)..self.place(lpns.end);
+        let slots = self.index[places].iter().map(|&at| &self.slots[at as usize]);
         slots.map(|slot| (slot.run(), slot.dirty))
     }
 
@@ -236,7 +251,8 @@ impl Cmt {
 
     /// The flash knows the entries of these logical pages now.
     pub(super) fn cleaned(&mut self, lpns: Range<u32>) {
-        for (_, &at) in self.index.range(lpns) {
+        for place in self.place(lpns.start)..self.place(lpns.end) {
+            let at = self.index[place];
             self.slots[at as usize].dirty = false;
         }
     }
@@ -274,11 +290,11 @@ impl Cmt {
 
     /// Bytes of RAM held when full.
     pub(super) fn ram_bytes_max(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.capacity * 2 * size_of::<(u32, u32)>()
+        self.capacity * HELD_BYTES
     }
 
     /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.index.len() * 2 * size_of::<(u32, u32)>()
+        self.capacity * HELD_BYTES
     }
 }

@@ -2,7 +2,7 @@
 //! by the same rules, and differ in how data leaves a victim.
 
 use crate::blocks::Wear;
-use crate::blocks::spare::PageKind;
+use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
 use crate::fault::StoreFault;
 use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
@@ -11,11 +11,14 @@ use crate::ftl::mapping::{ChipPlan, Flash};
 use crate::ftl::table::{Frontier, blocks_for};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
-use crate::units::Pbn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// Collection ends when so many blocks are free.
 const FREE_BLOCKS: u32 = 5;
+
+/// Bytes of the lists that a collection or a record makes for a moment.
+const LISTS_BYTES: usize = 256;
 
 /// The numbers that the collection goes by.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,11 @@ impl Room {
     pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
         let kept_blocks = ChipPlan::base_blocks(geometry, extra_bytes_max(setup));
         Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
+    }
+
+    /// Bytes of RAM for where the pages of a group are and were, and for lists of a few blocks.
+    pub(super) const fn lists_bytes(self) -> usize {
+        self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
     /// Whether enough blocks are free for a write.
@@ -132,6 +140,23 @@ pub(super) trait Collecting {
         }
         moved?;
         self.cached().tell(flash, u32::MAX)
+    }
+
+    /// Moves a logical page that was hard to read from where it is.
+    fn move_weak<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        from: Option<Ppn>,
+    ) -> Result<(), StoreFault> {
+        let Some(from) = from else { return Ok(()) };
+        // Whoever reads it is told if it cannot be read any more.
+        let header = flash.load(from, Cause::Scrubbing)?.filter(|header| header.number == lpn);
+        let Some(header) = header else { return Ok(()) };
+        let copy = Header { kind: PageKind::Copy, ..header };
+        let to = self.data().store(flash, from, copy, Cause::Scrubbing)?;
+        self.cached().update(lpn, to.0);
+        Ok(())
     }
 
     /// Before a base that a mount may rely on alone, which has no untold entries.

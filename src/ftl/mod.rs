@@ -18,5 +18,6 @@ pub mod sast;
 pub mod superblock;
 mod table;
 pub mod tbm;
+mod untold;
 
 pub use crate::blocks::spare::SPARE_BYTES;

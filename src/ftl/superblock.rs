@@ -186,10 +186,12 @@ impl Scheme for Superblock {
                 StoreError::Corrupted { what: words("superblocks of no logical block"), at: 0 }.into()
             );
         }
+        let Mounted { map, live, .. } = mounted;
+        drop(live);
         let pages = flash.page_count();
         let supers = pages.div_ceil(g.pages_per_block).div_ceil(group_blocks) as usize;
         let mut superblock = Superblock {
-            map: mounted.map,
+            map,
             hot: vec![0; (pages as usize).div_ceil(64)],
             supers: vec![Super::default(); supers],
             group_blocks,
@@ -277,6 +279,11 @@ impl Scheme for Superblock {
             + self.hot.len() * 8
             + self.supers.len() * size_of::<Super>()
             + blocks * size_of::<Pbn>()
+    }
+
+    fn mount_bytes(&self, geometry: Geometry, pages: usize, scan: usize) -> usize {
+        // The map comes of the scan; the pages that it held are let go before the rest is made.
+        (pages + scan + self.map.len() * size_of::<u32>()).max(self.mapping_bytes_max(geometry))
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {

@@ -160,7 +160,6 @@ pub(super) struct MapTable {
     page_count: u32,
     physical_pages: u32,
     frontier: Frontier,
-    page: Vec<u8>,
 }
 
 /// Entries in a page of the table.
@@ -184,7 +183,6 @@ impl MapTable {
             page_count: flash.page_count(),
             physical_pages: g.pages(),
             frontier: Frontier::new(PageKind::Map, Wear::Least),
-            page: vec![0; g.page_bytes as usize],
         };
         for page in live.iter().filter(|p| p.is_map()) {
             let place = table.directory.get_mut(page.number() as usize).filter(|place| **place == NONE);
@@ -192,7 +190,6 @@ impl MapTable {
             *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn().0) })? = page.ppn().0;
         }
         live.retain(|page| !page.is_map());
-        live.shrink_to_fit();
         table.frontier.resume(flash);
         Ok(table)
     }
@@ -217,7 +214,8 @@ impl MapTable {
         self.directory[page as usize] != NONE
     }
 
-    /// Brings a page of the table into the buffer, and checks it.
+    /// Brings a page of the table into the page of RAM that the chip has, and checks it. It stays there until
+    /// something else is read, moved or recorded.
     pub(super) fn load<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -225,44 +223,34 @@ impl MapTable {
         cause: Cause,
     ) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
-            self.page.fill(0xff);
+            flash.page_mut().fill(0xff);
             return Ok(());
         };
-        flash.read(ppn, page, cause, &mut self.page)?;
+        flash.read_here(ppn, page, cause)?;
         let limit = self.physical_pages;
         let is_wrong = |raw: &[u8]| (limit..NONE).contains(&get_u32(raw, 0));
-        if self.page.chunks_exact(4).any(is_wrong) {
+        if flash.page().chunks_exact(4).any(is_wrong) {
             let what = "an entry of the mapping table lies beyond the chip";
             return Err(StoreFault::corrupted(what, ppn.0));
         }
         Ok(())
     }
 
-    /// The buffer.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.page
+    /// The entry of a logical page, whose page of the table was loaded.
+    pub(super) fn get<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+        from_raw(get_u32(flash.page(), (lpn % self.per_page) as usize * 4))
     }
 
-    /// Brings a page of the table into the buffer that was read before.
-    pub(super) fn fill(&mut self, bytes: &[u8]) {
-        self.page.copy_from_slice(bytes);
+    /// Changes the entry of a logical page, whose page of the table was loaded.
+    pub(super) fn set<N: Nand>(&self, flash: &mut Flash<N>, lpn: u32, ppn: Option<Ppn>) {
+        put_u32(flash.page_mut(), (lpn % self.per_page) as usize * 4, to_raw(ppn));
     }
 
-    /// The entry of a logical page in the buffer, which holds its page of the table.
-    pub(super) fn get(&self, lpn: u32) -> Option<Ppn> {
-        from_raw(get_u32(&self.page, (lpn % self.per_page) as usize * 4))
-    }
-
-    /// Changes the entry of a logical page in the buffer.
-    pub(super) fn set(&mut self, lpn: u32, ppn: Option<Ppn>) {
-        put_u32(&mut self.page, (lpn % self.per_page) as usize * 4, to_raw(ppn));
-    }
-
-    /// Writes the buffer as the new version of a page of the table.
+    /// Writes what was loaded and changed as the new version of a page of the table.
     pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         loop {
             let ppn = self.frontier.slot(flash)?;
-            if flash.write_map(ppn, page, &self.page)? {
+            if flash.write_map(ppn, page)? {
                 if let Some(old) = from_raw(self.directory[page as usize]) {
                     flash.invalidate(old);
                 }
@@ -287,10 +275,10 @@ impl MapTable {
         self.live(flash, lpn)
     }
 
-    /// The entry of a logical page in the buffer, which nothing newer is known of: so it names a page that is
-    /// live.
+    /// The entry of a logical page, whose page of the table was loaded and of which nothing newer is known:
+    /// so it names a page that is live.
     pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
-        match self.get(lpn) {
+        match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
                 let what = "the mapping table names a page that is not live";
                 Err(StoreFault::corrupted(what, ppn.0))
@@ -301,7 +289,7 @@ impl MapTable {
 
     /// A page of the table as it is on the chip, for a checker.
     pub(super) fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
-        let mut bytes = vec![0xff; self.page.len()];
+        let mut bytes = vec![0xff; self.page_bytes()];
         if let Some(ppn) = from_raw(self.directory[page as usize]) {
             flash.read(ppn, page, Cause::Check, &mut bytes)?;
         }
@@ -346,7 +334,7 @@ impl MapTable {
         live: &[Live],
         tell: &mut impl Unsaid<N>,
     ) -> Result<(), StoreFault> {
-        let part = (self.physical_pages / 64).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages);
+        let part = self.part();
         let mut claims = vec![NONE; part as usize];
         for start in (0..self.physical_pages).step_by(part as usize) {
             let places = start..self.physical_pages.min(start + part);
@@ -375,7 +363,7 @@ impl MapTable {
             }
             self.load(flash, page, Cause::Recovery)?;
             for lpn in self.range(page) {
-                let Some(ppn) = self.get(lpn).filter(|ppn| places.contains(&ppn.0)) else { continue };
+                let Some(ppn) = self.get(flash, lpn).filter(|ppn| places.contains(&ppn.0)) else { continue };
                 let claim = &mut claims[(ppn.0 - places.start) as usize];
                 let other = core::mem::replace(claim, lpn);
                 if other != NONE {
@@ -426,13 +414,23 @@ impl MapTable {
         count
     }
 
+    /// Bytes that comparing the table with the chip takes, those of the directory among them.
+    pub(super) fn compared_bytes(&self) -> usize {
+        self.directory_bytes() + self.part() as usize * size_of::<u32>()
+    }
+
+    /// Places that are compared with the table at a time.
+    fn part(&self) -> u32 {
+        (self.physical_pages / 128).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages)
+    }
+
     /// Bytes of the directory.
     pub(super) fn directory_bytes(&self) -> usize {
         self.directory.len() * 4
     }
 
-    /// Bytes of the buffer.
-    pub(super) fn buffer_bytes(&self) -> usize {
-        self.page.len()
+    /// Bytes of a page of the table.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.per_page as usize * 4
     }
 }

@@ -107,6 +107,12 @@ pub trait PageStore: MaybeSend {
     /// that what is left can be shared out by it.
     fn ram_bytes(&self) -> usize;
 
+    /// Bytes of RAM that a mount of the store takes at most, before there is anything above it; not less than
+    /// [`PageStore::ram_bytes`].
+    fn mount_ram_bytes(&self) -> usize {
+        self.ram_bytes()
+    }
+
     /// The statistics of the store, those of the stores below it included.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
@@ -358,6 +364,9 @@ macro_rules! forward {
             }
             fn ram_bytes(&self) -> usize {
                 (**self).ram_bytes()
+            }
+            fn mount_ram_bytes(&self) -> usize {
+                (**self).mount_ram_bytes()
             }
             fn stats(&self) -> StoreStats {
                 (**self).stats()

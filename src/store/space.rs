@@ -3,6 +3,9 @@
 //! A trim may not reach the medium before the write that made the page free does, or a power cut would leave
 //! an older tree with a hole. Where writes are durable at once the trim follows at once; elsewhere the page
 //! is noted and trimmed by the next sync, unless it was taken again before.
+//!
+//! Where RAM is short, one part of the store is looked at at a time, and of the others it is known how many
+//! pages are free. Who looks at another part marks those in use there.
 
 use crate::bits::{self, WORD_BITS, Word};
 use crate::units::Lpn;
@@ -12,7 +15,12 @@ use alloc::vec::Vec;
 /// The pages of the store: in use or free.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
+    /// From the first page of the part on that is looked at.
     used: Vec<Word>,
+    start: u32,
+    part: u32,
+    /// Free pages of each part, where there are several.
+    free_in: Vec<u32>,
     /// Free pages that the store has not been told of; empty where trims need not wait.
     untrimmed: Vec<Word>,
     page_count: u32,
@@ -27,11 +35,39 @@ impl Space {
         let words = Space::words(page_count);
         Space {
             used: vec![0; words],
+            start: 0,
+            part: page_count,
+            free_in: Vec::new(),
             untrimmed: vec![0; if trims_wait { words } else { 0 }],
             page_count,
             free: page_count,
             first_word: 0,
         }
+    }
+
+    /// All pages free, and so many of them looked at at a time. Trims do not wait.
+    pub(crate) fn windowed(page_count: u32, part: u32) -> Space {
+        let pages_of = |first: u32| part.min(page_count - first);
+        Space {
+            used: vec![0; Space::words(part)],
+            start: 0,
+            part,
+            free_in: (0..page_count).step_by(part as usize).map(pages_of).collect(),
+            untrimmed: Vec::new(),
+            page_count,
+            free: page_count,
+            first_word: 0,
+        }
+    }
+
+    /// Bytes of RAM for this many pages, so many of them looked at at a time.
+    pub(crate) const fn windowed_bytes(page_count: u32, part: u32) -> usize {
+        Space::words(part) * size_of::<Word>() + page_count.div_ceil(part) as usize * size_of::<u32>()
+    }
+
+    /// Bytes of RAM that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        (self.used.len() + self.untrimmed.len()) * size_of::<Word>() + self.free_in.len() * size_of::<u32>()
     }
 
     const fn words(page_count: u32) -> usize {
@@ -55,32 +91,72 @@ impl Space {
         self.page_count - self.free
     }
 
+    /// Whether a page is in use, or in a part that is not looked at.
     pub(crate) fn is_used(&self, lpn: Lpn) -> bool {
-        bits::is_set(&self.used, lpn.index())
+        self.place(lpn).is_none_or(|place| bits::is_set(&self.used, place.index()))
+    }
+
+    /// The place of a page in the part that is looked at.
+    fn place(&self, lpn: Lpn) -> Option<Lpn> {
+        lpn.0.checked_sub(self.start).filter(|&place| place < self.part).map(Lpn)
+    }
+
+    /// This page became free, or is not any more.
+    fn count(&mut self, lpn: Lpn, is_free: bool) {
+        let step = |count: u32| if is_free { count + 1 } else { count - 1 };
+        self.free = step(self.free);
+        if let Some(free) = self.free_in.get_mut((lpn.0 / self.part) as usize) {
+            *free = step(*free);
+        }
+    }
+
+    /// Free pages that can be taken.
+    pub(crate) fn room(&self) -> u32 {
+        self.free_in.get((self.start / self.part.max(1)) as usize).copied().unwrap_or(self.free)
+    }
+
+    /// The part with the most free pages, if it has so many.
+    pub(crate) fn roomiest(&self, pages: u32) -> Option<u32> {
+        let (part, &free) = self.free_in.iter().enumerate().max_by_key(|&(_, &free)| free)?;
+        (free >= pages).then_some(part as u32)
+    }
+
+    /// Looks at another part; the pages in use there are to be marked.
+    pub(crate) fn look_at(&mut self, part: u32) {
+        self.start = part * self.part;
+        self.used.fill(0);
+        self.first_word = 0;
+    }
+
+    /// Marks a page that is in use, and counted as such; false when it was marked before.
+    pub(crate) fn mark(&mut self, lpn: Lpn) -> bool {
+        let Some(place) = self.place(lpn) else { return true };
+        let is_new = !bits::is_set(&self.used, place.index());
+        set(&mut self.used, place, true);
+        is_new
     }
 
     /// Takes a certain page; false when it is in use already.
     pub(crate) fn claim(&mut self, lpn: Lpn) -> bool {
         assert!(lpn.0 < self.page_count, "{lpn} is beyond the store");
-        if self.is_used(lpn) {
+        if !self.mark(lpn) {
             return false;
         }
-        set(&mut self.used, lpn, true);
         if !self.untrimmed.is_empty() {
             set(&mut self.untrimmed, lpn, false);
         }
-        self.free -= 1;
+        self.count(lpn, false);
         true
     }
 
     /// Takes the first free page.
     pub(crate) fn allocate(&mut self) -> Option<Lpn> {
-        if self.free == 0 {
+        if self.room() == 0 {
             return None;
         }
         let word = (self.first_word..self.used.len()).find(|&w| self.used[w] != Word::MAX)?;
         self.first_word = word;
-        let lpn = Lpn((word * WORD_BITS) as u32 + self.used[word].trailing_ones());
+        let lpn = Lpn(self.start + (word * WORD_BITS) as u32 + self.used[word].trailing_ones());
         self.claim(lpn);
         Some(lpn)
     }
@@ -88,9 +164,10 @@ impl Space {
     /// Gives back a page that was never written, or is to be trimmed at once.
     pub(crate) fn release(&mut self, lpn: Lpn) {
         assert!(self.is_used(lpn), "{lpn} is freed twice");
-        set(&mut self.used, lpn, false);
-        self.free += 1;
-        self.first_word = self.first_word.min(lpn.index() / WORD_BITS);
+        self.count(lpn, true);
+        let Some(place) = self.place(lpn) else { return };
+        set(&mut self.used, place, false);
+        self.first_word = self.first_word.min(place.index() / WORD_BITS);
     }
 
     /// Gives a page back; returns whether it is to be trimmed at once.
@@ -140,6 +217,25 @@ mod tests {
             (space.allocate(), space.allocate(), space.allocate()),
             (Some(Lpn(7)), Some(Lpn(70)), None)
         );
+    }
+
+    #[test]
+    fn one_part_is_looked_at_at_a_time() {
+        let mut space = Space::windowed(150, 64);
+        assert!((0..150).all(|n| space.claim(Lpn(n))) && space.room() == 0 && space.used_pages() == 150);
+        [3, 70, 71, 149].into_iter().for_each(|n| space.release(Lpn(n)));
+        assert_eq!((space.room(), space.free_pages()), (1, 4));
+        assert_eq!((space.allocate(), space.allocate(), space.roomiest(3)), (Some(Lpn(3)), None, None));
+        assert_eq!(space.roomiest(2), Some(1));
+        space.look_at(1);
+        (0..150).filter(|n| ![70, 71, 149].contains(n)).for_each(|n| assert!(space.mark(Lpn(n))));
+        assert!(!space.mark(Lpn(69)) && space.is_used(Lpn(149)) && !space.is_used(Lpn(71)));
+        assert_eq!(
+            (space.allocate(), space.allocate(), space.allocate()),
+            (Some(Lpn(70)), Some(Lpn(71)), None)
+        );
+        assert_eq!((space.roomiest(1), space.free_pages()), (Some(2), 1));
+        assert_eq!(space.held_bytes(), Space::windowed_bytes(150, 64));
     }
 
     #[test]

@@ -112,5 +112,5 @@ pub fn ftl_room(ftl: &StoreEntry, part: &Part, settings: &Settings) -> Result<Ft
     let store = (ftl.format)(Box::new(chip), settings)?;
     let (pages, geometry) = (store.page_count(), part.geometry);
     let reserved_blocks = geometry.blocks - pages.div_ceil(geometry.pages_per_block);
-    Ok(FtlRoom { pages, reserved_blocks, ram_bytes: store.ram_bytes() })
+    Ok(FtlRoom { pages, reserved_blocks, ram_bytes: store.mount_ram_bytes() })
 }

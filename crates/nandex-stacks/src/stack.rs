@@ -9,7 +9,7 @@ use crate::stores::{STORES, store};
 use nandex::cache::policy::catalogue::PolicyEntry;
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
 use nandex::ordered::Durability;
-use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::{BPlusTree, TreeRam};
 use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::LazyUpdateTree;
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
@@ -44,6 +44,7 @@ mod clustered;
 mod layered;
 mod lsb;
 mod messages;
+mod small_map;
 mod wpcb;
 
 pub(crate) use batched::{Mb, Pio};
@@ -178,7 +179,17 @@ impl StoreTree for BPlus {
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(options::bplus::OPTIONS, options::bplus::ALONE);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
-        options::bplus::config(settings)?.ram_bytes_max(store)
+        Ok(BPlus::least_and_ample(settings, store)?.0)
+    }
+
+    /// The pages that an operation changes, all at once, where there is RAM for them.
+    fn buffer_bytes(
+        settings: &Settings,
+        store: &dyn PageStore,
+        shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
+        let (least, ample) = BPlus::least_and_ample(settings, store)?;
+        Ok(if shared_bytes < ample - least { 0 } else { ample - least })
     }
 
     fn lets_writes_wait(settings: &Settings) -> bool {
@@ -192,14 +203,29 @@ impl StoreTree for BPlus {
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
-        _: usize,
+        shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = options::bplus::config(settings)?;
+        let (least, ample) = BPlus::least_and_ample(settings, &*store)?;
+        let ram = if shared_bytes < ample - least { TreeRam::Least } else { TreeRam::Ample };
+        let config = options::bplus::config(settings)?.with_ram(ram);
         Ok(match open {
             Open::Format => Box::new(BPlusTree::format(store, config)?),
             _ => Box::new(BPlusTree::mount_as(store, config)?),
         })
+    }
+}
+
+impl BPlus {
+    /// The RAM that the tree needs, and that with which no operation is done in parts: the same where its RAM
+    /// is not limited, or there is no other way, or no FTL is named: one with smaller tables leaves a cache.
+    fn least_and_ample(settings: &Settings, store: &dyn PageStore) -> Result<(usize, usize), IndexError> {
+        let config = options::bplus::config(settings)?;
+        let ample = config.ram_bytes_max(store)?;
+        let least = config
+            .ram_bytes_least(store)?
+            .filter(|_| settings.ram_bytes.is_some() && settings.options.text("ftl").is_some());
+        Ok((least.map_or(ample, |least| least.min(ample)), ample))
     }
 }
 
@@ -346,7 +372,7 @@ pub(crate) fn cached_store(
         Ground::Chip(nand) => {
             let geometry = nand.geometry();
             let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
-            (ftl(nand, settings, open)?, plan)
+            (small_map::fitting_ftl(nand, settings, open, (demand, weights.len()))?, plan)
         }
         Ground::Disk(disk) => {
             let plan = CachePlan::new(settings, disk.page_bytes(), DISK_BLOCK_PAGES)?;
@@ -354,8 +380,7 @@ pub(crate) fn cached_store(
         }
     };
     let tables = ftl.ram_bytes() + (demand.table_bytes)(settings, &*ftl)? * weights.len();
-    // With nothing to share a buffer still takes its least: named whatever was given.
-    let least = tables + (demand.buffer_bytes)(settings, &*ftl, 0)? * weights.len();
+    let least = least_bytes(&*ftl, settings, demand, weights.len())?;
     let left = match settings.ram_bytes {
         None => 0,
         Some(ram) if ram < least => return Err(too_little(ram, least)),
@@ -390,6 +415,18 @@ pub(crate) fn cached_store(
     };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     Ok((finishing(Box::new(PageCache::new(ftl, plan.policy(frames), cache))), shared))
+}
+
+/// The least RAM for an FTL and so many trees on it.
+fn least_bytes(
+    ftl: &dyn PageStore,
+    settings: &Settings,
+    demand: Demand,
+    trees: usize,
+) -> Result<usize, IndexError> {
+    // With nothing to share a buffer still takes its least: named whatever was given.
+    let tree = (demand.table_bytes)(settings, ftl)? + (demand.buffer_bytes)(settings, ftl, 0)?;
+    Ok((ftl.ram_bytes() + tree * trees).max(ftl.mount_ram_bytes()))
 }
 
 /// The FTL that the settings name.

@@ -231,6 +231,14 @@ impl Scheme for Cftl {
         Ok(())
     }
 
+    const RENEWS: bool = true;
+
+    fn renew<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<(), StoreFault> {
+        self.make_room(flash)?;
+        let from = self.look_up(flash, lpn)?;
+        self.move_weak(flash, lpn, from)
+    }
+
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         self.reserve(flash, ENTRIES_PER_WRITE)?;
         let old = self.look_up(flash, lpn)?;
@@ -281,12 +289,12 @@ impl Scheme for Cftl {
         self.convert_candidate(flash)?;
         let mut old = Vec::with_capacity(pages.len());
         for (lpn, _) in pages {
-            old.push(self.look_up(flash, lpn.0)?);
+            old.push(to_raw(self.look_up(flash, lpn.0)?));
         }
         let new = self.data.write_group(flash, pages, cause)?;
         for (i, (lpn, _)) in pages.iter().enumerate() {
             // There may be no room for it in the cache; then it is untold until the next write.
-            self.supersede(flash, lpn.0, old[i], Some(new[i]));
+            self.supersede(flash, lpn.0, from_raw(old[i]), Some(new[i]));
             self.hot.note_write(*lpn);
         }
         Ok(())
@@ -296,12 +304,21 @@ impl Scheme for Cftl {
         self.cached.mapping_bytes() + self.in_place.ram_bytes()
     }
 
-    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        self.cached.mapping_bytes_max(geometry) + self.in_place.ram_bytes()
+    fn mapping_bytes_max(&self, _: Geometry) -> usize {
+        self.cached.mapping_bytes_max() + self.in_place.ram_bytes()
+    }
+
+    fn known_pages_max(&self) -> usize {
+        self.cached.table.pages() as usize
+    }
+
+    fn mount_bytes(&self, geometry: Geometry, pages: usize, scan: usize) -> usize {
+        let tables = self.mapping_bytes_max(geometry) + self.other_bytes();
+        pages + scan.max(tables + self.cached.table.compared_bytes())
     }
 
     fn other_bytes(&self) -> usize {
-        self.cached.table.buffer_bytes() + self.cached.compared_bytes() + self.hot.ram_bytes()
+        self.cached.compared_bytes() + self.hot.ram_bytes() + self.room.lists_bytes()
     }
 
     fn cache_counts(&self) -> (u64, u64) {
@@ -377,14 +394,14 @@ impl Cftl {
         self.cached.table.entry(flash, lpn, Cause::Mapping)
     }
 
-    /// Caches the run around a logical page, whose translation page is in the buffer.
+    /// Caches the run around a logical page, whose translation page was loaded.
     fn cache_run<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Option<Ppn>) {
         let mut run = Run { lpn, ppn: to_raw(ppn), count: 1 };
         if let Some(ppn) = ppn {
             let table = &self.cached.table;
             let lpns = table.range(table.page_of(lpn));
             let follows = |other: u32, place: u32| {
-                table.get(other) == Some(Ppn(place))
+                table.get(flash, other) == Some(Ppn(place))
                     && self.cached.known(other).is_none()
                     && self.in_place.find(flash, other).is_none()
             };

@@ -148,7 +148,7 @@ impl Cftl {
                 self.cached.table.load(flash, table_page, Cause::Mapping)?;
                 loaded = Some(table_page);
             }
-            places.push((lpn, known.unwrap_or_else(|| self.cached.table.get(lpn))));
+            places.push((lpn, known.unwrap_or_else(|| self.cached.table.get(flash, lpn))));
         }
         Ok(places)
     }

@@ -174,6 +174,14 @@ impl Scheme for Dftl {
         Ok(())
     }
 
+    const RENEWS: bool = true;
+
+    fn renew<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<(), StoreFault> {
+        self.make_room(flash)?;
+        let from = self.look_up(flash, lpn)?;
+        self.move_weak(flash, lpn, from)
+    }
+
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {
@@ -222,13 +230,13 @@ impl Scheme for Dftl {
         let mut old = Vec::with_capacity(pages.len());
         for (lpn, _) in pages {
             old.push(match self.cached.known(lpn.0) {
-                Some(ppn) => from_raw(ppn),
-                None => self.cached.table.entry(flash, lpn.0, cause)?,
+                Some(ppn) => ppn,
+                None => to_raw(self.cached.table.entry(flash, lpn.0, cause)?),
             });
         }
         let new = self.data.write_group(flash, pages, cause)?;
         for (i, (lpn, _)) in pages.iter().enumerate() {
-            self.remap(flash, lpn.0, old[i], Some(new[i]));
+            self.remap(flash, lpn.0, from_raw(old[i]), Some(new[i]));
         }
         Ok(())
     }
@@ -237,12 +245,21 @@ impl Scheme for Dftl {
         self.cached.mapping_bytes()
     }
 
-    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
-        self.cached.mapping_bytes_max(geometry)
+    fn mapping_bytes_max(&self, _: Geometry) -> usize {
+        self.cached.mapping_bytes_max()
+    }
+
+    fn known_pages_max(&self) -> usize {
+        self.cached.table.pages() as usize
+    }
+
+    fn mount_bytes(&self, _: Geometry, pages: usize, scan: usize) -> usize {
+        // The cache is made when the table has been compared.
+        pages + scan.max(self.cached.table.compared_bytes() + self.cached.untold.ram_bytes())
     }
 
     fn other_bytes(&self) -> usize {
-        self.cached.table.buffer_bytes()
+        self.room.lists_bytes()
     }
 
     fn cache_counts(&self) -> (u64, u64) {
@@ -289,8 +306,8 @@ impl Dftl {
             Err(error) => return Err(error),
         };
         // Making room for the rewritten page may have moved the page asked for.
-        let ppn = match self.cached.untold.get(&lpn) {
-            Some(&ppn) => return Ok(from_raw(ppn)),
+        let ppn = match self.cached.untold.get(lpn) {
+            Some(ppn) => return Ok(from_raw(ppn)),
             None => self.cached.table.entry(flash, lpn, Cause::Mapping)?,
         };
         if has_room {

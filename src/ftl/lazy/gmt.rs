@@ -36,7 +36,7 @@ impl Gmt {
         Gmt { table, pages, order, clock: 0, pages_max, hits: 0, misses: 0 }
     }
 
-    /// Brings a page of the table into the table's buffer.
+    /// Brings a page of the table into the page of RAM that the chip has.
     pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         if let Some(cached) = self.pages.get_mut(&page) {
             self.hits += 1;
@@ -44,23 +44,23 @@ impl Gmt {
             self.order.remove(&cached.used);
             cached.used = self.clock;
             self.order.insert(self.clock, page);
-            self.table.fill(&cached.bytes);
+            flash.page_mut().copy_from_slice(&cached.bytes);
             return Ok(());
         }
         self.misses += 1;
         self.table.load(flash, page, Cause::Mapping)?;
         if self.table.exists(page) {
-            self.keep(page);
+            self.keep(flash, page);
         }
         Ok(())
     }
 
-    /// Writes the table's buffer as the new version of a page.
+    /// Writes what was brought and changed as the new version of a page.
     pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.table.save(flash, page)?;
         match self.pages.get_mut(&page) {
-            Some(cached) => cached.bytes.copy_from_slice(self.table.bytes()),
-            None => self.keep(page),
+            Some(cached) => cached.bytes.copy_from_slice(flash.page()),
+            None => self.keep(flash, page),
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Gmt {
         self.table.live(flash, lpn)
     }
 
-    fn keep(&mut self, page: u32) {
+    fn keep<N: Nand>(&mut self, flash: &Flash<N>, page: u32) {
         if self.pages_max == 0 {
             return;
         }
@@ -87,7 +87,7 @@ impl Gmt {
             bytes = cached.bytes;
         }
         bytes.clear();
-        bytes.extend_from_slice(self.table.bytes());
+        bytes.extend_from_slice(flash.page());
         self.clock += 1;
         self.order.insert(self.clock, page);
         self.pages.insert(page, Cached { used: self.clock, bytes });
@@ -95,11 +95,11 @@ impl Gmt {
 
     /// Bytes of RAM that cached pages take at most.
     pub(super) fn cache_bytes_max(&self) -> usize {
-        self.pages_max * (OVERHEAD_BYTES + self.table.buffer_bytes())
+        self.pages_max * (OVERHEAD_BYTES + self.table.page_bytes())
     }
 
     /// Bytes of RAM that cached pages take.
     pub(super) fn cache_bytes(&self) -> usize {
-        self.pages.len() * (OVERHEAD_BYTES + self.table.buffer_bytes())
+        self.pages.len() * (OVERHEAD_BYTES + self.table.page_bytes())
     }
 }

@@ -277,7 +277,7 @@ impl Scheme for Lazy {
         self.gmt.bring(flash, page)?;
         let entry = self.umt.get(lpn);
         let is_live = entry.is_none_or(|entry| entry.invalidate);
-        let told = if is_live { self.gmt.table.live(flash, lpn)? } else { self.gmt.table.get(lpn) };
+        let told = if is_live { self.gmt.table.live(flash, lpn)? } else { self.gmt.table.get(flash, lpn) };
         let Some(entry) = entry else {
             if let Some(ppn) = told {
                 flash.invalidate(ppn);
@@ -343,9 +343,19 @@ impl Scheme for Lazy {
         self.gmt.table.directory_bytes() + self.entries_max * ENTRY_BYTES + cache + area
     }
 
+    fn known_pages_max(&self) -> usize {
+        self.gmt.table.pages() as usize + self.entries_max
+    }
+
+    fn mount_bytes(&self, _: Geometry, pages: usize, scan: usize) -> usize {
+        // The cache is empty then.
+        let umt = self.entries_max * ENTRY_BYTES;
+        pages + scan.max(self.gmt.table.compared_bytes() + umt)
+    }
+
     fn other_bytes(&self) -> usize {
         // The UMT as bytes, while a base is written.
-        self.gmt.table.buffer_bytes() + self.entries_max * ENCODED_BYTES
+        self.entries_max * ENCODED_BYTES
     }
 
     fn cache_counts(&self) -> (u64, u64) {

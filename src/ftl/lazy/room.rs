@@ -82,7 +82,7 @@ impl Lazy {
             if entry.invalidate {
                 older.extend(self.gmt.table.live(flash, *lpn)?);
             }
-            self.gmt.table.set(*lpn, from_raw(entry.ppn));
+            self.gmt.table.set(flash, *lpn, from_raw(entry.ppn));
         }
         self.gmt.save(flash, page)?;
         older.into_iter().for_each(|ppn| flash.invalidate(ppn));
@@ -179,10 +179,8 @@ impl Lazy {
     fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
         for page in 0..self.gmt.table.pages() {
             self.gmt.bring(flash, page)?;
-            let Some(lpn) = self.gmt.table.range(page).find(|&lpn| self.gmt.table.get(lpn) == Some(ppn))
-            else {
-                continue;
-            };
+            let names_it = |&lpn: &u32| self.gmt.table.get(flash, lpn) == Some(ppn);
+            let Some(lpn) = self.gmt.table.range(page).find(names_it) else { continue };
             // An older entry may name a place that another page has by now.
             let entry = self.umt.get(lpn);
             if entry.is_some_and(|entry| !entry.invalidate) {

@@ -51,10 +51,12 @@ impl<N: Nand> Flash<N> {
         }
         self.slots.clear(pbn);
         self.touch(pbn);
-        let erases = &mut self.erases_since_base[pbn.index()];
-        *erases = erases.saturating_add(1);
-        if *erases >= ERASES_PER_BASE_MAX {
-            self.mark = Mark::Base;
+        // There are none yet where a base is due anyway.
+        if let Some(erases) = self.erases_since_base.get_mut(pbn.index()) {
+            *erases = erases.saturating_add(1);
+            if *erases >= ERASES_PER_BASE_MAX {
+                self.mark = Mark::Base;
+            }
         }
         Ok(true)
     }

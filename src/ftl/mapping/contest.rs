@@ -11,7 +11,9 @@
 
 use super::Flash;
 use super::elect::{Key, Live, Rotten};
+use super::marks::Marks;
 use super::scan::{Scan, Seen, reserve};
+use super::tags::Kinds;
 use crate::blocks::spare::PageKind;
 use crate::fault::StoreFault;
 use crate::nand::Nand;
@@ -20,13 +22,25 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
-    /// Pages that a scan holds, but for what they dispute: those between two records, of one write, of the
-    /// mapping table, and those beside which an older version may be valid.
+    /// Pages that a scan holds: those between two records and of one write, those of a victim that they
+    /// dispute, those of the mapping table, and those beside which an older version may be valid.
     pub(super) fn held_max(&self) -> usize {
         let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
         let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
         let held: u32 = held.map(|pbn| self.blocks.valid_count(pbn)).sum();
-        (self.record_interval() + 2 * self.geometry.pages_per_block + held) as usize
+        self.held_beside(held as usize)
+    }
+
+    fn held_beside(&self, known: usize) -> usize {
+        (self.record_interval() + 3 * self.geometry.pages_per_block) as usize + known
+    }
+
+    /// Bytes that a scan takes for the pages that it holds, given how many it knows of the record; and
+    /// besides.
+    pub(super) fn scan_bytes(&self, known: usize) -> (usize, usize) {
+        let blocks = self.geometry.blocks;
+        let marks = 2 * Marks::none(blocks).ram_bytes();
+        (self.held_beside(known) * size_of::<Live>(), Kinds::bytes(blocks) + marks)
     }
 
     /// Whether a page of this block may be valid beside an older version.
@@ -96,7 +110,8 @@ impl<N: Nand> Flash<N> {
     /// Whether a logical block has several data blocks, given its pages programmed since.
     fn has_rivals(&self, scan: &Scan, lbn: u32, pages: &[Live]) -> bool {
         let block = |page: &Live| self.geometry.block_of(page.ppn);
-        let mut data = pages.iter().map(block).filter(|&pbn| scan.kinds[pbn.index()] == Some(PageKind::Data));
+        let mut data =
+            pages.iter().map(block).filter(|&pbn| scan.kinds.get(pbn.index()) == Some(PageKind::Data));
         let Some(one) = data.next() else { return false };
         let is_other = |pbn: Pbn| {
             let tag = self.tag(pbn);

@@ -171,7 +171,7 @@ impl<N: Nand> Flash<N> {
     /// The number of a page in a data block, by the place and the other pages there.
     pub(super) fn named_by_place(&self, scan: &Scan, ppn: Ppn) -> Option<u32> {
         let (g, pbn) = (self.geometry, self.geometry.block_of(ppn));
-        scan.kinds[pbn.index()].filter(|&kind| kind == PageKind::Data)?;
+        scan.kinds.get(pbn.index()).filter(|&kind| kind == PageKind::Data)?;
         let other = scan.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
         // Pages that are not held are valid as the record says, and so is whose the block is.
         let recorded = || self.number_in_place(ppn).filter(|_| self.blocks.valid_count(pbn) > 0);
@@ -235,7 +235,7 @@ impl<N: Nand> Flash<N> {
         let g = self.geometry;
         let (kinds, unacknowledged) = (&scan.kinds, scan.highest);
         let lbn = |page: &Live| page.number() / g.pages_per_block;
-        let is_data = |page: &Live| kinds[g.block_of(page.ppn).index()] == Some(PageKind::Data);
+        let is_data = |page: &Live| kinds.get(g.block_of(page.ppn).index()) == Some(PageKind::Data);
         let mut done = Ok(());
         thin(
             &mut scan.pages,
@@ -346,7 +346,7 @@ impl<N: Nand> Flash<N> {
         sort::unstable_by_key(&mut live, |page| page.ppn);
         for page in &live {
             let (number, pbn) = (page.number(), g.block_of(page.ppn));
-            let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
+            let kind = scan.kinds.get(pbn.index()).unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
             let tag = BlockTag { role: Some(kind), owner };
             // Pages that are not held are known by the block that theirs is.

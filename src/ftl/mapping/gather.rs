@@ -108,7 +108,7 @@ impl<N: Nand> Flash<N> {
 
     /// Copies a page under its version; none when it cannot be read.
     fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreFault> {
-        let mut page = core::mem::take(&mut self.page);
+        let mut page = self.lend_page();
         let cause = self.charged(Cause::Merge);
         let found = read_page(&mut self.nand, from, cause, &mut page);
         let programmed = match found {
@@ -118,7 +118,7 @@ impl<N: Nand> Flash<N> {
             Ok(_) => Ok(None),
             Err(error) => Err(error),
         };
-        self.page = page;
+        self.return_page(page);
         programmed
     }
 

@@ -192,6 +192,7 @@ pub struct Flash<N> {
     lost: BTreeSet<u32>,
     /// Blocks in which a program failed, to be retired once they are empty.
     doomed: BTreeSet<Pbn>,
+    /// By block; made by the first base, so that a mount need not hold it.
     erases_since_base: Vec<u8>,
     /// Pages programmed since the last record.
     since_record: u32,
@@ -212,7 +213,10 @@ pub struct Flash<N> {
     last_written: Option<u32>,
     /// Where the page was that is being written: not valid any more when it is.
     replaced: Option<Ppn>,
+    /// One page of RAM, for what is copied, for pages of the mapping table and for records in turn.
     page: Vec<u8>,
+    /// The page of the chip that was loaded into it to be copied, while it is there.
+    loaded: Option<Ppn>,
     /// The counters of the scheme.
     pub counters: FlashCounters,
 }
@@ -267,7 +271,7 @@ impl<N: Nand> Flash<N> {
             trimmed: BTreeMap::new(),
             lost: base.lost,
             doomed: BTreeSet::new(),
-            erases_since_base: vec![0; geometry.blocks as usize],
+            erases_since_base: Vec::new(),
             since_record: 0,
             opened_blocks: false,
             is_levelling: false,
@@ -280,6 +284,7 @@ impl<N: Nand> Flash<N> {
             last_written: None,
             replaced: None,
             page: vec![0; geometry.page_bytes as usize],
+            loaded: None,
             counters: FlashCounters::default(),
         }
     }
@@ -362,14 +367,40 @@ impl<N: Nand> Flash<N> {
 
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
+        let erases = self.geometry.blocks as usize;
+        self.ram_bytes_of_mount(extra_bytes_max) + erases + self.merge_bytes()
+    }
+
+    /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
+    pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
             + self.nand.ram_bytes()
             + self.table_bytes()
             + self.changed.ram_bytes()
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
-            + self.page.len()
-            + self.geometry.page_bytes as usize * 2
-            + self.merge_bytes()
+            + self.geometry.page_bytes as usize
+    }
+
+    /// The page of RAM; what it holds is forgotten.
+    pub(crate) fn page_mut(&mut self) -> &mut [u8] {
+        self.loaded = None;
+        &mut self.page
+    }
+
+    /// The page of RAM.
+    pub(crate) fn page(&self) -> &[u8] {
+        &self.page
+    }
+
+    /// Takes the page of RAM for a while, in which nothing else may need it; [`Flash::return_page`] ends it.
+    fn lend_page(&mut self) -> Vec<u8> {
+        self.loaded = None;
+        debug_assert!(!self.page.is_empty(), "the page of RAM is lent twice");
+        core::mem::take(&mut self.page)
+    }
+
+    fn return_page(&mut self, page: Vec<u8>) {
+        self.page = page;
     }
 
     /// Bytes of RAM that the tables of the blocks take.

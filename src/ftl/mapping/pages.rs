@@ -113,10 +113,21 @@ impl<N: Nand> Flash<N> {
         !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
     }
 
-    /// Writes a page of the mapping table as a new version; false as for [`Flash::write`].
-    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32, data: &[u8]) -> Result<bool, StoreFault> {
+    /// [`Flash::read`] into the page of RAM.
+    pub(crate) fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
+        let mut page = self.lend_page();
+        let read = self.read(ppn, number, cause, &mut page);
+        self.return_page(page);
+        read
+    }
+
+    /// Writes the page of RAM as a new version of a page of the mapping table; false as for [`Flash::write`].
+    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
         let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
-        if !self.program(ppn, header, Cause::Mapping, data)? {
+        let page = self.lend_page();
+        let programmed = self.program(ppn, header, Cause::Mapping, &page);
+        self.return_page(page);
+        if !programmed? {
             return Ok(false);
         }
         self.pass_version();
@@ -157,24 +168,30 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// [`Flash::load_into`] a buffer of its own.
+    /// [`Flash::load_into`] the page of RAM.
     pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
-        let mut page = core::mem::take(&mut self.page);
+        let mut page = self.lend_page();
         let header = self.load_into(ppn, cause, &mut page);
-        self.page = page;
+        self.return_page(page);
+        self.loaded = header.as_ref().ok().and_then(|header| header.map(|_| ppn));
         header
     }
 
-    /// [`Flash::store_from`] the buffer of [`Flash::load`].
+    /// [`Flash::store_from`] the page of RAM. If something else took that since the page was loaded it is
+    /// loaded again.
     pub(crate) fn store(
         &mut self,
-        places: (Ppn, Ppn),
+        (from, to): (Ppn, Ppn),
         header: Header,
         cause: Cause,
     ) -> Result<bool, StoreFault> {
-        let page = core::mem::take(&mut self.page);
-        let programmed = self.store_from(places, header, cause, &page);
-        self.page = page;
+        if self.loaded != Some(from) && self.load(from, cause)?.is_none() {
+            return Err(StoreFault::corrupted("a page that is moved does not pass its checksum", from.0));
+        }
+        let page = self.lend_page();
+        let programmed = self.store_from((from, to), header, cause, &page);
+        self.return_page(page);
+        self.loaded = Some(from);
         programmed
     }
 

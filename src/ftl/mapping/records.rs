@@ -5,7 +5,6 @@ use super::{Flash, Mark};
 use crate::fault::StoreFault;
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 
 impl<N: Nand> Flash<N> {
@@ -35,6 +34,7 @@ impl<N: Nand> Flash<N> {
     /// Writes a base. When it fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
+        let mut page = self.lend_page();
         let contents = BaseContents {
             geometry: self.geometry,
             fixed: self.fixed_part(is_clean, extra.len()),
@@ -44,9 +44,9 @@ impl<N: Nand> Flash<N> {
             extra,
         };
         self.mark = Mark::Base;
-        // A page of its own: the buffer may hold one that is to be moved.
-        let mut page = vec![0; self.geometry.page_bytes as usize];
-        self.area.write(&mut self.nand, &mut self.blocks, &contents, &mut page)?;
+        let written = self.area.write(&mut self.nand, &mut self.blocks, &contents, &mut page);
+        self.return_page(page);
+        written?;
         for pbn in core::mem::take(&mut self.held) {
             self.blocks.discard(pbn);
         }
@@ -54,7 +54,8 @@ impl<N: Nand> Flash<N> {
         self.trimmed.clear();
         self.changed.clear();
         self.since_record = 0;
-        self.erases_since_base.fill(0);
+        self.erases_since_base.clear();
+        self.erases_since_base.resize(self.geometry.blocks as usize, 0);
         self.counters.bases += 1;
         Ok(())
     }
@@ -62,7 +63,7 @@ impl<N: Nand> Flash<N> {
     /// Says what has changed since the last record, and so that something is programmed after the base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         self.leave_begun_version();
-        let page_bytes = self.geometry.page_bytes as usize;
+        let mut page = self.lend_page();
         let note = NoteContents {
             geometry: self.geometry,
             next_version: self.next_version,
@@ -71,11 +72,11 @@ impl<N: Nand> Flash<N> {
             slots: &self.slots,
             tags: &self.tags,
             // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
-            bytes_min: if self.mark == Mark::Note { page_bytes } else { 0 },
+            bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
         };
-        let mut page = vec![0; page_bytes];
-        if !self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page)? {
-            drop(page);
+        let written = self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page);
+        self.return_page(page);
+        if !written? {
             return self.write_base(false, &extra());
         }
         self.mark = Mark::Nothing;

@@ -16,6 +16,7 @@
 use super::base::{self, Base};
 use super::elect::{Key, Live, Rotten};
 use super::marks::Marks;
+use super::tags::Kinds;
 use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, Source};
@@ -26,7 +27,6 @@ use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that
@@ -57,7 +57,7 @@ pub(super) struct Scan {
     /// The highest version of a page that can be read.
     pub(super) highest: u64,
     /// Kind of the pages found in each block.
-    pub(super) kinds: Vec<Option<PageKind>>,
+    pub(super) kinds: Kinds,
     /// A base that no reference names, and the next version when it was written.
     unreferred: Option<(Ppn, u64)>,
 }
@@ -101,7 +101,6 @@ impl<N: Nand> Flash<N> {
         mounted.live = flash.elect(&mut scan)?;
         mounted.map = core::mem::take(&mut scan.map);
         drop(scan);
-        mounted.live.shrink_to_fit();
         Ok((flash, mounted))
     }
 
@@ -213,7 +212,6 @@ impl<N: Nand> Flash<N> {
 
     fn scan(&mut self) -> Result<Scan, StoreFault> {
         let past = self.next_version - 1;
-        let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
             pages: Vec::new(),
             since: None,
@@ -223,7 +221,7 @@ impl<N: Nand> Flash<N> {
             spare: Marks::none(self.geometry.blocks),
             committed: past,
             highest: past,
-            kinds: vec![None; blocks],
+            kinds: Kinds::none(self.geometry.blocks),
             unreferred: None,
         };
         reserve(&mut scan.pages, self.held_max())?;
@@ -260,7 +258,7 @@ impl<N: Nand> Flash<N> {
             let what = "a block was erased after the newest record that can be found";
             return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
         }
-        scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
+        scan.kinds.set(pbn.index(), self.tag(pbn).role.filter(|_| is_known));
         let mut seen = Seen {
             first: self.slots.first(pbn).filter(|_| is_known),
             last: None,
@@ -403,8 +401,8 @@ impl<N: Nand> Flash<N> {
         if h.kind != PageKind::More {
             scan.committed = scan.committed.max(h.version);
         }
-        let kind = &mut scan.kinds[self.geometry.block_of(ppn).index()];
-        *kind = kind.or(Some(h.kind));
+        let block = self.geometry.block_of(ppn).index();
+        scan.kinds.set(block, scan.kinds.get(block).or(Some(h.kind)));
         self.hold_page(Live { key: Key::of(h.kind, h.number), ppn, version }, scan)
     }
 }

@@ -67,6 +67,14 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         data: &[u8],
     ) -> Result<(), StoreFault>;
 
+    /// Whether [`Scheme::renew`] moves a page in the page of RAM that the chip has.
+    const RENEWS: bool = false;
+
+    /// Moves a logical page that was hard to read. Where it does not, the page is written again.
+    fn renew<N: Nand>(&mut self, _flash: &mut Flash<N>, _lpn: u32) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
     /// Drops a logical page and invalidates where it was; none when there was none.
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault>;
 
@@ -110,6 +118,17 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// follows a power cut, before the first write, they may take more.
     fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
         self.mapping_bytes()
+    }
+
+    /// Pages that a mount holds beside those programmed since the last record.
+    fn known_pages_max(&self) -> usize {
+        0
+    }
+
+    /// Bytes of RAM that a mount takes at most beside the tables of the blocks, given those for the pages
+    /// that a scan holds, which it hands over, and for what it needs besides.
+    fn mount_bytes(&self, geometry: Geometry, pages: usize, scan: usize) -> usize {
+        pages + scan.max(self.mapping_bytes_max(geometry) + self.other_bytes())
     }
 
     /// Bytes of RAM held besides.
@@ -256,6 +275,10 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Writes a logical page anew that was hard to read, one for each write of the host.
     fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
+        if S::RENEWS {
+            self.scheme.renew(&mut self.flash, lpn)?;
+            return self.flash.begin(|| self.scheme.encode());
+        }
         let mut page = vec![0; self.page_bytes()];
         let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? {
             None => return Ok(()),
@@ -307,6 +330,14 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
     fn at(&mut self) -> &mut u32 {
         &mut self.scrubbed
+    }
+
+    fn look_at(&mut self, lpn: Lpn, _: &mut Vec<u8>) -> Result<(), StoreError> {
+        let place = self.scheme.locate(&mut self.flash, lpn.0, Cause::Scrubbing)?;
+        match place.filter(|_| !self.flash.is_lost(lpn.0)) {
+            Some(ppn) => Ok(self.flash.read_here(ppn, lpn.0, Cause::Scrubbing)?),
+            None => Ok(()),
+        }
     }
 
     fn move_weak(&mut self) -> Result<(), StoreError> {
@@ -406,11 +437,22 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
+        // A page that is written again because it was hard to read.
+        let weak = if S::RENEWS { 0 } else { self.page_bytes() };
         size_of::<S>()
             + self.leveller.ram_bytes()
             + self.flash.ram_bytes(S::extra_bytes_max(self.flash.setup()))
             + self.scheme.mapping_bytes_max(self.flash.geometry())
             + self.scheme.other_bytes()
+            + weak
+    }
+
+    fn mount_ram_bytes(&self) -> usize {
+        let (pages, scan) = self.flash.scan_bytes(self.scheme.known_pages_max());
+        let mount = size_of::<S>()
+            + self.flash.ram_bytes_of_mount(S::extra_bytes_max(self.flash.setup()))
+            + self.scheme.mount_bytes(self.flash.geometry(), pages, scan);
+        mount.max(self.ram_bytes())
     }
 
     fn stats(&self) -> StoreStats {

@@ -40,27 +40,71 @@ impl BlockTag {
     }
 }
 
-/// The uses of all blocks: a byte each, and four more from the time that a block has an owner.
+/// The kinds that pages of a block may have.
+const KINDS: [PageKind; 10] = [
+    PageKind::Host,
+    PageKind::Copy,
+    PageKind::Trim,
+    PageKind::Data,
+    PageKind::Log,
+    PageKind::Sequential,
+    PageKind::More,
+    PageKind::Map,
+    PageKind::Checkpoint,
+    PageKind::Anchor,
+];
+
+/// A kind for each block, or none: half a byte each.
+#[derive(Clone, Debug)]
+pub(super) struct Kinds {
+    halves: Vec<u8>,
+}
+
+impl Kinds {
+    /// No block has one.
+    pub(super) fn none(blocks: u32) -> Kinds {
+        Kinds { halves: vec![0; Kinds::bytes(blocks)] }
+    }
+
+    /// Bytes of RAM for so many blocks.
+    pub(super) const fn bytes(blocks: u32) -> usize {
+        blocks.div_ceil(2) as usize
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<PageKind> {
+        let place = self.halves[at / 2] >> (at % 2 * 4) & 0xf;
+        KINDS.get(usize::from(place).checked_sub(1)?).copied()
+    }
+
+    pub(super) fn set(&mut self, at: usize, kind: Option<PageKind>) {
+        let place = kind.and_then(|kind| KINDS.iter().position(|&other| other == kind));
+        let (half, shift) = (&mut self.halves[at / 2], at % 2 * 4);
+        *half = *half & !(0xf << shift) | (place.map_or(0, |place| place + 1) as u8) << shift;
+    }
+}
+
+/// The uses of all blocks: half a byte each, and four bytes more from the time that a block has an owner.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTags {
-    roles: Vec<Option<PageKind>>,
+    roles: Kinds,
     owners: Vec<u32>,
+    blocks: u32,
 }
 
 impl BlockTags {
     /// No block is in use.
     pub(super) fn unused(blocks: u32) -> BlockTags {
-        BlockTags { roles: vec![None; blocks as usize], owners: Vec::new() }
+        BlockTags { roles: Kinds::none(blocks), owners: Vec::new(), blocks }
     }
 
     pub(super) fn get(&self, at: usize) -> BlockTag {
-        BlockTag { role: self.roles[at], owner: self.owners.get(at).copied().unwrap_or(NOBODY) }
+        BlockTag { role: self.roles.get(at), owner: self.owners.get(at).copied().unwrap_or(NOBODY) }
     }
 
     pub(super) fn set(&mut self, at: usize, tag: BlockTag) {
-        self.roles[at] = tag.role;
+        self.roles.set(at, tag.role);
         if tag.owner != NOBODY && self.owners.is_empty() {
-            self.owners = vec![NOBODY; self.roles.len()];
+            self.owners = vec![NOBODY; self.blocks as usize];
         }
         if let Some(owner) = self.owners.get_mut(at) {
             *owner = tag.owner;
@@ -69,6 +113,22 @@ impl BlockTags {
 
     /// Bytes of RAM for so many blocks, which have owners or not.
     pub(super) const fn ram_bytes(blocks: u32, have_owners: bool) -> usize {
-        blocks as usize * if have_owners { 5 } else { 1 }
+        Kinds::bytes(blocks) + if have_owners { blocks as usize * size_of::<u32>() } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_half_of_a_byte() {
+        let mut kinds = Kinds::none(23);
+        let all = || KINDS.into_iter().map(Some).chain([None]);
+        assert!(KINDS.iter().all(|&kind| PageKind::from_byte(kind as u8) == Some(kind)));
+        all().chain(all()).enumerate().for_each(|(at, kind)| kinds.set(at, kind));
+        assert!(all().chain(all()).enumerate().all(|(at, kind)| kinds.get(at) == kind));
+        kinds.set(4, None);
+        assert_eq!([3, 4, 5].map(|at| kinds.get(at)), [KINDS.get(3), None, KINDS.get(5)].map(|k| k.copied()));
     }
 }

@@ -103,7 +103,7 @@ const EXTRA_BLOCKS: Number<u32> = Number::new(
 const MAPPING_RAM: Number<u32> = Number::new(
     option(
         "mapping_ram",
-        "1/64 of a full map, lazy 1/4",
+        "1/64 of a full map, lazy 1/4, or what RAM is left",
         "bytes of RAM for cached entries of the mapping table",
     ),
     (1, 1 << 30),

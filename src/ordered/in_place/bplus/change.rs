@@ -25,7 +25,7 @@ enum Added {
 }
 
 /// The outcome for a node that had too few entries.
-enum Mended {
+pub(super) enum Mended {
     /// A neighbour of the node lent some: the parent has as many entries as before.
     Lent,
     /// The node is one with its neighbour: the parent lost an entry.
@@ -34,13 +34,13 @@ enum Mended {
 
 /// Where a node stands in RAM.
 #[derive(Clone, Copy)]
-enum Place {
+pub(super) enum Place {
     Path(usize),
     Extra(usize),
 }
 
 impl<S: PageStore> BPlusTree<S> {
-    fn level(&self, depth: usize) -> usize {
+    pub(super) fn level(&self, depth: usize) -> usize {
         debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         self.height - depth
     }
@@ -181,7 +181,7 @@ impl<S: PageStore> BPlusTree<S> {
             if self.path[depth].count() >= self.layout.half(self.level(depth)) {
                 break;
             }
-            match self.mend(depth)? {
+            match self.mend(depth, (2 * self.layout.half(self.level(depth)) - 1, false))? {
                 Mended::Lent => break,
                 Mended::Merged(child) if depth == 1 && self.path[0].count() == 1 => self.lower_root(child),
                 Mended::Merged(_) => {}
@@ -190,12 +190,16 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    /// Fills a node up from the neighbour below the same parent, or merges the two.
-    fn mend(&mut self, depth: usize) -> Result<Mended, IndexFault> {
+    /// Fills a node up from the neighbour below the same parent, or merges the two where they have no more
+    /// entries together. Of an odd number the left one gets one more, or this one where it `is_next`.
+    pub(super) fn mend(
+        &mut self,
+        depth: usize,
+        (merged_max, is_next): (usize, bool),
+    ) -> Result<Mended, IndexFault> {
         debug_assert!(depth > 0, "B5: the root has no neighbour");
         debug_assert_ne!(self.layout.underflow, Underflow::Expel, "nodes are expelled, not mended");
         let level = self.level(depth);
-        let half = self.layout.half(level);
         debug_assert!(self.path[depth - 1].count() >= 2, "B4: a parent of one child");
         let slot = self.path[depth - 1].slot;
         let is_right = slot > 0;
@@ -205,13 +209,17 @@ impl<S: PageStore> BPlusTree<S> {
         let (parent, node, other) = (&mut parents[depth - 1], &mut nodes[0], &mut self.extra[neighbour]);
         let together = node.count() + other.count();
         debug_assert_eq!(node.level(), other.level(), "B5: neighbours of different levels");
-        debug_assert!(node.count() < half, "B4: a node is mended that needs it not");
+        debug_assert!(node.count() <= self.layout.half(level), "B4: a node is mended that needs it not");
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
         let pages = [left.lpn(), right.lpn(), parent.lpn()];
-        if together >= 2 * half {
-            page::even_out(&shape, left, right);
-            debug_assert!(left.count().min(right.count()) >= half, "B4: less than half full once evened out");
+        if together > merged_max {
+            let share = if is_right && is_next { together / 2 } else { together.div_ceil(2) };
+            page::share_out(&shape, left, right, share);
+            debug_assert!(
+                left.count().min(right.count()) >= self.layout.half(level),
+                "B4: less than half full once evened out"
+            );
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
             parent.is_dirty = true;
             self.counts.redistributions += 1;
@@ -243,7 +251,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Lets the root take over its only child.
-    fn lower_root(&mut self, child: Place) {
+    pub(super) fn lower_root(&mut self, child: Place) {
         debug_assert_eq!(self.path[0].count(), 1, "B4: a root of several children is lowered");
         let (root, below) = self.path.split_at_mut(1);
         let child = match child {
@@ -348,7 +356,8 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// The height and the counters after the operation.
     pub(super) fn count_settled(&mut self) {
-        let height = self.path[0].level();
+        // A root whose page of RAM was lent did not change.
+        let height = if self.path[0].is_lent() { self.height } else { self.path[0].level() };
         debug_assert!(
             (1..=self.height + 1).contains(&height),
             "B5: the tree rose from {} to {height}",

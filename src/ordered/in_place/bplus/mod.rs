@@ -59,7 +59,9 @@
 mod apart;
 mod batch;
 mod change;
+mod config;
 mod directory;
+mod least;
 mod load;
 mod page;
 mod placed;
@@ -73,6 +75,7 @@ mod walk;
 pub use crate::index::Fill;
 pub use apart::StructureWrites;
 pub(in crate::ordered) use batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
+pub use config::{BPlusConfig, TreeRam};
 pub(in crate::ordered) use directory::{Edit, Name};
 pub(in crate::ordered) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
@@ -92,122 +95,10 @@ use crate::units::Lpn;
 use alloc::vec::Vec;
 use apart::Restructured;
 use change::{frame_at, trim};
+use config::Above;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
 use staged::Staged;
-
-/// How a B+-tree is formatted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BPlusConfig {
-    /// Sizes of the records.
-    pub record: RecordFormat,
-    /// Entries of a leaf at most, 2 or more; `None` means as many as the page holds.
-    pub leaf_capacity: Option<usize>,
-    /// Children of an internal node at most, 3 or more; `None` means as many as the page holds.
-    pub internal_capacity: Option<usize>,
-    /// The durability class wanted; a store on which the tree cannot give it is refused.
-    pub durability: Durability,
-    /// The treatment of a full leaf that is to take one record more.
-    pub overflow: Overflow,
-    /// The treatment of a node that gets too empty.
-    pub underflow: Underflow,
-    /// How the pages that an operation changed are written. Not part of the format.
-    pub structure_writes: StructureWrites,
-    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
-    pub(in crate::ordered) above: Above,
-}
-
-/// The first letters of what stands above, and two numbers of it.
-pub(in crate::ordered) type Above = [u8; 4];
-
-impl BPlusConfig {
-    /// Full pages, and every operation durable.
-    pub const fn new(record: RecordFormat) -> BPlusConfig {
-        BPlusConfig {
-            record,
-            leaf_capacity: None,
-            internal_capacity: None,
-            durability: Durability::EveryOperation,
-            overflow: Overflow::Split,
-            underflow: Underflow::Merge,
-            structure_writes: StructureWrites::Together,
-            above: [0; 4],
-        }
-    }
-
-    /// This configuration with nodes of at most `order` entries, leaf and internal.
-    #[must_use]
-    pub const fn with_order(mut self, order: usize) -> BPlusConfig {
-        self.leaf_capacity = Some(order);
-        self.internal_capacity = Some(order);
-        self
-    }
-
-    /// This configuration for a store that allows only this durability class.
-    #[must_use]
-    pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
-        self.durability = durability;
-        self
-    }
-
-    /// A tree whose records name the leaves of another.
-    pub(in crate::ordered) fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
-        BPlusConfig {
-            leaf_capacity: order,
-            internal_capacity: order,
-            above,
-            ..BPlusConfig::new(RecordFormat::new(key_bytes, 4)).with_durability(Durability::None)
-        }
-    }
-
-    /// This configuration with nodes of at most so many entries, where no capacity is given.
-    pub(in crate::ordered) fn with_capacities_up_to(
-        self,
-        entries: usize,
-        page_bytes: usize,
-    ) -> Result<BPlusConfig, IndexFault> {
-        let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
-        Ok(BPlusConfig {
-            leaf_capacity: self.leaf_capacity.or(Some(leaf.capacity.min(entries))),
-            internal_capacity: self.internal_capacity.or(Some(internal.capacity.min(entries))),
-            ..self
-        })
-    }
-
-    /// Entries of a leaf at most, on this store.
-    pub(in crate::ordered) fn leaf_capacity_on(
-        &self,
-        store: &(impl PageStore + ?Sized),
-    ) -> Result<usize, IndexFault> {
-        Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
-    }
-
-    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each
-    /// level of the highest tree and two more, a page number for each, and a bit or two per page of the
-    /// store.
-    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
-        let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
-        let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
-        let frames_max = 2 * (layout.height_max() + 1);
-        // Where a lesser class will do, a cache between this store and the tree may let writes wait.
-        let may_wait = self.durability != Durability::EveryOperation || !store.durable_writes();
-        let changes = match self.structure_writes {
-            StructureWrites::Together => 0,
-            StructureWrites::Apart => (layout.height_max() + 1) * size_of::<Restructured>(),
-        };
-        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait) + changes)
-    }
-
-    /// Bytes of RAM for so many nodes more on pages of this size.
-    pub(in crate::ordered) const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
-        frames * (page_bytes + size_of::<Frame>())
-    }
-
-    /// Pages that the largest operation writes together, on so many pages of this size.
-    pub fn group_pages_max(&self, page_bytes: usize, pages: u32) -> Result<usize, IndexError> {
-        Ok(Layout::new(self, page_bytes, pages)?.group_pages_max())
-    }
-}
 
 /// A B+-tree that owns its store.
 pub struct BPlusTree<S> {
@@ -229,6 +120,8 @@ pub struct BPlusTree<S> {
     leaf_pages: (usize, usize),
     /// Splits, merges and rotations of the operation in hand, where they are written apart.
     apart: Option<Vec<Restructured>>,
+    /// Whether the least RAM is taken (`least.rs`).
+    least: bool,
     /// The pages that the batch in hand has changed; none outside of a batch.
     staged: Option<Staged>,
     /// Whether the operation in hand left a full leaf whole.
@@ -274,7 +167,7 @@ impl<S: PageStore> BPlusTree<S> {
         for lpn in (ROOT.0..layout.page_count).map(Lpn) {
             store.trim(lpn)?;
         }
-        let mut tree = BPlusTree::empty(store, layout, true);
+        let mut tree = BPlusTree::empty(store, layout, true, config.ram);
         tree.write_structure(config.structure_writes);
         let mut root = layout.frame();
         root.reset(ROOT, 1);
@@ -304,34 +197,39 @@ impl<S: PageStore> BPlusTree<S> {
         takes_unclean: bool,
         leaf_pages: usize,
     ) -> Result<BPlusTree<S>, IndexFault> {
-        BPlusTree::open_if(store, |store, layout| {
+        BPlusTree::open_if(store, TreeRam::Ample, |store, layout| {
             takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
         })
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
     pub(in crate::ordered) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
-        BPlusTree::open_if(store, |_, _| true)
+        BPlusTree::open_if(store, TreeRam::Ample, |_, _| true)
     }
 
-    fn open_if(mut store: S, is_whole: impl FnOnce(&S, &Layout) -> bool) -> Result<BPlusTree<S>, IndexFault> {
+    fn open_if(
+        mut store: S,
+        ram: TreeRam,
+        is_whole: impl FnOnce(&S, &Layout) -> bool,
+    ) -> Result<BPlusTree<S>, IndexFault> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
         if !is_clean && !is_whole(&store, &layout) {
             return Err(IndexError::NotCleanlyClosed.into());
         }
-        let mut tree = BPlusTree::empty(store, layout, is_clean);
+        drop(page);
+        let mut tree = BPlusTree::empty(store, layout, is_clean, ram);
         tree.fetch(0, ROOT, None, Cause::Recovery)?;
         tree.height = tree.path[0].level();
-        tree.claim_below(0)?;
+        tree.claim_below(0, Cause::Recovery)?;
         Ok(tree)
     }
 
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
     /// giving less durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        Ok(BPlusTree::mount(store)?.require_config(config)?)
+        Ok(BPlusTree::open_if(store, config.ram, |_, _| false)?.require_config(config)?)
     }
 
     pub(in crate::ordered) fn require_config(
@@ -352,9 +250,13 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    fn empty(store: S, layout: Layout, is_clean: bool) -> BPlusTree<S> {
+    fn empty(store: S, layout: Layout, is_clean: bool, ram: TreeRam) -> BPlusTree<S> {
         let durability = Durability::on(&store, layout.group_pages_max());
-        let mut space = Space::new(layout.page_count, !store.durable_writes());
+        let least = ram == TreeRam::Least && least::is_possible(&layout, &store);
+        let mut space = match least {
+            true => least::space(&layout),
+            false => Space::new(layout.page_count, !store.durable_writes()),
+        };
         space.claim(SUPERBLOCK);
         space.claim(ROOT);
         BPlusTree {
@@ -370,6 +272,7 @@ impl<S: PageStore> BPlusTree<S> {
             freed: Vec::with_capacity(layout.height_max() + 1),
             leaf_pages: (0, 0),
             apart: None,
+            least,
             staged: None,
             is_kept_whole: false,
             is_clean,
@@ -392,6 +295,7 @@ impl<S: PageStore> BPlusTree<S> {
                 Some(_) => StructureWrites::Apart,
                 None => StructureWrites::Together,
             },
+            ram: if self.least { TreeRam::Least } else { TreeRam::Ample },
             above: self.layout.above,
         }
     }
@@ -494,6 +398,9 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         self.ready()?;
         self.layout.record.check_key(key)?;
         self.layout.record.check_value(value)?;
+        if self.least {
+            return Ok(self.insert_least(key, value)?);
+        }
         let found = self.find(key)?;
         let edit = match found {
             Ok(at) => {
@@ -509,6 +416,9 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.ready()?;
         self.layout.record.check_key(key)?;
+        if self.least {
+            return Ok(self.remove_least(key)?);
+        }
         let Ok(at) = self.find(key)? else { return Ok(false) };
         let edit = self.take(at);
         self.finish(edit)?;
@@ -539,7 +449,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.bulk_load(records, Fill::FULL)
+        if self.least { Ok(self.load_least(records)?) } else { self.bulk_load(records, Fill::FULL) }
     }
 
     fn range(
@@ -590,10 +500,10 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let frames = self.path.len() + self.extra.len();
+        let frames = self.path.iter().filter(|frame| !frame.is_lent()).count() + self.extra.len();
         let lists = self.taken.capacity() + self.freed.capacity();
         self.store.ram_bytes()
-            + Space::ram_bytes(self.layout.page_count, !self.store.durable_writes())
+            + self.space.held_bytes()
             + frames * (self.layout.page_bytes + size_of::<Frame>())
             + lists * size_of::<Lpn>()
             + self.apart.as_ref().map_or(0, |changes| changes.capacity() * size_of::<Restructured>())

@@ -48,6 +48,8 @@ pub(super) const ROOT: Lpn = Lpn(1);
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
 const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
+/// Entries of an internal node at least where the tree takes the least RAM.
+pub(super) const LEAST_CAPACITY: usize = 8;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const CHILD_BYTES: usize = 4;
 
@@ -123,6 +125,10 @@ impl Layout {
     /// Entries of a node of this level at least, unless it is the root.
     pub(super) fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
+            // Split before there is one entry more, a node that holds an odd number leaves one with less.
+            Underflow::Merge if level > 1 && self.internal.capacity >= LEAST_CAPACITY => {
+                self.internal.capacity / 2
+            }
             Underflow::Merge => self.half(level),
             Underflow::ExpelLeaves if level > 1 => self.half(level),
             Underflow::Expel | Underflow::ExpelLeaves => 1,
@@ -296,6 +302,11 @@ impl Frame {
         self.is_dirty = true;
     }
 
+    /// Whether another frame has its page of RAM for a while.
+    pub(super) fn is_lent(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     pub(super) fn lpn(&self) -> Lpn {
         Lpn(get_u32(&self.bytes, 4))
     }
@@ -383,9 +394,14 @@ pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame,
     debug_assert!(right.count() <= shape.capacity, "B4: an overfull right node");
 }
 
-/// Shares the entries of two neighbours out evenly.
+/// Shares the entries of two neighbours out evenly; the left one has one more of an odd number.
 pub(super) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
     let share = (left.count() + right.count()).div_ceil(2);
+    share_out(shape, left, right, share);
+}
+
+/// Shares the entries of two neighbours out, so many to the left one.
+pub(super) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
     if left.count() < share {
         move_left(shape, left, right, share - left.count());
     } else {

@@ -117,6 +117,9 @@ impl<S: PageStore> BPlusTree<S> {
             level.is_none_or(|level| level + depth == self.height),
             "B5: level {level:?} at depth {depth}"
         );
+        if self.least {
+            self.give_back(depth);
+        }
         let frame = frame_at(&mut self.path, depth, &self.layout);
         load((&mut self.store, self.staged.as_ref()), &self.layout, (lpn, level), cause, frame)
     }
@@ -205,8 +208,9 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(true)
     }
 
-    /// Marks every page below a node of the path as in use; leaves are not read.
-    pub(super) fn claim_below(&mut self, depth: usize) -> Result<(), IndexFault> {
+    /// Marks every page below a node of the path as in use, at a mount, or again where the least RAM is
+    /// taken; leaves are not read.
+    pub(super) fn claim_below(&mut self, depth: usize, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         let level = self.height - depth;
         debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
@@ -215,12 +219,14 @@ impl<S: PageStore> BPlusTree<S> {
         }
         for slot in 0..self.path[depth].count() {
             let child = self.layout.child(&self.path[depth], slot)?;
-            if !self.space.claim(child) {
+            let is_new =
+                if cause == Cause::Recovery { self.space.claim(child) } else { self.space.mark(child) };
+            if !is_new {
                 return Err(corrupted("B6: the page has two parents", child));
             }
             if level > 2 {
-                self.fetch(depth + 1, child, Some(level - 1), Cause::Recovery)?;
-                self.claim_below(depth + 1)?;
+                self.fetch(depth + 1, child, Some(level - 1), cause)?;
+                self.claim_below(depth + 1, cause)?;
             }
         }
         Ok(())

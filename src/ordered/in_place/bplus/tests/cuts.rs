@@ -6,21 +6,24 @@
 use super::*;
 
 /// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
-struct Recorded {
+pub(super) struct Recorded {
     empty: Pages,
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     done: Vec<(usize, Model)>,
 }
 
 fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
-    let mut tree = small_tree(promise, 80);
+    record_on(small_tree(promise, 80), 80, ops, seed)
+}
+
+pub(super) fn record_on(mut tree: BPlusTree<Mem>, keys: u64, ops: usize, seed: u64) -> Recorded {
     let empty = tree.store.pages.clone();
     tree.store.steps.clear();
     let (mut rng, mut model, mut done) = (Rng::new(seed), Model::new(), vec![(0, Model::new())]);
     for i in 0..ops {
-        let key = key(rng.below(80) as u16, SMALL);
+        let key = key(rng.below(keys) as u16, SMALL);
         // Waves of insertion and removal, so that the tree rises and falls through its heights.
-        let grows = if (i / 150).is_multiple_of(2) { 4 } else { 1 };
+        let grows = if (i as u64 / (2 * keys - 10)).is_multiple_of(2) { 4 } else { 1 };
         match rng.below(6) {
             5 if rng.chance(1, 4) => tree.sync().unwrap(),
             n if n < grows => {
@@ -47,7 +50,7 @@ impl Recorded {
 
     /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
     /// before `cut` all (or none).
-    fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
+    pub(super) fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
         let synced = self.synced(cut);
         let mut pages = self.empty.clone();
         for (i, step) in self.steps[..cut].iter().enumerate() {
@@ -69,7 +72,7 @@ impl Recorded {
         (&self.done[before.min(after)].1, &self.done[after.max(before)].1)
     }
 
-    fn assert_survives(&self, pages: Pages, writes: usize, promise: Promise) {
+    pub(super) fn assert_survives(&self, pages: Pages, writes: usize, promise: Promise) {
         let mut tree = BPlusTree::mount(Mem::holding(pages, promise)).unwrap();
         let found = contents(&mut tree).unwrap();
         let (before, after) = self.around(writes);

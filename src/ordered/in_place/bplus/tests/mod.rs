@@ -2,6 +2,7 @@
 
 mod apart;
 mod cuts;
+mod least;
 
 use super::page::SUPERBLOCK;
 use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};

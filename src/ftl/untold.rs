@@ -1,0 +1,147 @@
+//! Entries of the mapping table that neither the table on flash nor the cache of it has: a sorted row.
+//!
+//! There are hardly more than two blocks have pages, but after a power cut; so a row takes half of what a
+//! tree would, and what is moved in it when one comes or goes is little.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Bytes of RAM for each entry.
+pub(super) const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
+
+/// Physical pages by logical page.
+#[derive(Debug)]
+pub(super) struct Untold {
+    row: Vec<(u32, u32)>,
+    /// Entries for which there is always room.
+    planned: usize,
+}
+
+impl Untold {
+    /// An empty row with room for so many.
+    pub(super) fn new(planned: usize) -> Untold {
+        Untold { row: Vec::with_capacity(planned), planned }
+    }
+
+    fn find(&self, lpn: u32) -> Result<usize, usize> {
+        // Mostly the one that follows is asked for.
+        match self.row.last() {
+            Some(last) if last.0 < lpn => Err(self.row.len()),
+            _ => self.row.binary_search_by_key(&lpn, |entry| entry.0),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.row.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty()
+    }
+
+    pub(super) fn has(&self, lpn: u32) -> bool {
+        self.find(lpn).is_ok()
+    }
+
+    pub(super) fn get(&self, lpn: u32) -> Option<u32> {
+        self.find(lpn).ok().map(|at| self.row[at].1)
+    }
+
+    /// The entry with the lowest number.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.row.first().map(|entry| entry.0)
+    }
+
+    /// The logical pages, ascending.
+    pub(super) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
+        self.row.iter().map(|entry| entry.0)
+    }
+
+    /// Adds or replaces an entry.
+    pub(super) fn insert(&mut self, lpn: u32, ppn: u32) {
+        match self.find(lpn) {
+            Ok(at) => self.row[at].1 = ppn,
+            Err(at) => {
+                if self.row.len() == self.row.capacity() {
+                    self.row.reserve_exact(self.row.len() / 2 + 1);
+                }
+                self.row.insert(at, (lpn, ppn));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, lpn: u32) {
+        if let Ok(at) = self.find(lpn) {
+            self.row.remove(at);
+        }
+    }
+
+    fn places(&self, lpns: Range<u32>) -> Range<usize> {
+        let place = |lpn| self.row.partition_point(|entry| entry.0 < lpn);
+        place(lpns.start)..place(lpns.end)
+    }
+
+    /// The entries of these logical pages.
+    pub(super) fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
+        &self.row[self.places(lpns)]
+    }
+
+    /// Drops the entries of these logical pages; and with the last one the room beyond what is planned.
+    pub(super) fn told(&mut self, lpns: Range<u32>) {
+        self.row.drain(self.places(lpns));
+        if self.row.is_empty() && self.row.capacity() > self.planned {
+            self.row = Vec::new();
+            self.row.reserve_exact(self.planned);
+        }
+    }
+
+    /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.planned * ENTRY_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use alloc::collections::BTreeMap;
+
+    #[test]
+    fn entries_are_as_in_a_map() {
+        let (mut untold, mut model, mut rng) = (Untold::new(4), BTreeMap::new(), Rng::new(4));
+        for step in 0..5_000 {
+            let lpn = rng.below(60) as u32;
+            match rng.below(8) {
+                0 => {
+                    untold.remove(lpn);
+                    model.remove(&lpn);
+                }
+                1 => {
+                    let lpns = lpn..lpn + rng.below(30) as u32;
+                    assert!(
+                        untold
+                            .of(lpns.clone())
+                            .iter()
+                            .copied()
+                            .eq(model.range(lpns.clone()).map(|(&lpn, &ppn)| (lpn, ppn)))
+                    );
+                    untold.told(lpns.clone());
+                    model.retain(|lpn, _| !lpns.contains(lpn));
+                }
+                _ => {
+                    untold.insert(lpn, step);
+                    model.insert(lpn, step);
+                }
+            }
+            assert_eq!((untold.len(), untold.first()), (model.len(), model.keys().next().copied()));
+            assert_eq!(
+                (untold.get(lpn), untold.has(lpn)),
+                (model.get(&lpn).copied(), model.contains_key(&lpn))
+            );
+            assert!(untold.lpns().eq(model.keys().copied()) && untold.is_empty() == model.is_empty());
+        }
+        untold.told(0..100);
+        assert_eq!((untold.row.capacity(), untold.ram_bytes()), (4, 32));
+    }
+}

@@ -6,6 +6,7 @@ use crate::LabError;
 use crate::analysis::mu as analysis;
 use crate::parallel;
 use crate::runner::Control;
+use crate::single::{Figures, ls_lru, wpcb};
 use crate::stats::Summary;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::mu::layout::Layout;
@@ -28,12 +29,12 @@ pub(super) fn cell(
     let figures = match name {
         "heights" => heights()?,
         "valid-pages" => valid_pages(),
-        "multi-split" => super::ls_lru::multi_split()?,
-        "lemma-1" => super::ls_lru::lemma_1(if plan.smoke { 2_000 } else { 40_000 })?,
-        "victims" => super::ls_lru::victims(if plan.smoke { 200 } else { 5_000 }),
+        "multi-split" => ls_lru::multi_split()?,
+        "lemma-1" => ls_lru::lemma_1(if plan.smoke { 2_000 } else { 40_000 })?,
+        "victims" => ls_lru::victims(if plan.smoke { 200 } else { 5_000 }),
         "equations" => {
             let records = if plan.smoke { 20_000 } else { 1_000_000 };
-            let each = parallel::map(seeds, plan.threads, |&seed| super::wpcb::equations(records, seed));
+            let each = parallel::map(seeds, plan.threads, |&seed| wpcb::equations(records, seed));
             let each: Vec<BTreeMap<String, f64>> = each
                 .into_iter()
                 .map(|one| Ok(one?.into_iter().collect()))
@@ -51,8 +52,6 @@ pub(super) fn cell(
     let figures = figures.into_iter().map(|(figure, value)| (figure, Summary::exact(value))).collect();
     Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() })
 }
-
-pub(super) type Figures = Vec<(String, f64)>;
 
 /// Heights of both trees up to 10^9 records (Figure 7). Heights only change where a tree of some height is
 /// full, so looking before, at and after each such point is looking everywhere.

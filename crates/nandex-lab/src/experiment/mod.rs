@@ -18,7 +18,6 @@ mod figures;
 mod file;
 mod input;
 mod locate;
-mod ls_lru;
 mod pairs;
 mod plot;
 mod plow;
@@ -29,7 +28,6 @@ pub(crate) mod set;
 mod tests;
 pub(crate) mod text;
 mod vm;
-mod wpcb;
 mod write;
 
 pub use bench::Bench;

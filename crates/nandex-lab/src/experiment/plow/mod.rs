@@ -5,15 +5,14 @@
 //! operations of several mixes on them, every answer compared, and mounts. Figures are counts of the chip
 //! over the operations that caused them.
 
-mod drive;
 mod field;
 
 use super::RunPlan;
 use super::results::CellResult;
+use crate::single::plow::{Costs, Drive, Keys, Mix};
 use crate::stats::Summary;
 use crate::workload::Zipf;
 use crate::{LabError, chip};
-use drive::{Costs, Drive, Keys, Mix};
 use nandex::ordered::buffered::Answers;
 use nandex::ordered::plow::PlowConfig;
 use nandex::ordered::{Durability, RecordFormat};

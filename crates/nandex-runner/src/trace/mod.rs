@@ -156,7 +156,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, plain or compressed, if there is such a file.
-pub(crate) fn init_of(path: &Path) -> Option<PathBuf> {
+pub fn init_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let plain = name.strip_suffix(".zst").unwrap_or(name);
     let (base, extension) = plain.rsplit_once('.')?;

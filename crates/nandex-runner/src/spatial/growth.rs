@@ -11,10 +11,7 @@ use nandex::nand::sim::SimChip;
 use nandex::spatial::Rect;
 
 /// The insertions of all these entries, in their order.
-pub(crate) fn growth_of<C, const D: usize>(
-    entries: Vec<(Rect<C, D>, u64)>,
-    seed: u64,
-) -> SpatialWorkload<C, D> {
+pub fn growth_of<C, const D: usize>(entries: Vec<(Rect<C, D>, u64)>, seed: u64) -> SpatialWorkload<C, D> {
     let ops = (0..entries.len() as u32).map(SpatialOp::Insert).collect();
     let phase = SpatialPhase { name: "insert".into(), measured: true, is_bulk: false, ops };
     SpatialWorkload { name: "growth".into(), seed, options: Default::default(), entries, phases: vec![phase] }
@@ -22,7 +19,7 @@ pub(crate) fn growth_of<C, const D: usize>(
 
 /// The levels of the job's index on a new chip, whatever its medium, after each entry of the workload, all of
 /// which are inserted in their order.
-pub(crate) fn heights<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>) -> Result<Vec<u32>, LabError> {
+pub fn heights<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>) -> Result<Vec<u32>, LabError> {
     let (Medium::Chip(part) | Medium::Disk(_, part)) = job.medium;
     let refused = |error: nandex::nand::PartError| LabError::Chip {
         file: part.name.to_string(),

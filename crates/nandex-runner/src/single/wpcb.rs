@@ -1,6 +1,6 @@
 //! Computed cells of the WPCB-tree paper: its equations (1) to (4) against counted operations.
 
-use super::derived::Figures;
+use super::Figures;
 use crate::LabError;
 use crate::chip;
 use nandex::Cause;
@@ -92,7 +92,7 @@ impl Subject {
 
 /// Counted page reads and writes of the index over what the equations say, for both trees. The heights of (1)
 /// are those met. The keys are shuffled by the seed.
-pub(super) fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
+pub fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
     let mut figures = Figures::new();
     let ascending: Vec<u32> = (1..=records).collect();
     let mut random = ascending.clone();

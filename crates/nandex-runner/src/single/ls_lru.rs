@@ -1,7 +1,7 @@
 //! Computed cells of the LS-LRU paper: its example of a multi-split, Lemma 1, and the choice of the
 //! write-minimized commit.
 
-use super::derived::Figures;
+use super::Figures;
 use crate::LabError;
 use nandex::ordered::bplus::Fill;
 use nandex::ordered::lazy_update::{Answers, LazyUpdateConfig, LazyUpdateTree};
@@ -39,7 +39,7 @@ fn two_leaves() -> impl Iterator<Item = ([u8; 2], [u8; 2])> {
 
 /// Section 3.2.2 and Figure 6: 30 keys for a full leaf, five at a time. Split at once (here: updates pooled
 /// five at a time and committed), and by one multi-split commit of k = 3.
-pub(super) fn multi_split() -> Result<Figures, LabError> {
+pub fn multi_split() -> Result<Figures, LabError> {
     // From above, so that each five meet the larger half.
     let steps = (0..6u16).map(|step| (0..5u16).map(move |i| key(100 - step * 5 + i)));
     let mut config = LazyUpdateConfig::new(RECORD, 5);
@@ -79,7 +79,7 @@ fn contents(index: &mut dyn OrderedIndex) -> Result<Records, IndexError> {
 /// Lemma 1: at moments of a random history, the records of the tree in the store, XOR the entries that the
 /// dirty parts stand for (Table 3: the new record of an insertion, the old one of a deletion, both of a
 /// modification), against a model.
-pub(super) fn lemma_1(operations: u32) -> Result<Figures, LabError> {
+pub fn lemma_1(operations: u32) -> Result<Figures, LabError> {
     let (mut index, mut rng) = (buffered(40)?, Rng::new(11));
     let mut model = std::collections::BTreeMap::new();
     let (mut compared, mut violations, mut waiting) = (0u32, 0u32, 0u64);
@@ -129,7 +129,7 @@ fn base_records(index: &LsLruTree<RamStore>) -> Result<Records, IndexError> {
 
 /// The commit's choice against all subsets of up to 14 units: cases in which another set frees enough with
 /// fewer writes, or frees more with as many.
-pub(super) fn victims(cases: u32) -> Figures {
+pub fn victims(cases: u32) -> Figures {
     let mut rng = Rng::new(12);
     let mut worse = 0u32;
     for _ in 0..cases {

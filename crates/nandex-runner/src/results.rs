@@ -313,7 +313,7 @@ pub struct Sample {
 
 /// The causes that have columns of a CSV file. Scrubbing has none: the chips of runs report no corrected
 /// bits, and results in JSON name each cause that did anything.
-pub(crate) const CAUSE_COLUMNS: [Cause; 8] = {
+pub const CAUSE_COLUMNS: [Cause; 8] = {
     let [first @ .., Cause::Scrubbing] = Cause::COUNTED else { panic!("another cause is the last") };
     first
 };

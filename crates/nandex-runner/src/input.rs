@@ -122,7 +122,7 @@ impl<R: BufRead> Lines<R> {
 
 /// Refuses one more item of a list than fits a quarter of the memory, so that a file cannot ask for all of
 /// it.
-pub(crate) fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
+pub fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
     let most = machine::memory_bytes() / 4 / size_of::<T>().max(1) as u64;
     if (list.len() as u64) < most {
         return Ok(());
@@ -132,13 +132,13 @@ pub(crate) fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
 
 /// Text in which a line may be as long as a file may be, but is no longer than [`LINE_BYTES_MAX`]: for
 /// readers that find the lines themselves.
-pub(crate) struct BoundedLines<R> {
+pub struct BoundedLines<R> {
     input: R,
     in_line: u64,
 }
 
 impl<R> BoundedLines<R> {
-    pub(crate) const fn new(input: R) -> BoundedLines<R> {
+    pub const fn new(input: R) -> BoundedLines<R> {
         BoundedLines { input, in_line: 0 }
     }
 }

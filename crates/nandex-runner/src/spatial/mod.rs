@@ -6,7 +6,7 @@
 
 pub mod compare;
 pub mod data;
-pub(crate) mod growth;
+pub mod growth;
 pub mod map;
 mod model;
 pub mod query;

@@ -18,7 +18,7 @@ pub struct Bundle {
     /// The contents of the bundle, in one line.
     pub summary: &'static str,
     /// Whether nothing is left out; then it is as good as the full trace.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
     records: &'static [u8],
     init: &'static [u8],
 }
@@ -65,7 +65,7 @@ pub static BUNDLES: &[Bundle] = &[
 
 impl Bundle {
     /// The part of this trace that is bundled.
-    pub(super) fn of(file: &str) -> Option<&'static Bundle> {
+    pub fn of(file: &str) -> Option<&'static Bundle> {
         BUNDLES.iter().find(|bundle| bundle.file == file)
     }
 
@@ -75,7 +75,7 @@ impl Bundle {
     }
 
     /// The bundle that shows that an experiment works where nothing is bundled of its trace.
-    pub(super) fn any() -> &'static Bundle {
+    pub fn any() -> &'static Bundle {
         &BUNDLES[0]
     }
 
@@ -85,7 +85,7 @@ impl Bundle {
     }
 
     /// The first operations and of the initial contents what they touch.
-    pub(super) fn beginning(&self, options: &TraceOptions) -> Result<Workload, LabError> {
+    pub fn beginning(&self, options: &TraceOptions) -> Result<Workload, LabError> {
         let mut trace = self.trace(options.operations)?;
         let touched: BTreeSet<(u8, u64)> = trace.records.iter().map(|r| (r.tree, r.key)).collect();
         trace.init.retain(|record| touched.contains(&(record.tree, record.key)));
@@ -112,12 +112,12 @@ impl Bundle {
 }
 
 /// A page trace, or a part of one, packed.
-pub(super) struct PageBundle {
+pub struct PageBundle {
     /// The full trace, a file in the data folder.
     file: &'static str,
     name: &'static str,
     /// Whether nothing is left out.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
     packed: &'static [u8],
 }
 
@@ -141,12 +141,12 @@ const PAGE_BUNDLES: [PageBundle; 4] = [
 
 impl PageBundle {
     /// The part of this page trace that is bundled.
-    pub(super) fn of(file: &str) -> Option<&'static PageBundle> {
+    pub fn of(file: &str) -> Option<&'static PageBundle> {
         PAGE_BUNDLES.iter().find(|bundle| bundle.file == file)
     }
 
     /// The bundled requests, or as many of the first.
-    pub(super) fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
+    pub fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
         let file = format!("data/{}.csv.zst", self.name);
         let input =
             zstd::stream::read::Decoder::new(self.packed).map_err(|error| LabError::io(&file, error))?;

@@ -19,11 +19,11 @@ const LOOK: u64 = 500;
 
 /// The costs of operations.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
-    pub(super) operations: u64,
-    pub(super) reads: u64,
-    pub(super) programs: u64,
-    pub(super) time_ns: u64,
+pub struct Spent {
+    pub operations: u64,
+    pub reads: u64,
+    pub programs: u64,
+    pub time_ns: u64,
 }
 
 impl Spent {
@@ -32,17 +32,17 @@ impl Spent {
     }
 
     /// Page reads an operation.
-    pub(super) fn reads_each(&self) -> f64 {
+    pub fn reads_each(&self) -> f64 {
         self.each(self.reads)
     }
 
     /// Page programs an operation.
-    pub(super) fn programs_each(&self) -> f64 {
+    pub fn programs_each(&self) -> f64 {
         self.each(self.programs)
     }
 
     /// Microseconds of flash time an operation.
-    pub(super) fn us_each(&self) -> f64 {
+    pub fn us_each(&self) -> f64 {
         self.each(self.time_ns) / 1000.0
     }
 
@@ -56,22 +56,22 @@ impl Spent {
 
 /// The costs of a phase, by the kind of operation; syncs are the changes'.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Costs {
-    pub(super) puts: Spent,
-    pub(super) gets: Spent,
-    pub(super) scans: Spent,
+pub struct Costs {
+    pub puts: Spent,
+    pub gets: Spent,
+    pub scans: Spent,
 }
 
 /// How many of a hundred operations are changes and scans; the others are look-ups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mix {
-    pub(super) puts: u64,
-    pub(super) scans: u64,
+pub struct Mix {
+    pub puts: u64,
+    pub scans: u64,
 }
 
 /// Which record is the next, and in which order records come.
 #[derive(Clone, Debug)]
-pub(super) enum Keys {
+pub enum Keys {
     /// Keys in no order, all of them as often.
     Uniform,
     /// In no order, some far more often than others.
@@ -102,7 +102,7 @@ impl Keys {
 }
 
 /// A plow on its chip, the records that it must hold, and the most of what was seen.
-pub(super) struct Drive {
+pub struct Drive {
     chip: Shared<SimChip>,
     tree: Plow<Shared<SimChip>>,
     config: PlowConfig,
@@ -113,13 +113,13 @@ pub(super) struct Drive {
     /// The value of each record.
     values: Vec<u32>,
     rng: Rng,
-    pub(super) slowest_ns: u64,
-    pub(super) ram_bytes: usize,
+    pub slowest_ns: u64,
+    pub ram_bytes: usize,
 }
 
 impl Drive {
     /// An empty index.
-    pub(super) fn new(
+    pub fn new(
         part: &Part,
         config: PlowConfig,
         keys: Keys,
@@ -215,7 +215,7 @@ impl Drive {
     }
 
     /// Puts so many new records, one by one.
-    pub(super) fn load(&mut self, records: u32) -> Result<Spent, LabError> {
+    pub fn load(&mut self, records: u32) -> Result<Spent, LabError> {
         let mut costs = Spent::default();
         for _ in 0..records {
             self.put(self.values.len() as u32, &mut costs)?;
@@ -225,7 +225,7 @@ impl Drive {
 
     /// Does so many operations: look-ups and scans of records that are there, and changes of such, or where
     /// keys ascend new ones.
-    pub(super) fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
+    pub fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
         let mut costs = Costs::default();
         for _ in 0..operations {
             let drawn = self.rng.below(100);
@@ -246,7 +246,7 @@ impl Drive {
     }
 
     /// Reads of a mount, after a close, or after a sync as a power-off leaves the chip.
-    pub(super) fn mount(&mut self, is_clean: bool) -> Result<u64, LabError> {
+    pub fn mount(&mut self, is_clean: bool) -> Result<u64, LabError> {
         if is_clean {
             self.tree.close()?;
         } else {
@@ -261,13 +261,13 @@ impl Drive {
     }
 
     /// Flash bytes of the pages of records over the bytes of the records.
-    pub(super) fn space(&self) -> f64 {
+    pub fn space(&self) -> f64 {
         let page = f64::from(self.chip.lock().geometry().page_bytes);
         self.tree.stats().live_pages as f64 * page / (8 * self.values.len()) as f64
     }
 
     /// Blocks that hold something, as a share of all.
-    pub(super) fn filled(&self) -> f64 {
+    pub fn filled(&self) -> f64 {
         let blocks = self.chip.lock().geometry().blocks;
         let metrics = self.tree.stats().metrics;
         let free =
@@ -276,7 +276,7 @@ impl Drive {
     }
 
     /// The mean of the erases of all blocks, and the most of one block over it.
-    pub(super) fn wear(&self) -> (f64, f64) {
+    pub fn wear(&self) -> (f64, f64) {
         let chip = self.chip.lock();
         let wear = chip.wear();
         let mean = wear.iter().map(|&erases| f64::from(erases)).sum::<f64>() / wear.len() as f64;
@@ -285,7 +285,7 @@ impl Drive {
     }
 
     /// Walks the index and names the first invariant that does not hold.
-    pub(super) fn check(&mut self) -> Result<(), LabError> {
+    pub fn check(&mut self) -> Result<(), LabError> {
         let report = self.tree.check()?;
         if report.is_sound() && report.records == self.values.len() as u64 {
             return Ok(());

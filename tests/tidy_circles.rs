@@ -10,8 +10,13 @@ use std::path::{Path, PathBuf};
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates that are looked at. The engine's rooms have an order of their own, which `tidy.rs` keeps.
-const CRATES: [&str; 4] =
-    ["crates/nandex-stacks", "crates/nandex-lab", "crates/nandex-report", "crates/nandex-cli"];
+const CRATES: [&str; 5] = [
+    "crates/nandex-stacks",
+    "crates/nandex-runner",
+    "crates/nandex-lab",
+    "crates/nandex-report",
+    "crates/nandex-cli",
+];
 
 /// Every source file below a folder, with its path from there.
 fn sources(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>) {

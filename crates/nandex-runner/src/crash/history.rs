@@ -41,6 +41,8 @@ pub(crate) struct History {
     /// For each number of acknowledged operations, how many of them are followed by a sync.
     synced: Vec<usize>,
     last: Vec<u64>,
+    /// Slots that hold something now.
+    held: usize,
 }
 
 /// The states around which a cut happened.
@@ -64,7 +66,8 @@ pub(crate) enum Survivor {
 impl History {
     /// A history that begins with these contents.
     pub(crate) fn new(base: Vec<u64>) -> History {
-        History { last: base.clone(), base, effects: Vec::new(), ends: Vec::new(), synced: vec![0] }
+        let held = base.iter().filter(|&&value| value != 0).count();
+        History { last: base.clone(), held, base, effects: Vec::new(), ends: Vec::new(), synced: vec![0] }
     }
 
     /// Operations so far.
@@ -75,6 +78,11 @@ impl History {
     /// The contents now.
     pub(crate) fn contents(&self) -> &[u64] {
         &self.last
+    }
+
+    /// The number of slots that hold something now.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 
     /// Notes an acknowledged operation; `values` is the length of a value.
@@ -102,6 +110,7 @@ impl History {
 
     fn change(&mut self, slot: u32, new: u64, trimmed: bool) {
         let place = &mut self.last[slot as usize];
+        self.held = self.held + usize::from(new != 0) - usize::from(*place != 0);
         self.effects.push(Effect { slot, old: *place, new, trimmed });
         *place = new;
     }

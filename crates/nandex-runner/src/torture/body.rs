@@ -108,6 +108,11 @@ impl<'a> Body<'a> {
         self.history.contents()
     }
 
+    /// The number of slots that should hold something now.
+    pub(crate) fn held(&self) -> usize {
+        self.history.held()
+    }
+
     /// Carries a step out; a panic is a fault.
     pub(crate) fn step(&mut self, step: &Step) -> Result<Flow, Fault> {
         let flow = catch_unwind(AssertUnwindSafe(|| self.carry_out(step)));

@@ -63,7 +63,7 @@ impl Body<'_> {
 
     /// A chip that was full is full again: not with far fewer records than before, and not with none.
     fn has_held_more(&mut self) -> Result<(), Fault> {
-        let held = self.history.contents().iter().filter(|&&value| value != 0).count();
+        let held = self.history.held();
         let record = &self.setup.settings.record;
         let of_a_leaf = self.chip.geometry().page_bytes as usize
             / (usize::from(record.key_bytes) + usize::from(record.value_bytes)).max(1);

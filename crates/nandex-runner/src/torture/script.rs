@@ -126,7 +126,7 @@ impl Script {
         if is_dead || self.steps >= self.steps_max || self.steps >= STEPS_MAX {
             return self.end();
         }
-        let held = body.contents().iter().filter(|&&value| value != 0).count();
+        let held = body.held();
         let is_full = body.refused_in_row > 0 || held == body.contents().len();
         match self.phase {
             Phase::Fill if is_full || self.left == 0 => self.enter(Phase::Edge, &[100, 400, 1000]),

@@ -1,10 +1,10 @@
-//! Sorting. With the feature `std` by the standard library; without it by one routine that all sorts of a
-//! firmware share.
+//! Sorting. Sorts that may be long are the standard library's where there is the feature `std`; all others,
+//! and all of a firmware, share one routine.
 //!
 //! The standard library's sorts are written out for each type of element, 2 to 7 KiB of code each: more than
 //! a whole index should have. The one here sees its elements through two calls, compares and swaps them in
 //! place, takes no memory, and is stable, so both give the same order wherever elements that compare as equal
-//! are equal, or the sort asked for is a stable one.
+//! are equal. Stable sorts are those of a node or a list of blocks: short.
 
 use core::cmp::Ordering;
 
@@ -30,11 +30,8 @@ pub(crate) fn unstable_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T
     unstable_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// Sorts by an order; equal elements stay in the order they had.
+/// Sorts a short row by an order; equal elements stay in the order they had.
 pub(crate) fn by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
-    #[cfg(feature = "std")]
-    items.sort_by(order);
-    #[cfg(not(feature = "std"))]
     in_place(items, order);
 }
 
@@ -44,7 +41,6 @@ pub(crate) fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
 }
 
 /// The elements as [`sort`] knows them.
-#[cfg(any(test, not(feature = "std")))]
 trait Row {
     /// Whether the element at one place belongs before that at another.
     fn precedes(&mut self, one: usize, other: usize) -> bool;
@@ -52,13 +48,11 @@ trait Row {
     fn swap(&mut self, one: usize, other: usize);
 }
 
-#[cfg(any(test, not(feature = "std")))]
 struct Items<'a, T, F> {
     items: &'a mut [T],
     order: F,
 }
 
-#[cfg(any(test, not(feature = "std")))]
 impl<T, F: FnMut(&T, &T) -> Ordering> Row for Items<'_, T, F> {
     fn precedes(&mut self, one: usize, other: usize) -> bool {
         (self.order)(&self.items[one], &self.items[other]) == Ordering::Less
@@ -69,19 +63,16 @@ impl<T, F: FnMut(&T, &T) -> Ordering> Row for Items<'_, T, F> {
     }
 }
 
-#[cfg(any(test, not(feature = "std")))]
 fn in_place<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     let count = items.len();
     sort(&mut Items { items, order }, count);
 }
 
 /// Runs that are sorted by insertion before they are merged.
-#[cfg(any(test, not(feature = "std")))]
 const RUN: usize = 16;
 
 /// Sorts by the one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n
 /// times at most.
-#[cfg(any(test, not(feature = "std")))]
 #[inline(never)]
 fn sort(row: &mut dyn Row, count: usize) {
     for start in (0..count).step_by(RUN) {
@@ -107,7 +98,6 @@ fn sort(row: &mut dyn Row, count: usize) {
 /// Merges `low..middle` and `middle..high`, both of them sorted, by the symmetric merge of Kim and Kutzner:
 /// what belongs into the other half of the whole is found by bisection and rotated over, then each half is
 /// merged.
-#[cfg(any(test, not(feature = "std")))]
 #[inline(never)]
 fn merge(row: &mut dyn Row, low: usize, middle: usize, high: usize) {
     if low >= middle || middle >= high {
@@ -140,7 +130,6 @@ fn merge(row: &mut dyn Row, low: usize, middle: usize, high: usize) {
     merge(row, half, end, high);
 }
 
-#[cfg(any(test, not(feature = "std")))]
 fn reverse(row: &mut dyn Row, mut low: usize, mut high: usize) {
     while low + 1 < high {
         high -= 1;

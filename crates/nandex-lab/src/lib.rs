@@ -1,7 +1,7 @@
 //! The lab: experiments, sweeps, claims and advice about flash indexes.
 //!
-//! What drives one index through a workload is `nandex-runner`, whose rooms are shown here too: a [`workload`]
-//! made ready by [`runner::Prepared`] is run by [`runner::run`] on one simulated chip, by
+//! What drives one index through a workload is `nandex-runner`, whose rooms are shown here too: a
+//! [`workload`] made ready by [`runner::Prepared`] is run by [`runner::run`] on one simulated chip, by
 //! [`parallel::run_all`] on many at once. An [`experiment`] is a folder that says what to run and what the
 //! papers claim of it; its [`results`] go to files by [`record`].
 

@@ -1,4 +1,4 @@
-//! Drives an index or FTL: through workloads and traces, with power cuts and for whole lives on failing chips.
+//! Drives an index or FTL: through workloads and traces, power cuts, and whole lives on failing chips.
 //!
 //! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`];
 //! [`runner::run`] drives one index of the [`registry`] on one simulated chip through it,

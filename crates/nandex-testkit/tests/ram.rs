@@ -130,7 +130,7 @@ fn no_index_holds_more_than_it_is_given() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Indexes whose smallest RAM is a bound on a chip of the catalogue, too, and the FTL below where there is one.
+/// Indexes whose smallest RAM is a bound on a chip of the catalogue, too, and the FTL below if any.
 const BOUNDED: [(&str, &str, Option<&str>); 9] = [
     ("w25n01gv", "mu", None),
     ("w25n01gv", "wandering", None),

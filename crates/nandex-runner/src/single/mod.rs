@@ -1,5 +1,5 @@
-//! One tree in a set-up that no option names: what a paper or its authors' program counts, and what plow costs
-//! phase by phase.
+//! One tree in a set-up that no option names: what a paper or its authors' program counts, and what plow
+//! costs phase by phase.
 
 pub mod ls_lru;
 pub mod plow;

@@ -94,7 +94,7 @@ pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
 /// free less.
 pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..units.len()).collect();
-    sort::by_key(&mut places, |&place| (units[place].1, core::cmp::Reverse(units[place].0)));
+    sort::unstable_by_key(&mut places, |&place| (units[place].1, core::cmp::Reverse(units[place].0), place));
     let same = places.chunk_by(|&a, &b| units[a].1 == units[b].1);
     let class = |places: &[usize]| {
         let freed = places.iter().scan(0, |sum, &place| {

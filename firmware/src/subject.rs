@@ -36,16 +36,16 @@ mod ordered {
 
     #[cfg(any(feature = "bplus-page-map", feature = "bplus-dftl"))]
     macro_rules! bplus_on {
-        ($ftl:ty) => {
+        ($ftl:ty, $config:expr, $mount:expr) => {
             pub type Index = nandex::ordered::bplus::BPlusTree<$ftl>;
 
             pub fn format(chip: Chip) -> Result<Index, IndexError> {
                 let store = <$ftl>::format(chip, Default::default())?;
-                Index::format(store, nandex::ordered::bplus::BPlusConfig::new(RECORD))
+                Index::format(store, $config)
             }
 
             pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                Index::mount(<$ftl>::mount(chip, Default::default())?)
+                $mount(<$ftl>::mount(chip, Default::default())?)
             }
         };
     }
@@ -61,9 +61,12 @@ mod ordered {
     #[cfg(feature = "plow")]
     with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::PageMapFtl<Chip>);
+    bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount);
     #[cfg(feature = "bplus-dftl")]
-    bplus_on!(nandex::DftlFtl<Chip>);
+    bplus_on!(nandex::DftlFtl<Chip>, LEAST, |store| Index::mount_as(store, LEAST));
+    #[cfg(feature = "bplus-dftl")]
+    const LEAST: nandex::ordered::bplus::BPlusConfig =
+        nandex::ordered::bplus::BPlusConfig::new(RECORD).with_ram(nandex::ordered::bplus::TreeRam::Least);
 
     pub fn insert(index: &mut Index, key: u32, value: u32) -> Result<(), IndexError> {
         let mut bytes = [0; 8];

@@ -98,6 +98,9 @@ impl Space {
 
     /// The place of a page in the part that is looked at.
     fn place(&self, lpn: Lpn) -> Option<Lpn> {
+        if !cfg!(feature = "in-parts") {
+            return Some(lpn);
+        }
         lpn.0.checked_sub(self.start).filter(|&place| place < self.part).map(Lpn)
     }
 
@@ -105,13 +108,18 @@ impl Space {
     fn count(&mut self, lpn: Lpn, is_free: bool) {
         let step = |count: u32| if is_free { count + 1 } else { count - 1 };
         self.free = step(self.free);
-        if let Some(free) = self.free_in.get_mut((lpn.0 / self.part) as usize) {
+        if cfg!(feature = "in-parts")
+            && let Some(free) = self.free_in.get_mut((lpn.0 / self.part) as usize)
+        {
             *free = step(*free);
         }
     }
 
     /// Free pages that can be taken.
     pub(crate) fn room(&self) -> u32 {
+        if !cfg!(feature = "in-parts") {
+            return self.free;
+        }
         self.free_in.get((self.start / self.part.max(1)) as usize).copied().unwrap_or(self.free)
     }
 

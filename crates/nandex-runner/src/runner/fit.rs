@@ -64,9 +64,9 @@ mod tests {
         let roomy = run_in(640 << 10, None);
         assert_eq!((roomy.storage.as_str(), roomy.error), ("page-map+lru", None));
         assert!(roomy.mount.is_some_and(|costs| costs.page_reads > 0));
-        let tight = run_in(60 << 10, None);
+        let tight = run_in(40 << 10, None);
         assert_eq!((tight.storage.as_str(), tight.error), ("dftl+lru", None));
-        let named = run_in(60 << 10, Some("page-map")).error.unwrap();
+        let named = run_in(40 << 10, Some("page-map")).error.unwrap();
         assert!(named.contains("RAM"), "{named}");
         let least = run_in(100, None).error.unwrap();
         assert_ne!(least, run_in(100, Some("page-map")).error.unwrap(), "it names the least need");

@@ -36,7 +36,8 @@ const PART_MIN: u32 = 512;
 
 /// Whether a tree can do with it on a store.
 pub(super) fn is_possible(layout: &Layout, store: &(impl PageStore + ?Sized)) -> bool {
-    layout.internal.capacity >= LEAST_CAPACITY
+    cfg!(feature = "in-parts")
+        && layout.internal.capacity >= LEAST_CAPACITY
         && (layout.overflow, layout.underflow) == (Overflow::Split, Underflow::Merge)
         && store.durable_writes()
         && store.atomic_pages_max() >= layout.group_pages_max()
@@ -61,6 +62,11 @@ pub(super) fn ram_bytes(layout: &Layout) -> usize {
 }
 
 impl<S: PageStore> BPlusTree<S> {
+    /// Whether the least RAM is taken.
+    pub(super) fn is_least(&self) -> bool {
+        cfg!(feature = "in-parts") && self.least
+    }
+
     pub(super) fn insert_least(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         loop {
             let found = self.find(key)?;

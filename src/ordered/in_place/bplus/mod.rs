@@ -295,7 +295,7 @@ impl<S: PageStore> BPlusTree<S> {
                 Some(_) => StructureWrites::Apart,
                 None => StructureWrites::Together,
             },
-            ram: if self.least { TreeRam::Least } else { TreeRam::Ample },
+            ram: if self.is_least() { TreeRam::Least } else { TreeRam::Ample },
             above: self.layout.above,
         }
     }
@@ -398,7 +398,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         self.ready()?;
         self.layout.record.check_key(key)?;
         self.layout.record.check_value(value)?;
-        if self.least {
+        if self.is_least() {
             return Ok(self.insert_least(key, value)?);
         }
         let found = self.find(key)?;
@@ -416,7 +416,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.ready()?;
         self.layout.record.check_key(key)?;
-        if self.least {
+        if self.is_least() {
             return Ok(self.remove_least(key)?);
         }
         let Ok(at) = self.find(key)? else { return Ok(false) };
@@ -449,7 +449,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        if self.least { Ok(self.load_least(records)?) } else { self.bulk_load(records, Fill::FULL) }
+        if self.is_least() { Ok(self.load_least(records)?) } else { self.bulk_load(records, Fill::FULL) }
     }
 
     fn range(

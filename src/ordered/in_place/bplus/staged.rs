@@ -46,7 +46,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// share its page. One where an operation alone is no group.
     pub(super) fn changes_max(&self) -> usize {
         let most = self.store.atomic_pages_max();
-        if self.apart.is_some() || self.least || most < self.layout.group_pages_max() {
+        if self.apart.is_some() || self.is_least() || most < self.layout.group_pages_max() {
             1
         } else {
             usize::MAX
@@ -56,7 +56,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.ready()?;
         check_batch(self.layout.record, batch, self.changes_max())?;
-        if self.least {
+        if self.is_least() {
             return batch.iter().try_for_each(|change| match change.value {
                 Some(value) => self.insert_least(change.key, value).map(drop),
                 None => self.remove_least(change.key).map(drop),

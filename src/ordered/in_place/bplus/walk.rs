@@ -117,7 +117,7 @@ impl<S: PageStore> BPlusTree<S> {
             level.is_none_or(|level| level + depth == self.height),
             "B5: level {level:?} at depth {depth}"
         );
-        if self.least {
+        if self.is_least() {
             self.give_back(depth);
         }
         let frame = frame_at(&mut self.path, depth, &self.layout);

@@ -1,4 +1,5 @@
-//! The modules of a crate use each other in one direction: no module leads back to itself.
+//! The modules of a crate use each other in one direction: no module leads back to itself. Nor does a crate,
+//! its tests included, by what is published of it: `cargo package` takes one after the other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -130,4 +131,40 @@ fn a_circle_is_found() {
     assert!(in_circles(&uses(&files)).is_empty());
     files.push(file("results/more.rs", "fn f() { crate::report::show() }\n"));
     assert_eq!(in_circles(&uses(&files)), ["report", "results"]);
+}
+
+/// The crates of the project that the manifest of one names with a version, so that they must be published
+/// before it. `shared` are the workspace's entries.
+fn needed_first(manifest: &str, shared: &str) -> BTreeSet<String> {
+    let has_version = |line: &str| line.contains("version");
+    let is_published = |line: &&str| {
+        let name = line.split(['.', ' ']).next().unwrap();
+        let of_workspace = shared.lines().find(|entry| entry.starts_with(&format!("{name} = ")));
+        has_version(if line.contains("workspace = true") { of_workspace.unwrap_or_default() } else { line })
+    };
+    let ours = manifest.lines().filter(|line| line.starts_with("nandex") && line.contains(['.', '{']));
+    ours.filter(is_published).map(|line| line.split(['.', ' ']).next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn no_crate_is_needed_to_publish_itself() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let shared = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = shared.lines().find(|line| line.starts_with("members = [")).unwrap();
+    let mut needs = Uses::from([("nandex".to_string(), BTreeSet::new())]);
+    for folder in members.split('"').skip(1).step_by(2) {
+        let manifest = fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+        let name = manifest.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
+        needs.insert(name.to_string(), needed_first(&manifest, &shared));
+    }
+    assert!(needs.len() > 10 && needs["nandex-cli"].contains("nandex-lab"), "{needs:?}");
+    assert!(in_circles(&needs).is_empty(), "{:?} of {needs:?}", in_circles(&needs));
+}
+
+#[test]
+fn what_has_no_version_is_not_needed_first() {
+    let shared = "nandex-lab = { path = \"lab\", version = \"0.1.0\" }\nnandex-kit = { path = \"kit\" }\n";
+    let manifest = "nandex-lab = { workspace = true, features = [\"a\"] }\nnandex-lab.workspace = true\n\
+                    nandex-kit.workspace = true\nnandex = { path = \".\" }\nname = \"nandex-x\"\n";
+    assert_eq!(needed_first(manifest, shared), BTreeSet::from(["nandex-lab".to_string()]));
 }

@@ -1,0 +1,1 @@
+../nandex-cli/build.rs

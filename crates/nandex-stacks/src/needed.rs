@@ -102,7 +102,7 @@ pub struct FtlRoom {
     /// Blocks of the chip that are more than those pages take: for anchors, checkpoints, collection, blocks
     /// that fail, and over-provisioning.
     pub reserved_blocks: u32,
-    /// Bytes of RAM.
+    /// Bytes of RAM, those of a mount among them.
     pub ram_bytes: usize,
 }
 

@@ -19,6 +19,23 @@ pub(crate) enum HostOp {
     },
 }
 
+impl HostOp {
+    /// The slots that it changes, and whether it puts something there.
+    pub(crate) fn changes(&self) -> (&[u32], bool) {
+        match self {
+            HostOp::Put(slot) => (std::slice::from_ref(slot), true),
+            HostOp::Group(slots) => (slots, true),
+            HostOp::Remove(slot) => (std::slice::from_ref(slot), false),
+            HostOp::Sync | HostOp::Remount { .. } => (&[], false),
+        }
+    }
+
+    /// Whether what was done before it lasts from then on.
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self, HostOp::Sync | HostOp::Remount { .. })
+    }
+}
+
 /// The mix of operations that suits the subject under test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {

@@ -43,13 +43,12 @@ pub struct BPlusConfig {
     pub structure_writes: StructureWrites,
     /// How much RAM the tree takes. Not part of the format.
     pub ram: TreeRam,
-    /// The index above whose leaves these records name: its first letters, and two numbers of it; zeros where
-    /// they are plain records.
-    pub(in crate::ordered) above: [u8; 4],
+    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
+    pub(in crate::ordered) above: Above,
 }
 
 /// The first letters of what stands above, and two numbers of it.
-pub(super) type Above = [u8; 4];
+pub(in crate::ordered) type Above = [u8; 4];
 
 impl BPlusConfig {
     /// Full pages, and every operation durable.
@@ -90,7 +89,7 @@ impl BPlusConfig {
     }
 
     /// A tree whose records name the leaves of another.
-    pub(in crate::ordered) fn directory(key_bytes: u8, order: Option<usize>, above: [u8; 4]) -> BPlusConfig {
+    pub(in crate::ordered) fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
         BPlusConfig {
             leaf_capacity: order,
             internal_capacity: order,

@@ -37,7 +37,8 @@
 //!   node repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of
 //!   the tree, where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
 //! - B4 A node is at least half full, or not empty where empty nodes are expelled (leaves alone, or all), and
-//!   fits its capacity; a root that is internal has two children at least.
+//!   fits its capacity; a root that is internal has two children at least. Of an odd capacity the smaller
+//!   half is enough for an internal node, as it may have been split before it was too full (`least.rs`).
 //! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes
 //!   make it.
 //! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the

@@ -65,13 +65,11 @@ impl History {
 
     /// Notes an acknowledged operation; `value` is the fingerprint of what it put into a slot.
     pub(super) fn note(&mut self, op: &HostOp, value: impl Fn(u32) -> u64, trims: bool) {
-        match op {
-            HostOp::Put(slot) => self.change(*slot, value(*slot), false),
-            HostOp::Group(slots) => slots.iter().for_each(|slot| self.change(*slot, value(*slot), false)),
-            HostOp::Remove(slot) => self.change(*slot, 0, trims),
-            HostOp::Sync | HostOp::Remount { .. } => {}
+        let (slots, puts) = op.changes();
+        for &slot in slots {
+            self.change(slot, if puts { value(slot) } else { 0 }, trims && !puts);
         }
-        self.note_nothing(matches!(op, HostOp::Sync | HostOp::Remount { .. }));
+        self.note_nothing(op.is_sync());
     }
 
     /// Notes an operation that changed nothing: a sync, or one that was refused.

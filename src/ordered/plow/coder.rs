@@ -72,6 +72,8 @@ pub(super) struct Builder {
     /// Bits of the string of high parts so far.
     high_bits: usize,
     high: u64,
+    /// Bytes that stay free between the records and their high parts.
+    kept: usize,
 }
 
 /// Facts that are known of the records to come: the first; of how many there are about between two keys;
@@ -113,7 +115,12 @@ impl Builder {
         body[1] = prefix as u8;
         body[2..FIXED].copy_from_slice(&form.base.to_le_bytes());
         body[FIXED..FIXED + prefix].copy_from_slice(&expected.first[..prefix]);
-        Builder { form, count: 0, high_bits: 0, high: 0 }
+        Builder { form, count: 0, high_bits: 0, high: 0, kept: 0 }
+    }
+
+    /// A builder that leaves so many bytes free.
+    pub(super) fn keeping(self, kept: usize) -> Builder {
+        Builder { kept, ..self }
     }
 
     /// Records so far.
@@ -150,7 +157,8 @@ impl Builder {
         debug_assert!(form.number(key) >= form.base + (self.high << form.width), "keys descend");
         let number = form.number(key) - form.base;
         let high = number >> form.width;
-        let free = (8 * body.len()).saturating_sub(form.record_at(self.count) + self.high_bits);
+        let taken = form.record_at(self.count) + self.high_bits + 8 * self.kept;
+        let free = (8 * body.len()).saturating_sub(taken);
         let needed = (high - self.high).saturating_add(form.record_bits() as u64 + 1);
         if needed > free as u64 || self.count >= usize::from(u16::MAX) {
             return false;
@@ -228,6 +236,11 @@ impl<'a> View<'a> {
     /// Records.
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Bytes at the front of the body that fields and records take.
+    pub(super) fn front(&self) -> usize {
+        self.form.record_at(self.count).div_ceil(8)
     }
 
     /// The byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.

@@ -76,6 +76,10 @@ pub(super) struct Commits {
     pub(super) sequence: u64,
     /// The block that it lies in.
     pub(super) newest: Option<Pbn>,
+    /// The levels that it names.
+    pub(super) levels: usize,
+    /// Whether the newest page of all is of a step, and commits.
+    pub(super) carried: bool,
 }
 
 impl Commits {
@@ -119,7 +123,7 @@ impl<N: Nand> Plow<N> {
         }
         let before = self.commits.newest;
         self.commits.newest = Some(self.geometry.block_of(written?));
-        self.commits.sequence = self.sequence;
+        (self.commits.sequence, self.commits.levels) = (self.sequence, self.levels.len());
         self.settle_commits(if clean { before } else { None })?;
         (self.dirty, self.clean) = (false, clean);
         self.counters.commits += 1;
@@ -162,13 +166,16 @@ impl<N: Nand> Plow<N> {
         self.output = output;
         let Some((count, _)) = packed else { return Err(IndexError::Full.into()) };
         let ppn = self.program(Target::Sealed, self.header(Kind::Sealed, false, count))?;
-        let mut left = count;
+        let (mut left, mut last) = (count, 0);
         for i in 0..self.memtable.len() {
             if left > 0 && self.memtable.is_unsealed(i) {
                 self.memtable.seal(i);
-                left -= 1;
+                (left, last) = (left - 1, i);
             }
         }
+        // A mount takes them from there, whatever was sunk above them.
+        let last = self.memtable.key(last).to_vec();
+        self.note_top(&last);
         if self.commits.sealed.len() == self.commits.sealed.capacity() {
             self.commits.sealed.reserve_exact(4);
         }

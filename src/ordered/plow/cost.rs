@@ -58,6 +58,9 @@ impl Mix {
 
     /// Counts operations; true once a window is over.
     pub(super) fn count(&mut self, gets: u64, puts: u64) -> bool {
+        if !cfg!(feature = "planning") {
+            return false;
+        }
         self.gets += gets;
         self.puts += puts;
         let is_over = self.gets + self.puts >= Mix::WINDOW;
@@ -69,7 +72,7 @@ impl Mix {
 
     /// Whether hardly anything changes: then no level above the last is worth its reads.
     pub(super) fn only_reads(&self) -> bool {
-        self.puts * 256 < self.gets
+        cfg!(feature = "planning") && self.puts * 256 < self.gets
     }
 
     /// Whether the shares differ by more than a 32nd of all.
@@ -153,8 +156,32 @@ fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     }
 }
 
+/// So many pages of a level for each of the one above, where nothing is planned.
+const RATIO: u64 = 16;
+
+/// The set-up of a build without the search for the cheapest one: each level is a 16th of the next.
+fn by_rule(given: &Given, levels: usize) -> Plan {
+    let above = (given.pages / RATIO).max(1);
+    let pages_max = if levels > 2 { [(above / RATIO).max(1), above] } else { [above, 0] };
+    Plan { levels, pages_max, cost: 0 }
+}
+
+/// Levels by the same rule: none is smaller than the memtable.
+fn levels_by_rule(given: &Given) -> usize {
+    let memtable = given.memtable / given.page_records.max(1);
+    let mut levels = 1;
+    let mut pages = given.pages / RATIO;
+    while levels < given.levels_max.min(LEVELS_MAX) && pages > memtable {
+        (levels, pages) = (levels + 1, pages / RATIO);
+    }
+    levels
+}
+
 /// The cheapest set-up with so many levels; none if that many make no sense.
 pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
+    if !cfg!(feature = "planning") {
+        return Some(by_rule(given, levels));
+    }
     let last = given.pages;
     let mut cheapest: Option<Plan> = None;
     let mut consider = |pages_max: [u64; LEVELS_MAX - 1]| {
@@ -178,6 +205,9 @@ pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
 
 /// The cheapest set-up.
 pub(super) fn plan(given: &Given) -> Plan {
+    if !cfg!(feature = "planning") {
+        return by_rule(given, levels_by_rule(given));
+    }
     let mut cheapest = plan_with(given, 1).unwrap_or_default();
     for levels in 2..=given.levels_max.min(LEVELS_MAX) {
         cheapest = plan_with(given, levels).filter(|plan| plan.cost < cheapest.cost).unwrap_or(cheapest);
@@ -222,6 +252,20 @@ mod tests {
         let mut mix = Mix::usual();
         let windows = (0..20_000).filter(|_| mix.count(1, 0)).count();
         assert!(windows > 15 && mix.puts == 0 && mix.differs(&Mix::usual()), "{windows} {mix:?}");
+    }
+
+    /// The rule is compiled out of most builds, but not out of this test.
+    #[test]
+    fn the_rule_costs_little_more_than_the_search() {
+        for (pages, memtable) in [(1400, 280), (1400, 5000), (300, 100), (12_000, 280)] {
+            let given = given(pages, memtable, 1500);
+            let rule = by_rule(&given, levels_by_rule(&given));
+            let mut sizes = rule.pages_max.to_vec();
+            sizes.truncate(rule.levels - 1);
+            sizes.push(pages);
+            let (ruled, best) = (cost(&given, &sizes), plan(&given).cost);
+            assert!(ruled >= best && ruled * 2 <= best * 3, "{given:?}: {ruled} of {rule:?}, at best {best}");
+        }
     }
 
     #[test]

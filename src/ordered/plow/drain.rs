@@ -25,12 +25,17 @@ pub(super) enum Drain {
 impl<N: Nand> Plow<N> {
     /// Books a page of a level that a look-up read in vain.
     pub(super) fn book_in_vain(&mut self, pages: u64) {
-        // Two steps are enough of a reserve.
-        self.credit = (self.credit + pages * READ).min(2 * STEP);
+        // Where nothing changes any more, what a step saves is saved for good. Two steps are enough of a
+        // reserve.
+        let worth = if self.mix.only_reads() { 2 } else { 1 };
+        self.credit = (self.credit + worth * pages * READ).min(2 * STEP);
     }
 
     /// A step towards leaving a level out, if look-ups paid for it.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
+        if !cfg!(feature = "planning") {
+            return Ok(());
+        }
         if self.mix.count(1, 0) {
             self.replan_for_mix();
         }

@@ -48,6 +48,7 @@ fn unit(step: u64) -> u8 {
 }
 
 /// A step as a byte, rounded down; none if it is too large for the unit.
+#[cfg_attr(not(feature = "std"), inline(never))]
 fn encode(step: u64, shift: u8) -> Option<u8> {
     let units = step >> shift;
     if units < 32 {
@@ -60,6 +61,12 @@ fn encode(step: u64, shift: u8) -> Option<u8> {
 fn decode(fence: u8, shift: u8) -> u64 {
     let (exponent, mantissa) = (fence >> 5, u64::from(fence & 31));
     if exponent == 0 { mantissa << shift } else { (32 + mantissa) << (exponent - 1 + shift) }
+}
+
+/// The place that lies so much behind another one.
+#[cfg_attr(not(feature = "std"), inline(never))]
+fn behind(at: u64, fence: u8, shift: u8) -> u64 {
+    at.saturating_add(decode(fence, shift))
 }
 
 /// Pages in key order.
@@ -131,8 +138,7 @@ impl Run {
         let groups = self.groups(&last);
         if self.groups(&changed) > groups {
             let fences = &self.fences[self.fences.len() - (groups - 1)..];
-            let tail =
-                fences.iter().fold(last.low, |at, &fence| at.saturating_add(decode(fence, last.shift)));
+            let tail = fences.iter().fold(last.low, |at, &fence| behind(at, fence, last.shift));
             // Below the fence before it lies nothing, whatever a damaged page may say.
             let step = low.saturating_sub(tail);
             if groups == 1 {
@@ -165,7 +171,7 @@ impl Run {
         let (page, fence, extent) = found?;
         let (mut at, mut group) = (extent.low, 0);
         for &step in &self.fences[fence..fence + self.groups(extent) - 1] {
-            let next = at.saturating_add(decode(step, extent.shift));
+            let next = behind(at, step, extent.shift);
             if next > position {
                 break;
             }
@@ -185,7 +191,7 @@ impl Run {
             let mut low = extent.low;
             for group in 0..groups {
                 if group > 0 {
-                    low = low.saturating_add(decode(self.fences[fence + group - 1], extent.shift));
+                    low = behind(low, self.fences[fence + group - 1], extent.shift);
                 }
                 let page = (group * self.group_pages()).saturating_sub(extent.eaten.into());
                 let page = Ppn(extent.first.0 + page as u32);
@@ -216,7 +222,7 @@ impl Run {
             self.fences.shrink_to(self.fences.len() + 16);
         }
         if usize::from(extent.eaten) == self.group_pages() {
-            extent.low = extent.low.saturating_add(decode(self.fences[fence], extent.shift));
+            extent.low = behind(extent.low, self.fences[fence], extent.shift);
             extent.eaten = 0;
             self.fences.remove(fence);
         }
@@ -236,7 +242,7 @@ impl Run {
             (place >> self.group, place % self.group_pages())
         };
         let steps = &self.fences[fence..fence + group];
-        let low = steps.iter().fold(whole.low, |at, &step| at.saturating_add(decode(step, whole.shift)));
+        let low = steps.iter().fold(whole.low, |at, &step| behind(at, step, whole.shift));
         if within == 0 {
             self.fences.remove(fence + group - 1);
         }
@@ -261,7 +267,7 @@ impl Run {
             let end = from + self.groups(extent) - 1;
             let (mut at, mut last, mut widest) = (0u64, 0, 0);
             for (i, &step) in self.fences[from..end].iter().enumerate() {
-                at = at.saturating_add(decode(step, extent.shift));
+                at = behind(at, step, extent.shift);
                 if i % 2 == 1 {
                     (widest, last) = (widest.max(at - last), at);
                 }
@@ -269,10 +275,10 @@ impl Run {
             let shift = unit(widest).saturating_sub(2);
             (at, last) = (0, 0);
             for i in 0..end - from {
-                at = at.saturating_add(decode(self.fences[from + i], extent.shift));
+                at = behind(at, self.fences[from + i], extent.shift);
                 if i % 2 == 1 {
                     let code = encode(at.saturating_sub(last), shift).unwrap_or(u8::MAX);
-                    last = last.saturating_add(decode(code, shift));
+                    last = behind(last, code, shift);
                     self.fences[kept] = code;
                     kept += 1;
                 }

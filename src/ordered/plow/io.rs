@@ -266,7 +266,9 @@ impl<N: Nand> Plow<N> {
         self.sequence += 1;
         let erases = self.blocks.erases(block);
         let commit = if header.kind == Kind::Commit { self.sequence } else { self.commits.sequence };
-        Header { erases, sequence: self.sequence, commit, ..header }.encode(&mut self.output, ppn);
+        // In another place it is not the first page behind the newest commit page.
+        let commits = header.commits && !failed;
+        Header { erases, sequence: self.sequence, commit, commits, ..header }.encode(&mut self.output, ppn);
         if self.loaded.is_some_and(|loaded| loaded.ppn == ppn) {
             self.loaded = None;
         }
@@ -280,6 +282,7 @@ impl<N: Nand> Plow<N> {
             Ok(()) => {
                 let next = Some((block, page + 1)).filter(|place| place.1 < self.geometry.pages_per_block);
                 *self.open_of(target) = next;
+                self.commits.carried = commits;
                 Ok(Some(ppn))
             }
             Err(NandError::ProgramFailed(_)) => {

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! * **Change**: at most one step where the memtable or a level is full, then the record joins the memtable.
-//!   In the class *every operation* a commit page follows. `answers = exact` looks the key up first, `pool`
+//!   In the class *every operation* a commit page follows, or the page of the step carries the change
+//!   (`carry`). `answers = exact` looks the key up first, `pool`
 //!   says what the memtable knows.
 //! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0
 //!   filters rule most out.
@@ -47,6 +48,7 @@ mod above;
 mod ahead;
 mod bits;
 mod blocks;
+mod carry;
 mod check;
 mod coder;
 mod commit;
@@ -120,6 +122,8 @@ pub struct Plow<N> {
     output: Vec<u8>,
     /// The newest program.
     sequence: u64,
+    /// The change under way, where a step may carry it: key and value.
+    under_way: Vec<u8>,
     /// Whether something is not in the newest commit page.
     dirty: bool,
     /// Whether that was written by a close.
@@ -129,7 +133,7 @@ pub struct Plow<N> {
     plan: Plan,
     /// Pages of the last level that the plan was made for.
     planned_for: usize,
-    /// The highest key of any level; none if it is not known.
+    /// The highest key of any level or sealed page; none if it is not known.
     top: Option<Vec<u8>>,
     /// Pages of a block of which one was hard to read: they are written anew.
     weak: Option<Range<Ppn>>,
@@ -160,6 +164,7 @@ pub struct Plow<N> {
 struct Counters {
     steps: [u64; cost::LEVELS_MAX],
     commits: u64,
+    carried: u64,
     failed: u64,
     filtered: u64,
     level_lookups: u64,
@@ -191,6 +196,7 @@ impl<N: Nand> Plow<N> {
             loaded: None,
             output: vec![0xff; page],
             sequence: 0,
+            under_way: Vec::with_capacity(record.entry_bytes()),
             dirty: false,
             clean: false,
             cause: Cause::Host,
@@ -256,9 +262,17 @@ impl<N: Nand> Plow<N> {
         if self.mix.count(0, 1) {
             self.replan_for_mix();
         }
-        self.work()?;
+        self.begin_change(key, value);
+        let worked = self.work();
+        self.under_way.clear();
+        worked?;
         let before = self.memtable.put(key, value, false);
         self.changes += 1;
+        if cfg!(feature = "carry") && self.commits.carried {
+            (self.dirty, self.clean) = (false, false);
+            self.counters.carried += 1;
+            return Ok(());
+        }
         let was_dirty = core::mem::replace(&mut self.dirty, true);
         if self.every_operation
             && let Err(error) = self.commit(false)
@@ -415,6 +429,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("steps_level_1", counters.steps[1]),
             ("steps_level_2", counters.steps[2]),
             ("commit_pages", counters.commits),
+            ("commits_carried", counters.carried),
             ("sealed_pages", self.commits.sealed.len() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),

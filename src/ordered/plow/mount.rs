@@ -26,6 +26,8 @@ struct Seen {
     commit: Option<(u64, Ppn)>,
     /// Blocks with commit pages, each with the first program found there.
     commit_blocks: Vec<(u64, Pbn)>,
+    /// The newest page of a level that commits.
+    carried: Option<(u64, Ppn)>,
 }
 
 /// The nature of a page.
@@ -85,6 +87,14 @@ impl<N: Nand> Plow<N> {
         if seen.named.0 > sequence {
             let what = "I1: a page names a newer commit page than there is";
             return Err(IndexFault::corrupted(what, seen.named.1));
+        }
+        if let Some((_, ppn)) = seen.carried.filter(|carried| carried.0 == sequence + 1)
+            && let Found::Whole(header) = self.examine(ppn)?
+        {
+            self.blocks.set(self.geometry.block_of(ppn), State::Used);
+            // Until the first plan is made, for its filter.
+            self.plan.pages_max[0] = self.planned_for as u64;
+            self.take_carried(ppn, &header)?;
         }
         // After a commit page each page of the chip may be programmed once, or its block fail at it, before
         // there is another one.
@@ -210,6 +220,9 @@ impl<N: Nand> Plow<N> {
         seen.newest = seen.newest.max(header.sequence);
         if header.commit > seen.named.0 {
             seen.named = (header.commit, ppn.0);
+        }
+        if header.commits && seen.carried.is_none_or(|(newest, _)| header.sequence > newest) {
+            seen.carried = Some((header.sequence, ppn));
         }
         if header.kind == Kind::Commit && seen.commit_blocks.last().is_none_or(|last| last.1 != block) {
             seen.commit_blocks.push((header.sequence, block));
@@ -424,8 +437,11 @@ impl<N: Nand> Plow<N> {
                 floor = self.take_row((number, part), *row, (floor, summary), seen)?;
             }
         }
-        if let Some((block, _)) = root.open {
-            // What was programmed there since.
+        if let Some((block, next)) = root.open {
+            // What was programmed there since; the first of it may commit.
+            if next < self.geometry.pages_per_block {
+                self.look_at_page(self.geometry.page_at(block, next), seen)?;
+            }
             self.look_at_newest(block, seen)?;
         }
         Ok(())

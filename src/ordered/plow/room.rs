@@ -319,9 +319,16 @@ impl<N: Nand> Plow<N> {
                 self.step(0)?;
             }
             stepped = true;
+            // The operation is done: nothing may fail behind that.
+            if self.commits.carried {
+                return Ok(());
+            }
         }
         if !stepped {
             stepped = self.work_below()?;
+        }
+        if self.commits.carried {
+            return Ok(());
         }
         stepped |= self.catch_up()?;
         if !stepped && self.blocks.ready() < READY {
@@ -340,6 +347,9 @@ impl<N: Nand> Plow<N> {
             if is_far && self.is_above_full(below) && self.leaves_enough(below) {
                 self.step(below)?;
                 stepped = true;
+                if self.commits.carried {
+                    break;
+                }
             }
         }
         Ok(stepped)

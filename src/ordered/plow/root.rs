@@ -20,7 +20,9 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The version before, of which no page of a step commits.
+const VERSION_BEFORE: u32 = 3;
 
 /// Writes bytes one after the other; beyond the end it only counts.
 #[derive(Debug)]
@@ -317,8 +319,10 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 
 /// Reads a root.
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
-    for number in shape(geometry, record) {
-        if reader.number().ok_or(Wrong::Broken)? != u64::from(number) {
+    for expected in shape(geometry, record) {
+        let number = reader.number().ok_or(Wrong::Broken)?;
+        let is_before = expected == VERSION && number == VERSION_BEFORE.into();
+        if number != u64::from(expected) && !is_before {
             return Err(Wrong::Other);
         }
     }

@@ -16,7 +16,7 @@ use crate::nand::Nand;
 use alloc::vec::Vec;
 
 impl<N: Nand> Plow<N> {
-    /// Notes a key that went to a level.
+    /// Notes a key that went to a level, or to a sealed page.
     pub(super) fn note_top(&mut self, key: &[u8]) {
         if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "ascending") && &top[..] < key) {
             top.clear();
@@ -24,9 +24,10 @@ impl<N: Nand> Plow<N> {
         }
     }
 
-    /// The highest key of any level, empty if there is none; read once behind a mount.
+    /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
+    /// what sealed pages hold: while there are any, it stays unknown.
     fn find_top(&mut self) -> Result<(), IndexFault> {
-        if self.top.is_some() {
+        if self.top.is_some() || !self.commits.sealed.is_empty() {
             return Ok(());
         }
         let mut top = Vec::with_capacity(self.record.key_bytes.into());
@@ -48,8 +49,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
-    /// as a page takes, if they are many and in no sealed page, from which a mount would take them again;
-    /// whether it did.
+    /// as a page takes, if they are many and no version of one is in a sealed page, from which a mount would
+    /// take it again; whether it did.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
         if !cfg!(feature = "ascending")

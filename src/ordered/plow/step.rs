@@ -2,9 +2,10 @@
 //! range are merged into one page, and the cursor moves.
 
 use super::above::Above;
+use super::carry::bytes_kept;
 use super::coder::{Builder, Expected, View};
 use super::drain::Drain;
-use super::fences::position;
+use super::fences::{Run, position};
 use super::io::Target;
 use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
@@ -63,6 +64,23 @@ pub(super) struct Step {
     surprise: Option<(Vec<u8>, usize)>,
     /// The first key not merged; none at the end of all keys.
     stop: Option<Vec<u8>>,
+}
+
+/// What a step did.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) level: usize,
+    /// Records of its page.
+    pub(super) count: usize,
+    /// Old pages used up.
+    pub(super) used: usize,
+    /// Records taken from the level above, and from the old pages.
+    pub(super) taken: [usize; 2],
+    /// Pages of the level above that are used up, each with its last key.
+    pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
+    pub(super) from: Box<[u8]>,
+    /// The new cursor; none at the end of all keys.
+    pub(super) stop: Option<Vec<u8>>,
 }
 
 /// Which of the two has the next record.
@@ -329,7 +347,8 @@ impl<N: Nand> Plow<N> {
         };
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
         let hole = step.above.hole(self.stride());
-        Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.record, expected)
+        let kept = if self.may_carry() { bytes_kept(self.record, output.len()) } else { 0 };
+        Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.record, expected).keeping(kept)
     }
 
     /// A first and a last key and the number of records between them, as the step sees them.
@@ -355,48 +374,72 @@ impl<N: Nand> Plow<N> {
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.level;
         let count = step.builder.map_or(0, |builder| builder.count());
-        let tombstones = level + 1 < self.levels.len();
-        if count > 0 {
-            // What was copied and not merged is no part of the page.
-            let copies = step.above.hole(self.stride());
+        let is_short = step.is_limited && (count as u64) < self.page_records / 2;
+        // What was copied and not merged is no part of the page.
+        let copies = step.above.hole(self.stride());
+        let mut passed = step.above.passed;
+        if let Some(stop) = &step.stop {
+            passed.retain(|passed| passed.2 < *stop);
+        }
+        let outcome = Outcome {
+            level,
+            count,
+            used: step.below.used,
+            taken: step.taken,
+            passed,
+            from: step.from,
+            stop: step.stop,
+        };
+        let mut written = None;
+        if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.output[HEADER_BYTES..][copies].fill(0);
-            let ppn = self.program(Target::Level(level), Header::run(count, tombstones))?;
+            let commits = !is_short && self.carry(&outcome, builder.used());
+            let header = Header::run(count, level + 1 < self.levels.len());
+            written = Some(self.program(Target::Level(level), Header { commits, ..header })?);
+        }
+        self.take_over(outcome, written);
+        if written.is_some() {
+            self.summarise_full(level)?;
+        }
+        self.dirty = true;
+        self.keep_fences_short();
+        Ok(is_short)
+    }
+
+    /// Enters the page of a step, if it has one, which is in the output buffer, and takes what went into it
+    /// from where it was.
+    pub(super) fn take_over(&mut self, outcome: Outcome, written: Option<Ppn>) {
+        let Outcome { level, count, .. } = outcome;
+        if let Some(ppn) = written {
             // The filter of the new page may have the bytes of theirs.
-            for used in 0..if level == 0 { step.below.used } else { 0 } {
+            for used in 0..if level == 0 { outcome.used } else { 0 } {
                 let page = self.levels[level].old.page(used);
                 page.into_iter().for_each(|page| self.filters.remove(page));
             }
-            self.adopt((level, Part::New), ppn, count, tombstones);
-            self.summarise_full(level)?;
+            self.adopt((level, Part::New), ppn, count, level + 1 < self.levels.len());
         }
         self.counters.steps[level] += 1;
-        self.dirty = true;
         let held = &mut self.levels[level].records;
-        *held = (*held + count).saturating_sub(step.taken[1]);
-        let stop = step.stop.as_deref();
+        *held = (*held + count).saturating_sub(outcome.taken[1]);
         match self.source(level) {
-            Source::Memtable => self.memtable.remove_range(&step.from, stop),
+            Source::Memtable => self.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
             Source::Level(upper) => {
                 let held = &mut self.levels[upper].records;
-                *held = held.saturating_sub(step.taken[0]);
-                for (part, ppn, last) in step.above.passed {
-                    if stop.is_none_or(|stop| &last[..] < stop) {
-                        self.drop_page(upper, part, ppn);
-                    }
+                *held = held.saturating_sub(outcome.taken[0]);
+                for (part, ppn, _) in outcome.passed {
+                    self.drop_page(upper, part, ppn);
                 }
             }
         }
-        for _ in 0..step.below.used {
+        for _ in 0..outcome.used {
             if let Some(ppn) = self.levels[level].old.page(0) {
                 self.drop_page(level, Part::Old, ppn);
             }
         }
-        match step.stop {
+        match outcome.stop {
             Some(stop) => self.levels[level].cursor = stop.into(),
             None => self.levels[level].wrap(),
         }
-        self.keep_fences_short();
-        Ok(step.is_limited && (count as u64) < self.page_records / 2)
     }
 
     /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
@@ -444,9 +487,15 @@ impl<N: Nand> Plow<N> {
             plow.levels.iter().map(|level| level.old.ram_bytes() + level.new.ram_bytes()).sum()
         };
         while held(self) > self.shares.fences {
-            let runs = self.levels.iter_mut().flat_map(|level| [&mut level.old, &mut level.new]);
-            let Some(longest) = runs.max_by_key(|run| run.ram_bytes()) else { return };
-            if !longest.thin() {
+            let (mut longest, mut most) = (None, 0);
+            for level in &mut self.levels {
+                for run in [&mut level.old, &mut level.new] {
+                    if run.ram_bytes() >= most {
+                        (most, longest) = (run.ram_bytes(), Some(run));
+                    }
+                }
+            }
+            if !longest.is_some_and(Run::thin) {
                 return;
             }
         }

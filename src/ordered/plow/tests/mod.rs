@@ -1,10 +1,12 @@
 //! plow against a map, at the edge of the chip, with failures, and what it costs.
 
 mod bound;
+mod carry;
 mod cuts;
 mod edge;
 mod life;
 mod room;
+mod sink;
 
 use super::{Plow, PlowConfig, level};
 use crate::inputs;

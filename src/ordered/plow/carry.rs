@@ -1,0 +1,153 @@
+//! Run pages that commit: an operation whose change makes a step programs one page, not two.
+//!
+//! Each operation is to be durable, so each programs a commit page; and where it makes a step, the page of
+//! that step. But the page of a step has room, and where it is the first page behind the newest commit page,
+//! it says between its records and their high parts what the step did and what was changed:
+//!
+//! ```text
+//! level; old pages used up; records taken from above, and from old pages;
+//! pages of the level above that are used up: how many, and of each twice its number, + 1 for an old one;
+//! the new cursor; 1 if a key was removed; the key; its value if it was put
+//! ```
+//!
+//! Numbers and cursor are coded as in a root. A mount takes the newest commit page and then, where the page
+//! with the next program number is such a one, makes the same step in RAM and enters the change. So one page
+//! may follow a commit page in this way, and what it leaves is free only once there is another commit page.
+
+use super::Plow;
+use super::coder::View;
+use super::level::Part;
+use super::page::{HEADER_BYTES, Header};
+use super::root::{Reader, Writer};
+use super::step::Outcome;
+use crate::check::{IndexError, words};
+use crate::fault::IndexFault;
+use crate::nand::Nand;
+use crate::ordered::RecordFormat;
+use crate::units::Ppn;
+use alloc::vec::Vec;
+
+/// Bytes of all but cursor, key and value: three pages of the level above, and what two rounded ends take.
+const FIXED_BYTES: usize = 30;
+/// A page gives one part in so many at most: pages would hold too few records.
+const SHARE: usize = 12;
+
+/// Bytes of a page that are kept for what it carries; none where that would be too many, or a value is
+/// nothing.
+pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
+    let needed = FIXED_BYTES + record.entry_bytes() + usize::from(record.key_bytes);
+    let is_worth_it = cfg!(feature = "carry") && needed * SHARE <= page_bytes && record.value_bytes > 0;
+    if is_worth_it { needed } else { 0 }
+}
+
+impl<N: Nand> Plow<N> {
+    /// Notes the change under way, which a step may carry.
+    pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.commits.carried = false;
+        self.under_way.clear();
+        if cfg!(feature = "carry") && self.every_operation && bytes_kept(self.record, self.output.len()) > 0 {
+            self.under_way.extend_from_slice(key);
+            self.under_way.extend_from_slice(value.unwrap_or(&[]));
+        }
+    }
+
+    /// Whether the page of a step may carry the change under way: there is one, and nothing is on the chip
+    /// or in the levels that the newest commit page does not know of.
+    pub(super) fn may_carry(&self) -> bool {
+        cfg!(feature = "carry")
+            && !self.under_way.is_empty()
+            && !self.dirty
+            && self.sequence == self.commits.sequence
+            && self.levels.len() == self.commits.levels
+    }
+
+    /// Writes into the output page what a step did and the change under way, between the bytes that the page
+    /// takes at its ends; whether that page commits.
+    pub(super) fn carry(&mut self, outcome: &Outcome, (front, back): (usize, usize)) -> bool {
+        // The change must find room without another step.
+        let left = self.memtable.len() - if outcome.level == 0 { outcome.taken[0] } else { 0 };
+        if !self.may_carry() || left >= self.memtable.capacity() {
+            return false;
+        }
+        let end = self.output.len() - back;
+        let Some(gap) = self.output.get_mut(HEADER_BYTES + front..end) else { return false };
+        let (key, value) = self.under_way.split_at(self.record.key_bytes.into());
+        let mut writer = Writer::new(gap);
+        for number in [outcome.level, outcome.used, outcome.taken[0], outcome.taken[1], outcome.passed.len()]
+        {
+            writer.number(number as u64);
+        }
+        for &(part, page, _) in &outcome.passed {
+            writer.number(u64::from(page.0) * 2 + u64::from(part == Part::Old));
+        }
+        writer.key(outcome.stop.as_deref().unwrap_or(&[]));
+        writer.number(value.is_empty().into());
+        writer.key(key);
+        writer.key(value);
+        let fits = writer.at() <= gap.len();
+        if !fits {
+            gap.fill(0);
+        }
+        fits
+    }
+
+    /// Does what the whole page in the input buffer carries, which is the newest commit.
+    pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
+        if !cfg!(feature = "carry") {
+            let what = words("the newest change lies in a page of a step: this build lacks \"carry\"");
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
+        let broken = || IndexFault::corrupted("I1: what a page carries makes no sense", ppn.0);
+        core::mem::swap(&mut self.input, &mut self.output);
+        self.loaded = None;
+        let body = &self.output[HEADER_BYTES..];
+        let count = usize::from(header.count);
+        let view = View::new(body, self.record, count, header.tombstones).filter(|_| count > 0);
+        let at = view.ok_or_else(broken)?.front();
+        let mut reader = Reader::new(&body[at..]);
+        let (outcome, key, value) = self.read_carried(&mut reader, count).ok_or_else(broken)?;
+        self.take_over(outcome, Some(ppn));
+        self.memtable.put(&key, value.as_deref(), false);
+        self.clean = false;
+        Ok(())
+    }
+
+    fn read_carried(
+        &self,
+        reader: &mut Reader<'_>,
+        count: usize,
+    ) -> Option<(Outcome, Vec<u8>, Option<Vec<u8>>)> {
+        let RecordFormat { key_bytes, value_bytes } = self.record;
+        let mut number = || usize::try_from(reader.number()?).ok();
+        let (level, used, taken, passed) = (number()?, number()?, [number()?, number()?], number()?);
+        let of_level = self.levels.get(level).filter(|level| used <= level.old.pages())?;
+        let mut outcome = Outcome {
+            level,
+            count,
+            used,
+            taken,
+            passed: Vec::new(),
+            from: of_level.cursor.clone(),
+            stop: None,
+        };
+        for _ in 0..passed {
+            let page = reader.short()?;
+            let part = if page & 1 == 1 { Part::Old } else { Part::New };
+            let upper = self.levels.get(level.checked_sub(1)?)?;
+            upper.run(part).uses(Ppn(page / 2), Ppn(page / 2 + 1)).then_some(())?;
+            outcome.passed.push((part, Ppn(page / 2), Vec::new()));
+        }
+        outcome.stop = Some(reader.key(key_bytes)?.into_vec()).filter(|stop| !stop.is_empty());
+        // A round ends when all its old pages are used up, and goes on with higher keys.
+        let makes_sense = match &outcome.stop {
+            Some(stop) => stop[..] >= outcome.from[..],
+            None => used == of_level.old.pages(),
+        };
+        let is_removed = reader.number()? == 1;
+        let key = reader.key(key_bytes)?.into_vec();
+        let value = reader.key(if is_removed { 0 } else { value_bytes })?.into_vec();
+        let value = Some(value).filter(|_| !is_removed);
+        let is_right = value.as_ref().is_none_or(|value| value.len() == usize::from(value_bytes));
+        (makes_sense && is_right && key.len() == usize::from(key_bytes)).then_some((outcome, key, value))
+    }
+}

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 pub(super) const HEADER_BYTES: usize = 22;
 
-/// The version of the root that is understood.
-const VERSION: u64 = 3;
+/// The versions of the root that are understood.
+const VERSIONS: core::ops::RangeInclusive<u64> = 3..=4;
 
 /// A level as the newest commit page tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,7 +84,7 @@ impl Reader<'_> {
 /// The root in a body and how many bytes it takes; none if its bytes make no sense.
 pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)> {
     let mut reader = Reader { bytes: body, at: 0 };
-    (reader.number()? == VERSION).then_some(())?;
+    VERSIONS.contains(&reader.number()?).then_some(())?;
     reader.number()?;
     reader.number()?;
     let record = (reader.number()?, reader.number()?);
@@ -132,7 +132,7 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     sheet.checksum(Area::Data, 0, right);
     sheet.note(Area::Data, (4, 1), "page of plow", "0x9e".into());
     let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary");
-    let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed");
+    let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed, 4 commits");
     let count = sheet.data_number(8, 2, if kind == 4 { "groups" } else { "records" }) as usize;
     sheet.data_number(10, 2, "erases of the block");
     let program = sheet.data_number(12, 5, "number of the program");
@@ -154,7 +154,9 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
                 note_root(&mut sheet, &root, bytes);
                 at += bytes;
             }
-            None => note = format!("Its root is not one of version {VERSION}."),
+            None => {
+                note = format!("Its root is not one of version {} or {}.", VERSIONS.start(), VERSIONS.end())
+            }
         }
     }
     let unpacked = match kind {
@@ -167,6 +169,9 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     let node = unpacked.filter(|_| count > 0).map(|records| node(&mut sheet, at, &records, flags & 1 != 0));
     if flags & 2 != 0 {
         title += ", written by a close";
+    }
+    if flags & 4 != 0 {
+        title += ", which commits the change of its step";
     }
     let mut page = Page::new(role, title, sheet);
     page.nodes = node.into_iter().collect();

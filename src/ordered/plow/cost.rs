@@ -156,7 +156,7 @@ fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     }
 }
 
-/// So many pages of a level for each of the one above, where nothing is planned.
+/// Pages of a level for each page of the one above, where nothing is planned.
 const RATIO: u64 = 16;
 
 /// The set-up of a build without the search for the cheapest one: each level is a 16th of the next.

@@ -66,7 +66,7 @@ pub(super) struct Step {
     stop: Option<Vec<u8>>,
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) level: usize,

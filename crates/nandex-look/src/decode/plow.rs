@@ -155,7 +155,7 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
                 at += bytes;
             }
             None => {
-                note = format!("Its root is not one of version {} or {}.", VERSIONS.start(), VERSIONS.end())
+                note = format!("Its root is not one of version {} or {}.", VERSIONS.start(), VERSIONS.end());
             }
         }
     }

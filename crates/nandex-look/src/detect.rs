@@ -53,7 +53,8 @@ fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) 
         [_, _, _, _, 0x9e, ..] => {
             let decoder = Decoder::new(Family::Plow, guess, *geometry);
             let page = decoder.glance(ppn, data, &[]);
-            let root = decoder.plow_root(data).filter(|_| page.whole && page.role == Role::Commit)?;
+            let root =
+                decoder.plow_root(data, &|_| None).filter(|_| page.whole && page.role == Role::Commit)?;
             let (key, value) = (u8::try_from(root.record.0).ok()?, u8::try_from(root.record.1).ok()?);
             (key > 0).then(|| known(Family::Plow, RecordFormat::new(key, value))).flatten()
         }

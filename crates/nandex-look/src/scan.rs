@@ -107,7 +107,7 @@ impl Scan {
                 continue;
             };
             let page = decoder.glance(ppn, &data, &spare);
-            if page.role == Role::Checkpoint || (page.role == Role::Commit && page.kind == 2) {
+            if page.role == Role::Checkpoint || (page.role == Role::Commit && matches!(page.kind, 2 | 5)) {
                 keep.insert(ppn.0, data);
             }
             pages.push(page);
@@ -120,7 +120,8 @@ impl Scan {
         let newest = (0..pages.len())
             .filter(|&i| pages[i].role == Role::Commit && pages[i].kind == 2 && pages[i].whole)
             .max_by_key(|&i| pages[i].version);
-        let plow = newest.and_then(|i| decoder.plow_root(keep.get(&(i as u32))?));
+        let data_of = |ppn: u32| keep.get(&ppn).map(Vec::as_slice);
+        let plow = newest.and_then(|i| decoder.plow_root(data_of(i as u32)?, &data_of));
         let current = life::current(&decoder, &pages, checkpoint.as_ref());
         let tree = tree::build(&decoder, &pages, &current, plow.as_ref());
         let lives = life::lives(&decoder, &pages, &current, &tree);

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
 const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.
-const ROOT_FIXED_BYTES: usize = 96;
+pub(super) const ROOT_FIXED_BYTES: usize = 96;
 const ROOT_BLOCK_BYTES: usize = 8;
 
 /// Where a sweep stands: its round and its cursor.
@@ -106,7 +106,8 @@ impl<N: Nand> Plow<N> {
     fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
         let sealed = (self.commits.sealed.len(), newest);
-        write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed, self.page_records);
+        let (shape, levels) = ((self.geometry, self.record), (&self.levels[..], &self.blocks, self.map()));
+        write(writer, shape, levels, sealed, self.page_records);
     }
 
     /// Makes all that was acknowledged durable.
@@ -115,7 +116,7 @@ impl<N: Nand> Plow<N> {
         while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
             self.commits.sealed.pop_front();
         }
-        let written = self.write_commit(clean);
+        let written = self.map_if_due().and_then(|()| self.write_commit(clean));
         if written.is_err() {
             // A sealed page may hold what is taken back now.
             self.commits.sealed.clear();
@@ -208,12 +209,14 @@ impl<N: Nand> Plow<N> {
 
     /// Gives back the blocks that no longer hold what a mount would need.
     fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
+        let pages = self.map.as_deref().map_or(&[][..], |map| &map.pages);
         let needed = |block: Pbn| {
             let of = |ppn: Ppn| self.geometry.block_of(ppn);
             Some(block) == self.commits.newest
                 || Some(block) == kept
                 || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
                 || self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
+                || pages.iter().any(|&ppn| of(ppn) == block)
         };
         let (mut still, blocks) = (Vec::new(), &mut self.blocks);
         for &block in &self.commits.blocks {
@@ -242,7 +245,10 @@ impl<N: Nand> Plow<N> {
 
     /// Whether so many records fit beside any root of this chip: it grows as the blocks fill.
     pub(super) fn fits_for_good(&self, records: usize) -> bool {
-        let most = ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * self.blocks.good();
+        let most = match self.map().is_some() {
+            true => self.root_max(),
+            false => ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * self.blocks.good(),
+        };
         let bytes = records * (self.record.entry_bytes() + 1);
         bytes + most.max(self.root_bytes() + STEP_ROOT_BYTES) <= self.commit_room()
     }
@@ -252,20 +258,26 @@ impl<N: Nand> Plow<N> {
         (records * (self.record.entry_bytes() + 1)).div_ceil(self.commit_room())
     }
 
-    /// Blocks that the sealed pages of the next commit may take.
-    pub(super) fn sealed_blocks_next(&self) -> usize {
+    /// Sealed pages of the next commit.
+    pub(super) fn sealed_pages_next(&self) -> usize {
         // Sweeps of everything come before the change that they make room for, and may lengthen the root.
         let unsealed = self.memtable.unsealed() + usize::from(!self.sweeping);
         let fits = match self.sweeping {
             true => unsealed * (self.record.entry_bytes() + 1) + self.root_bytes() <= self.commit_room(),
             false => self.fits_beside_root(unsealed),
         };
-        if fits {
+        if fits { 0 } else { self.pages_of(unsealed) }
+    }
+
+    /// Blocks that the sealed pages and the map of the next commit may take.
+    pub(super) fn sealed_blocks_next(&self) -> usize {
+        let pages_per_block = self.geometry.pages_per_block;
+        let pages = self.sealed_pages_next() + self.map_pages_next();
+        if pages == 0 {
             return 0;
         }
-        let pages_per_block = self.geometry.pages_per_block;
         let left = self.commits.open_sealed.map_or(0, |(_, next)| (pages_per_block - next) as usize);
-        self.pages_of(unsealed).saturating_sub(left).div_ceil(pages_per_block as usize)
+        pages.saturating_sub(left).div_ceil(pages_per_block as usize)
     }
 
     /// Blocks that the pages of the first level may take where all of a memtable that is too large for a

@@ -2,6 +2,7 @@
 
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
+use super::map;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message};
@@ -120,7 +121,7 @@ impl Shares {
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
         // Lists of blocks, cursors, and what a vector holds in reserve.
         let small = 96 + 8 * usize::from(record.key_bytes);
-        let fixed = own + 2 * page + blocks * 3 + small;
+        let fixed = own + 2 * page + blocks * 3 + map::ram_bytes(geometry, record) + small;
         let extents = blocks * size_of::<Extent>() + blocks;
         let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {

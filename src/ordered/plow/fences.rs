@@ -24,9 +24,12 @@ pub(super) struct Extent {
     pages: u16,
     /// The unit of its fences, as a power of two.
     shift: u8,
-    /// Pages of its first group that are gone.
-    eaten: u8,
+    /// Pages of its first group that are gone, and whether the map lists the extent as it is.
+    marks: u8,
 }
+
+/// The mark of an extent that the map lists.
+const LISTED: u8 = 0x80;
 
 impl Extent {
     pub(super) fn first(&self) -> Ppn {
@@ -35,6 +38,16 @@ impl Extent {
 
     pub(super) fn pages(&self) -> usize {
         self.pages.into()
+    }
+
+    /// Pages of its first group that are gone.
+    fn eaten(&self) -> usize {
+        usize::from(self.marks & !LISTED)
+    }
+
+    /// Whether the map lists the extent as it is.
+    pub(super) fn is_listed(&self) -> bool {
+        self.marks & LISTED != 0
     }
 
     pub(super) fn holds(&self, page: Ppn) -> bool {
@@ -92,6 +105,21 @@ impl Run {
         &self.extents
     }
 
+    /// Marks the extents that a map lists, and no others.
+    pub(super) fn list(&mut self, is_listed: &mut dyn FnMut(&Extent) -> bool) {
+        for extent in &mut self.extents {
+            let mark = if is_listed(extent) { LISTED } else { 0 };
+            extent.marks = extent.marks & !LISTED | mark;
+        }
+    }
+
+    /// Marks the last extent as listed, if it is this one whole.
+    pub(super) fn list_last(&mut self, first: Ppn, pages: u32) -> bool {
+        let last =
+            self.extents.last_mut().filter(|last| last.first == first && u32::from(last.pages) == pages);
+        last.map(|last| last.marks |= LISTED).is_some()
+    }
+
     /// Whether a page of the run lies between these two, the second excluded.
     pub(super) fn uses(&self, from: Ppn, to: Ppn) -> bool {
         self.extents
@@ -116,7 +144,7 @@ impl Run {
 
     /// The extent's groups.
     fn groups(&self, extent: &Extent) -> usize {
-        (extent.pages() + usize::from(extent.eaten)).div_ceil(self.group_pages())
+        (extent.pages() + extent.eaten()).div_ceil(self.group_pages())
     }
 
     /// Adds the page that begins here at the end, in a new extent if it may not join the last one.
@@ -125,7 +153,7 @@ impl Run {
             if self.extents.len() == self.extents.capacity() {
                 self.extents.reserve_exact(2);
             }
-            self.extents.push(Extent { low, first: page, pages: 1, shift: 0, eaten: 0 });
+            self.extents.push(Extent { low, first: page, pages: 1, shift: 0, marks: 0 });
         }
     }
 
@@ -134,7 +162,7 @@ impl Run {
         if last.first.0 + u32::from(last.pages) != page.0 || last.pages == u16::MAX {
             return false;
         }
-        let mut changed = Extent { pages: last.pages + 1, ..last };
+        let mut changed = Extent { pages: last.pages + 1, marks: last.marks & !LISTED, ..last };
         let groups = self.groups(&last);
         if self.groups(&changed) > groups {
             let fences = &self.fences[self.fences.len() - (groups - 1)..];
@@ -177,7 +205,7 @@ impl Run {
             }
             (at, group) = (next, group + 1);
         }
-        let start = |group: usize| (group * self.group_pages()).saturating_sub(extent.eaten.into());
+        let start = |group: usize| (group * self.group_pages()).saturating_sub(extent.eaten());
         let last = (start(group + 1) - 1).min(extent.pages() - 1);
         Some((page + start(group), page + last))
     }
@@ -193,7 +221,7 @@ impl Run {
                 if group > 0 {
                     low = behind(low, self.fences[fence + group - 1], extent.shift);
                 }
-                let page = (group * self.group_pages()).saturating_sub(extent.eaten.into());
+                let page = (group * self.group_pages()).saturating_sub(extent.eaten());
                 let page = Ppn(extent.first.0 + page as u32);
                 if page >= from && page < to {
                     tell(page, low);
@@ -217,13 +245,13 @@ impl Run {
         }
         extent.first.0 += 1;
         extent.pages -= 1;
-        extent.eaten += 1;
+        extent.marks = (extent.marks & !LISTED) + 1;
         if self.fences.capacity() > self.fences.len() + 64 {
             self.fences.shrink_to(self.fences.len() + 16);
         }
-        if usize::from(extent.eaten) == self.group_pages() {
+        if extent.eaten() == self.group_pages() {
             extent.low = behind(extent.low, self.fences[fence], extent.shift);
-            extent.eaten = 0;
+            extent.marks = 0;
             self.fences.remove(fence);
         }
         self.extents[at] = extent;
@@ -238,7 +266,7 @@ impl Run {
         let fence = self.fences_before(at);
         let whole = self.extents[at];
         let (group, within) = {
-            let place = place + usize::from(whole.eaten);
+            let place = place + whole.eaten();
             (place >> self.group, place % self.group_pages())
         };
         let steps = &self.fences[fence..fence + group];
@@ -247,8 +275,9 @@ impl Run {
             self.fences.remove(fence + group - 1);
         }
         self.extents[at].pages = place as u16;
+        self.extents[at].marks &= !LISTED;
         let first = Ppn(whole.first.0 + place as u32);
-        let second = Extent { low, first, pages: whole.pages - place as u16, eaten: within as u8, ..whole };
+        let second = Extent { low, first, pages: whole.pages - place as u16, marks: within as u8, ..whole };
         if self.extents.len() == self.extents.capacity() {
             self.extents.reserve_exact(2);
         }

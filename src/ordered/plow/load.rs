@@ -4,7 +4,6 @@ use super::Plow;
 use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::page::{HEADER_BYTES, Header};
-use super::room::SWEEP_BLOCKS;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
@@ -115,7 +114,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
-        if self.blocks.free() <= SWEEP_BLOCKS {
+        if self.blocks.free() <= self.sweep_blocks() {
             return Err(self.no_room());
         }
         let last = self.levels.len() - 1;

@@ -61,6 +61,7 @@ mod forecast;
 mod io;
 mod level;
 mod load;
+mod map;
 mod memtable;
 mod mount;
 mod page;
@@ -81,6 +82,7 @@ use crate::ordered::{
     Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
 use crate::units::Ppn;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};
@@ -94,6 +96,7 @@ use filter::Filters;
 pub use forecast::Forecast;
 use io::Loaded;
 use level::Level;
+use map::Map;
 use memtable::Memtable;
 
 /// Where the newer records of a step come from.
@@ -115,6 +118,7 @@ pub struct Plow<N> {
     filters: Filters,
     blocks: Blocks,
     commits: Commits,
+    map: Option<Box<Map>>,
     /// The page read last.
     input: Vec<u8>,
     loaded: Option<Loaded>,
@@ -192,6 +196,7 @@ impl<N: Nand> Plow<N> {
             filters: Filters::new(shares.filter),
             blocks: Blocks::new(geometry.blocks),
             commits: Commits::default(),
+            map: Map::none(geometry, record),
             input: vec![0xff; page],
             loaded: None,
             output: vec![0xff; page],
@@ -437,6 +442,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("sweeps_for_room", counters.sweeps),
             ("levels_drained", counters.drained),
             ("pages_sunk", counters.sunk),
+            ("maps_written", self.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed),
             ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
@@ -461,6 +467,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             + self.filters.ram_bytes()
             + self.blocks.ram_bytes()
             + self.commits.ram_bytes()
+            + self.map().map_or(0, Map::ram_bytes)
             + self.top.as_ref().map_or(0, Vec::capacity)
     }
 }

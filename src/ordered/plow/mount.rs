@@ -5,7 +5,7 @@ use super::commit::{Sealed, Stand};
 use super::fences::position;
 use super::level::{Level, Part};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
-use super::root::{LevelRoot, Reader, Root, Row, Worn, Wrong, read};
+use super::root::{Item, LevelRoot, Reader, Root, Row, Worn, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
 use crate::check::{IndexError, message, words};
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 /// Findings of a look at the chip.
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     /// The newest program.
     newest: u64,
     /// The newest commit page that a page names, and where.
@@ -28,11 +28,13 @@ struct Seen {
     commit_blocks: Vec<(u64, Pbn)>,
     /// The newest page of a level that commits.
     carried: Option<(u64, Ppn)>,
+    /// The page of the map that is in the output buffer.
+    pub(super) map_page: Option<Ppn>,
 }
 
 /// The nature of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     Whole(Header),
     Blank,
     Broken,
@@ -40,7 +42,7 @@ enum Found {
 
 /// Bytes kept of the first page of a block: its program, and whether it is blank.
 const FIRST_BYTES: usize = 6;
-const BROKEN_ROOT: &str = "I1: the root makes no sense";
+pub(super) const BROKEN_ROOT: &str = "I1: the root makes no sense";
 
 impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
@@ -199,7 +201,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads any page into the input buffer.
-    fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
+    pub(super) fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.input, &mut [], is_whole) {
@@ -268,6 +270,10 @@ impl<N: Nand> Plow<N> {
                 ))
                 .into());
             }
+            Err(Wrong::Mapped) => {
+                let what = words("the root's extents lie in map pages: this build lacks \"maps\"");
+                return Err(IndexError::Unsupported(what.into()).into());
+            }
             Err(Wrong::Broken) => return Err(broken()),
         };
         let at = HEADER_BYTES + reader.at();
@@ -291,10 +297,17 @@ impl<N: Nand> Plow<N> {
         }
         self.page_records = root.page_records;
         self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
+        self.take_map(&root)?;
+        let all_rows = root.levels.iter().flat_map(|level| level.rows.iter().flatten());
+        for item in all_rows {
+            if let Item::Row(row) = item {
+                self.blocks.set(self.geometry.block_of(row.first), State::Used);
+            }
+        }
         // Blocks begun after the commit page: what they name is newer than what the root knows of. First,
         // while the output buffer holds what a look at the chip found.
         for block in (0..self.geometry.blocks).map(Pbn) {
-            if self.blocks.state(block) == State::Free && !root.uses(block, self.geometry) {
+            if self.blocks.state(block) == State::Free {
                 self.look_behind(block, (sequence, &root.worn), seen)?;
             }
         }
@@ -305,7 +318,7 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn take_block(&mut self, block: Pbn) {
+    pub(super) fn take_block(&mut self, block: Pbn) {
         self.blocks.set(block, State::Used);
         if !self.commits.blocks.contains(&block) {
             self.commits.blocks.push(block);
@@ -415,26 +428,35 @@ impl<N: Nand> Plow<N> {
         let is_filtered = number == 0 && !is_alone;
         if is_filtered {
             // Until the first plan is made: the pages that share the filters' bytes.
-            let pages: u32 = root.rows.iter().flatten().map(|row| row.pages).sum();
-            self.planned_for = pages as usize;
+            let mut pages = 0;
+            for item in root.rows.iter().flatten() {
+                match *item {
+                    Item::Row(row) => pages += row.pages as usize,
+                    Item::Listed(from, count) => {
+                        for place in from..from + count {
+                            pages += self.listed_row(place as usize, seen)?.pages as usize;
+                        }
+                    }
+                }
+            }
+            self.planned_for = pages;
         }
         let mut floor: Option<u64> = None;
         for (part, rows) in [(Part::New, &root.rows[1]), (Part::Old, &root.rows[0])] {
             if part == Part::Old {
                 floor = floor.max(Some(position(&root.cursor)));
             }
-            for row in rows {
-                let block = self.geometry.block_of(row.first);
-                self.blocks.set(block, State::Used);
-                self.blocks.set_erases(block, row.erases);
-                let is_open = root.open.is_some_and(|open| open.0 == block);
-                let summary = match root.last_in(block, self.geometry) {
-                    Some(last) if cfg!(feature = "summaries") && !is_filtered => {
-                        self.find_summary(places(self.geometry, last, is_open), row.erases)?
+            for item in rows {
+                match *item {
+                    Item::Row(row) => floor = self.take_row((root, part), row, (floor, is_filtered), seen)?,
+                    Item::Listed(from, count) => {
+                        for place in (from..from + count).map(|place| place as usize) {
+                            let row = self.listed_row(place, seen)?;
+                            floor = self.take_row((root, part), row, (floor, is_filtered), seen)?;
+                            self.note_listed((number, part), row, place);
+                        }
                     }
-                    _ => None,
-                };
-                floor = self.take_row((number, part), *row, (floor, summary), seen)?;
+                }
             }
         }
         if let Some((block, next)) = root.open {
@@ -460,16 +482,28 @@ impl<N: Nand> Plow<N> {
         Ok(None)
     }
 
-    /// The pages of a row: they join the fences of the level, by the summary in the input buffer if there is
-    /// one, else by reading them. A position that no page of the level yet to come begins before comes in,
-    /// and goes out anew.
+    /// The pages of a row of the level that is being taken: they join its fences, by the summary of their
+    /// block if there is one, else by reading them. A position that no page of the level yet to come begins
+    /// before comes in, and goes out anew.
     fn take_row(
         &mut self,
-        (level, part): (usize, Part),
+        (root, part): (&LevelRoot, Part),
         row: Row,
-        (mut floor, summary): (Option<u64>, Option<Header>),
+        (mut floor, is_filtered): (Option<u64>, bool),
         seen: &mut Seen,
     ) -> Result<Option<u64>, IndexFault> {
+        let level = self.levels.len() - 1;
+        let block = self.geometry.block_of(row.first);
+        self.blocks.set(block, State::Used);
+        self.blocks.set_erases(block, row.erases);
+        let is_open = root.open.is_some_and(|open| open.0 == block);
+        let summary = match cfg!(feature = "summaries") && !is_filtered {
+            true => {
+                let last = root.last_beside(row, self.geometry);
+                self.find_summary(places(self.geometry, last, is_open), row.erases)?
+            }
+            false => None,
+        };
         let start = row.first.0 % self.geometry.pages_per_block;
         let mut page = 0;
         if let Some(header) = summary {

@@ -4,10 +4,10 @@
 //! at  bytes  field
 //!  0    4    CRC-32 of the page's number and of every other byte of the data area
 //!  4    1    0x9E
-//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary
+//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page
 //!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits
 //!  7    1    -
-//!  8    2    records, of a summary groups
+//!  8    2    records, of a summary groups, of a map page extents
 //! 10    2    erases of the block
 //! 12    5    number of the program
 //! 17    5    number of the newest commit page's program, this one's for a commit page
@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Sealed,
     /// Where the pages of a block begin.
     Summary,
+    /// Extents, for roots.
+    Map,
 }
 
 /// The account that a page gives of itself.
@@ -65,6 +67,7 @@ impl Header {
             Kind::Commit => 2,
             Kind::Sealed => 3,
             Kind::Summary => 4,
+            Kind::Map => 5,
         };
         page[6] = u8::from(self.tombstones) | u8::from(self.clean) << 1 | u8::from(self.commits) << 2;
         page[7] = 0xff;
@@ -86,6 +89,7 @@ impl Header {
             2 => Kind::Commit,
             3 => Kind::Sealed,
             4 => Kind::Summary,
+            5 => Kind::Map,
             _ => return None,
         };
         if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), &page[4..]]) {

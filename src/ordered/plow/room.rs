@@ -5,6 +5,7 @@ use super::Plow;
 use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
 use super::drain::Drain;
 use super::level::Level;
+use super::map;
 use super::page::HEADER_BYTES;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -26,6 +27,11 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_next()
     }
 
+    /// Blocks with which sweeps go on, those of a new map among them.
+    pub(super) fn sweep_blocks(&self) -> usize {
+        SWEEP_BLOCKS + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
+    }
+
     /// Blocks that an insertion leaves free: those that the sweeps of removals need, and one for a step,
     /// where it begins a block.
     pub(super) fn reserve(&self) -> usize {
@@ -35,7 +41,7 @@ impl<N: Nand> Plow<N> {
         };
         let (upper, lowest) = self.levels.split_at(last);
         let begins = !lowest.iter().all(lasts) || !upper.is_empty() && !upper.iter().any(lasts);
-        SWEEP_BLOCKS + usize::from(begins)
+        self.sweep_blocks() + usize::from(begins)
     }
 
     /// Whether blocks are so few that the levels above the last one write to one block.
@@ -65,13 +71,13 @@ impl<N: Nand> Plow<N> {
 
     /// Whether there is what sweeps need.
     fn has_sweep_blocks(&self) -> bool {
-        self.blocks.free() + self.blocks.left() >= SWEEP_BLOCKS + self.dissolved_blocks()
+        self.blocks.free() + self.blocks.left() >= self.sweep_blocks() + self.dissolved_blocks()
     }
 
     /// Whether a step of a level leaves what sweeps need.
     pub(super) fn leaves_enough(&self, level: usize) -> bool {
         let free = self.blocks.free() + self.blocks.left();
-        !self.begins_block(level) || free > SWEEP_BLOCKS + self.dissolved_blocks()
+        !self.begins_block(level) || free > self.sweep_blocks() + self.dissolved_blocks()
     }
 
     /// Whether there is more room than an insertion needs.
@@ -89,11 +95,18 @@ impl<N: Nand> Plow<N> {
         self.blocks.free() + self.blocks.left() >= needed && !self.is_root_long()
     }
 
+    /// Bytes that a root may take of a commit page.
+    pub(super) fn root_max(&self) -> usize {
+        let room = self.geometry.page_bytes as usize - HEADER_BYTES;
+        // With a map it can be made shorter.
+        if self.map().is_some() { room / 2 } else { room * 3 / 4 }
+    }
+
     /// Whether the root leaves too little of a commit page.
     pub(super) fn is_root_long(&self) -> bool {
         let extents: usize =
             self.levels.iter().map(|level| level.old.extents().len() + level.new.extents().len()).sum();
-        let room = (self.geometry.page_bytes as usize - HEADER_BYTES) * 3 / 4;
+        let room = self.root_max();
         // No extent takes more than thirteen bytes.
         let fixed = 32 + LEVELS_MAX * (24 + usize::from(self.record.key_bytes));
         extents * 13 + fixed > room && self.root_bytes() > room
@@ -102,8 +115,19 @@ impl<N: Nand> Plow<N> {
     /// Makes sure that so many changes can be written. Insertions are refused where they take the last
     /// blocks; removals are not.
     pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
-        if !self.has_room_for(changes) && self.clean {
-            // A close left its commit page in two blocks.
+        if !self.has_room_for(changes) {
+            self.find_room(inserts, changes)?;
+        }
+        if self.blocks.free() <= self.levels.len() + self.kept_back() && self.blocks.left() > 0 {
+            self.commit(false)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room by all means there are, the cheapest first.
+    fn find_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
+        if self.clean || self.is_map_due() {
+            // A close left its commit page in two blocks; a long root becomes short.
             self.commit(false)?;
         }
         if !self.has_room_for(changes) {
@@ -125,13 +149,7 @@ impl<N: Nand> Plow<N> {
                 self.dissolve(changes)?;
             }
         }
-        if !self.has_room() && inserts {
-            return Err(self.no_room());
-        }
-        if self.blocks.free() <= self.levels.len() + self.kept_back() && self.blocks.left() > 0 {
-            self.commit(false)?;
-        }
-        Ok(())
+        if inserts && !self.has_room() { Err(self.no_room()) } else { Ok(()) }
     }
 
     /// Whether a removal would need a step that takes the blocks of the sweeps.
@@ -147,13 +165,16 @@ impl<N: Nand> Plow<N> {
     fn dissolve(&mut self, changes: usize) -> Result<(), IndexFault> {
         let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + changes);
         // Where roots may fill a page, there are sealed pages at all times.
-        if is_small || self.memtable.len() > 0 && !self.fits_for_good(RECORDS_MIN) {
+        if is_small
+            || self.memtable.len() > 0
+                && !self.fits_for_good(if self.map().is_some() { map::RECORDS_MIN } else { RECORDS_MIN })
+        {
             return Ok(());
         }
         let round = self.levels[0].round;
         while self.memtable.len() > 0 && !self.fits_for_good(self.memtable.len() + changes) {
             let leaves_enough =
-                !self.begins_block(0) || self.blocks.free() + self.blocks.left() > SWEEP_BLOCKS;
+                !self.begins_block(0) || self.blocks.free() + self.blocks.left() > self.sweep_blocks();
             if self.levels[0].round.wrapping_sub(round) >= 2 || !leaves_enough || !self.can_step(0)? {
                 return Ok(());
             }

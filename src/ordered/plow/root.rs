@@ -5,8 +5,13 @@
 //! for each level: rounds; records; cursor; block being filled + 1 and its next page, or 0;
 //!     old pages, then new ones: extents, and of each its block, its first page and its pages
 //! sealed pages that are needed: how many, and the newest one's page and program
+//! version 5: extents that the map lists, and if any the page and the program of its last page
 //! records of a full page; blocks used since the format, the most erases of one; erased blocks: how many, and each with its erases
 //! ```
+//!
+//! In version 5, where there are maps (`map`), the extents of a part are not counted but end with 0: twice
+//! the block + 1, first page, pages, erases; or twice the place in the map + 1, and how many the map lists
+//! from there on.
 //!
 //! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a
 //! key.
@@ -14,13 +19,17 @@
 use super::blocks::Blocks;
 use super::fences::Run;
 use super::level::Level;
+use super::map::Map;
 use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 const VERSION: u32 = 4;
+/// The version where there are maps.
+const VERSION_MAPPED: u32 = 5;
 /// The version before, of which no page of a step commits.
 const VERSION_BEFORE: u32 = 3;
 
@@ -146,6 +155,12 @@ pub(super) struct Row {
     pub(super) erases: u16,
 }
 
+impl Row {
+    fn last(&self) -> Ppn {
+        Ppn(self.first.0 + self.pages - 1)
+    }
+}
+
 /// A level as the root tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LevelRoot {
@@ -154,25 +169,26 @@ pub(super) struct LevelRoot {
     pub(super) cursor: Box<[u8]>,
     pub(super) open: Option<(Pbn, u32)>,
     /// Old pages, new pages.
-    pub(super) rows: [Vec<Row>; 2],
+    pub(super) rows: [Vec<Item>; 2],
 }
 
-impl Root {
-    /// Whether a level has pages in a block.
-    pub(super) fn uses(&self, block: Pbn, geometry: Geometry) -> bool {
-        self.levels.iter().any(|level| level.last_in(block, geometry).is_some())
-    }
+/// Rows of pages as a root tells of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Row(Row),
+    /// Rows of the map, from a place on: so many.
+    Listed(u32, u32),
 }
 
 impl LevelRoot {
-    /// The last page that the level has in a block, if any.
-    pub(super) fn last_in(&self, block: Pbn, geometry: Geometry) -> Option<Ppn> {
-        let mut last = None;
-        for rows in &self.rows {
-            for row in rows {
-                if geometry.block_of(row.first) == block {
-                    last = last.max(Some(Ppn(row.first.0 + row.pages - 1)));
-                }
+    /// The last page that the level has in the block of a row, as far as the root itself tells.
+    pub(super) fn last_beside(&self, row: Row, geometry: Geometry) -> Ppn {
+        let (block, mut last) = (geometry.block_of(row.first), row.last());
+        for item in self.rows.iter().flatten() {
+            if let Item::Row(row) = item
+                && geometry.block_of(row.first) == block
+            {
+                last = last.max(row.last());
             }
         }
         last
@@ -187,6 +203,8 @@ pub(super) struct Root {
     pub(super) sealed: u32,
     /// The newest of them, by page and program.
     pub(super) newest_sealed: Option<(Ppn, u64)>,
+    /// Extents that the map lists, and its last page, by page and program.
+    pub(super) map: Option<(u32, (Ppn, u64))>,
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
     pub(super) worn: Worn,
@@ -203,32 +221,62 @@ pub(super) struct Worn {
     pub(super) erased: Vec<(Pbn, u16)>,
 }
 
-fn write_run(writer: &mut Writer<'_>, run: &Run, (pages_per_block, blocks): (u32, &Blocks)) {
-    writer.number(run.extents().len() as u64);
+fn write_run(
+    writer: &mut Writer<'_>,
+    run: &Run,
+    (pages_per_block, blocks): (u32, &Blocks),
+    map: Option<&Map>,
+) {
+    let mut listed = 0..0;
+    let finish = |writer: &mut Writer<'_>, listed: &mut Range<usize>| {
+        if listed.start < listed.end {
+            writer.number(listed.start as u64 * 2 + 1);
+            writer.number(listed.len() as u64);
+        }
+        *listed = 0..0;
+    };
+    if map.is_none() {
+        writer.number(run.extents().len() as u64);
+    }
     for extent in run.extents() {
         let first = extent.first().0;
-        writer.number(u64::from(first / pages_per_block));
+        let block = Pbn(first / pages_per_block);
+        if let Some(place) = map.and_then(|map| map.place_of(extent, block)) {
+            if place != listed.end || listed.start == listed.end {
+                finish(writer, &mut listed);
+                listed = place..place;
+            }
+            listed.end += 1;
+            continue;
+        }
+        finish(writer, &mut listed);
+        writer.number(if map.is_some() { 2 * (u64::from(block.0) + 1) } else { block.0.into() });
         writer.number(u64::from(first % pages_per_block));
         writer.number(extent.pages() as u64);
-        writer.number(blocks.erases(Pbn(first / pages_per_block)).into());
+        writer.number(blocks.erases(block).into());
+    }
+    finish(writer, &mut listed);
+    if map.is_some() {
+        writer.number(0);
     }
 }
 
-/// The numbers with which every root of these records on this chip begins.
-fn shape(geometry: Geometry, record: RecordFormat) -> [u32; 5] {
+/// The numbers with which every root of this version and these records on this chip begins.
+fn shape(version: u32, geometry: Geometry, record: RecordFormat) -> [u32; 5] {
     let (key, value) = (record.key_bytes.into(), record.value_bytes.into());
-    [VERSION, geometry.pages_per_block, geometry.blocks, key, value]
+    [version, geometry.pages_per_block, geometry.blocks, key, value]
 }
 
 /// Writes the root of these levels.
 pub(super) fn write(
     writer: &mut Writer<'_>,
     (geometry, record): (Geometry, RecordFormat),
-    (levels, blocks): (&[Level], &Blocks),
+    (levels, blocks, map): (&[Level], &Blocks, Option<&Map>),
     (sealed, newest): (usize, Option<(Ppn, u64)>),
     page_records: u64,
 ) {
-    for number in shape(geometry, record) {
+    let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
+    for number in shape(version, geometry, record) {
         writer.number(number.into());
     }
     writer.number(levels.len() as u64);
@@ -243,13 +291,21 @@ pub(super) fn write(
                 writer.number(next.into());
             }
         }
-        write_run(writer, &level.old, (geometry.pages_per_block, blocks));
-        write_run(writer, &level.new, (geometry.pages_per_block, blocks));
+        write_run(writer, &level.old, (geometry.pages_per_block, blocks), map);
+        write_run(writer, &level.new, (geometry.pages_per_block, blocks), map);
     }
     writer.number(sealed as u64);
     if let Some((page, program)) = newest {
         writer.number(page.0.into());
         writer.number(program);
+    }
+    if let Some(map) = map {
+        let newest = map.newest();
+        writer.number(newest.map_or(0, |_| map.extents as u64));
+        if let Some((page, program)) = newest {
+            writer.number(page.0.into());
+            writer.number(program);
+        }
     }
     writer.number(page_records);
     writer.number(blocks.touched().into());
@@ -266,22 +322,45 @@ pub(super) fn write(
 pub(super) enum Wrong {
     /// The root is of another chip, of other records or of another version.
     Other,
+    /// The root needs maps, which this build leaves out.
+    Mapped,
     /// The root makes no sense.
     Broken,
 }
 
-fn read_run(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Vec<Row>> {
+fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Option<Vec<Item>> {
     let mut rows = Vec::new();
-    for _ in 0..reader.below(geometry.pages() + 1)? {
-        let block = reader.below(geometry.blocks)?;
+    let mut left = if is_mapped { u32::MAX } else { reader.below(geometry.pages() + 1)? };
+    while left > 0 {
+        left -= 1;
+        let mut block = reader.short()?;
+        if is_mapped {
+            if block == 0 {
+                break;
+            }
+            if block & 1 == 1 {
+                rows.push(Item::Listed(block / 2, reader.short()?));
+                continue;
+            }
+            block = block / 2 - 1;
+        }
+        if block >= geometry.blocks {
+            return None;
+        }
         let first = reader.below(geometry.pages_per_block)?;
         let pages = reader.below(geometry.pages_per_block - first + 1).filter(|&pages| pages > 0)?;
-        rows.push(Row { first: geometry.page_at(Pbn(block), first), pages, erases: reader.erases()? });
+        let first = geometry.page_at(Pbn(block), first);
+        rows.push(Item::Row(Row { first, pages, erases: reader.erases()? }));
     }
     Some(rows)
 }
 
-fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<LevelRoot> {
+fn read_level(
+    reader: &mut Reader<'_>,
+    geometry: Geometry,
+    record: RecordFormat,
+    is_mapped: bool,
+) -> Option<LevelRoot> {
     let round = reader.short()?;
     let records = usize::try_from(reader.number()?).ok()?;
     let cursor = reader.key(record.key_bytes)?;
@@ -289,23 +368,38 @@ fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat)
         0 => None,
         block => Some((Pbn(block - 1), reader.below(geometry.pages_per_block + 1)?)),
     };
-    let rows = [read_run(reader, geometry)?, read_run(reader, geometry)?];
+    let rows = [read_run(reader, geometry, is_mapped)?, read_run(reader, geometry, is_mapped)?];
     Some(LevelRoot { round, records, cursor, open, rows })
 }
 
-fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<Root> {
+fn read_rest(
+    reader: &mut Reader<'_>,
+    geometry: Geometry,
+    record: RecordFormat,
+    is_mapped: bool,
+) -> Option<Root> {
     let mut levels = Vec::new();
     for _ in 0..reader.below(17).filter(|&count| count > 0)? {
-        levels.push(read_level(reader, geometry, record)?);
+        levels.push(read_level(reader, geometry, record, is_mapped)?);
     }
     let sealed = reader.below(geometry.pages())?;
     let newest_sealed = match sealed {
         0 => None,
         _ => Some((Ppn(reader.below(geometry.pages())?), reader.number()?)),
     };
+    let map = match if is_mapped { reader.short()? } else { 0 } {
+        0 => None,
+        extents => Some((extents, (Ppn(reader.below(geometry.pages())?), reader.number()?))),
+    };
+    let listed = map.map_or(0, |map| map.0);
+    for item in levels.iter().flat_map(|level| level.rows.iter().flatten()) {
+        if let Item::Listed(from, count) = *item {
+            from.checked_add(count).filter(|&end| count > 0 && end <= listed)?;
+        }
+    }
     let page_records = reader.number()?.max(1);
     let worn = read_worn(reader, geometry)?;
-    Some(Root { levels, sealed, newest_sealed, page_records, worn })
+    Some(Root { levels, sealed, newest_sealed, map, page_records, worn })
 }
 
 fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
@@ -319,14 +413,21 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 
 /// Reads a root.
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
-    for expected in shape(geometry, record) {
+    let version = reader.short().ok_or(Wrong::Broken)?;
+    let is_mapped = version == VERSION_MAPPED;
+    if !is_mapped && ![VERSION, VERSION_BEFORE].contains(&version) {
+        return Err(Wrong::Other);
+    }
+    for &expected in &shape(version, geometry, record)[1..] {
         let number = reader.number().ok_or(Wrong::Broken)?;
-        let is_before = expected == VERSION && number == VERSION_BEFORE.into();
-        if number != u64::from(expected) && !is_before {
+        if number != u64::from(expected) {
             return Err(Wrong::Other);
         }
     }
-    read_rest(reader, geometry, record).ok_or(Wrong::Broken)
+    if is_mapped && !super::map::is_kept(geometry, record) {
+        return Err(Wrong::Mapped);
+    }
+    read_rest(reader, geometry, record, is_mapped).ok_or(Wrong::Broken)
 }
 
 #[cfg(test)]
@@ -359,7 +460,13 @@ mod tests {
         let geometry = Geometry::new(512, 16, 16, 32);
         let mut bytes = [0; 120];
         let mut writer = Writer::new(&mut bytes);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (2, Some((Ppn(9), 1 << 35))), 700);
+        write(
+            &mut writer,
+            (geometry, RECORD),
+            (&levels(), &blocks(), None),
+            (2, Some((Ppn(9), 1 << 35))),
+            700,
+        );
         let end = writer.at();
         let mut reader = Reader::new(&bytes[..end]);
         let root = read(&mut reader, geometry, RECORD).unwrap();
@@ -370,8 +477,8 @@ mod tests {
         let level = &root.levels[1];
         assert_eq!((level.round, &level.cursor[..], level.open), (300, &[1, 2, 3, 4][..], Some((Pbn(7), 3))));
         let rows = [
-            vec![Row { first: Ppn(40), pages: 4, erases: 40_000 }],
-            vec![Row { first: Ppn(112), pages: 3, erases: 0 }],
+            vec![Item::Row(Row { first: Ppn(40), pages: 4, erases: 40_000 })],
+            vec![Item::Row(Row { first: Ppn(112), pages: 3, erases: 0 })],
         ];
         assert_eq!(level.rows, rows);
         for cut in 0..end {
@@ -381,7 +488,7 @@ mod tests {
         assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (0, None), 700);
+        write(&mut writer, (geometry, RECORD), (&levels(), &blocks(), None), (0, None), 700);
         assert!(writer.at() > 10);
     }
 }

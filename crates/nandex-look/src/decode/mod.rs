@@ -22,7 +22,7 @@ mod tbm;
 
 pub use log::LogKind;
 pub use logical::StoreShape;
-pub use plow::{PlowLevel, PlowRoot};
+pub use plow::{DataOf, PlowLevel, PlowRoot};
 pub use record::Record;
 pub use sheet::{Area, Field, number_text};
 
@@ -256,9 +256,10 @@ impl Decoder {
         }
     }
 
-    /// The root that a commit page of plow tells, if this is one.
-    pub fn plow_root(&self, data: &[u8]) -> Option<PlowRoot> {
-        plow::root(data.get(plow::HEADER_BYTES..)?, &self.geometry).map(|(root, _)| root)
+    /// The root that a commit page of plow tells, if this is one. `data_of` finds pages of its map: without
+    /// them the extents that lie there are left out.
+    pub fn plow_root(&self, data: &[u8], data_of: DataOf<'_>) -> Option<PlowRoot> {
+        plow::root(data.get(plow::HEADER_BYTES..)?, &self.geometry, data_of).map(|(root, _)| root)
     }
 
     /// Learns the sizes of IPL from the first page of a checkpoint, if this is one.

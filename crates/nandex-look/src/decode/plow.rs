@@ -1,4 +1,4 @@
-//! Pages of plow: header, root, packed records, summaries.
+//! Pages of plow: header, root, packed records, summaries, maps.
 
 use super::packed::unpack;
 use super::sheet::{Area, Sheet, number_text};
@@ -10,7 +10,9 @@ use serde::Serialize;
 pub(super) const HEADER_BYTES: usize = 22;
 
 /// The versions of the root that are understood.
-const VERSIONS: core::ops::RangeInclusive<u64> = 3..=4;
+const VERSIONS: core::ops::RangeInclusive<u64> = 3..=5;
+/// The version whose extents may lie in map pages.
+const VERSION_MAPPED: u64 = 5;
 
 /// A level as the newest commit page tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +42,18 @@ pub struct PlowRoot {
     pub sealed: u64,
     /// The newest of them.
     pub newest_sealed: Option<u32>,
+    /// Extents that the map lists, and the last page of the map.
+    pub map: Option<(u64, u32)>,
+}
+
+/// Finds the data of a page by its number.
+pub type DataOf<'p> = &'p dyn Fn(u32) -> Option<&'p [u8]>;
+
+/// Rows of pages in a root: first page and number of pages, or so many entries of the map from a place on.
+#[derive(Clone, Debug)]
+enum Item {
+    Pages(u32, u32),
+    Listed(u64, u64),
 }
 
 /// Numbers of seven bits a byte.
@@ -67,24 +81,60 @@ impl Reader<'_> {
         None
     }
 
-    fn rows(&mut self, geometry: &Geometry) -> Option<Vec<(u32, u32)>> {
+    fn rows(&mut self, geometry: &Geometry, is_mapped: bool) -> Option<Vec<Item>> {
         let mut rows = Vec::new();
-        for _ in 0..self.number()? {
-            let (block, first, pages) = (self.number()?, self.number()?, self.number()?);
+        let mut left = if is_mapped { u64::MAX } else { self.number()? };
+        while left > 0 {
+            left -= 1;
+            let mut block = self.number()?;
+            if is_mapped {
+                if block == 0 {
+                    break;
+                }
+                if block & 1 == 1 {
+                    rows.push(Item::Listed(block / 2, self.number()?));
+                    continue;
+                }
+                block = block / 2 - 1;
+            }
+            let (first, pages) = (self.number()?, self.number()?);
             self.number()?;
             let at = block.checked_mul(geometry.pages_per_block.into())?.checked_add(first)?;
             let end = at.checked_add(pages)?;
             (end <= u64::from(geometry.pages())).then_some(())?;
-            rows.push((at as u32, pages as u32));
+            rows.push(Item::Pages(at as u32, pages as u32));
         }
         Some(rows)
     }
 }
 
-/// The root in a body and how many bytes it takes; none if its bytes make no sense.
-pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)> {
+/// The extents that map pages list, from the last page of the map back.
+fn listed(count: u64, last: u32, geometry: &Geometry, data_of: DataOf<'_>) -> Vec<(u32, u32)> {
+    let per_page = ((geometry.page_bytes as usize).saturating_sub(HEADER_BYTES + 9) / 10).max(1);
+    let mut pages = Vec::new();
+    let mut next = Some(last);
+    while let Some(data) = next.and_then(data_of).filter(|data| data.len() > HEADER_BYTES + 9) {
+        let word = |at: usize| u32::from_le_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]]);
+        let short = |at: usize| u32::from(u16::from_le_bytes([data[at], data[at + 1]]));
+        let entries = (0..per_page).map(|i| HEADER_BYTES + 9 + 10 * i);
+        // What lies beyond the chip is nothing.
+        let row = |at: usize| {
+            let first = u64::from(word(at)) * u64::from(geometry.pages_per_block) + u64::from(short(at + 4));
+            let is_there = first + u64::from(short(at + 6)) <= u64::from(geometry.pages());
+            if is_there { (first as u32, short(at + 6)) } else { (0, 0) }
+        };
+        pages.push(entries.map(row).collect::<Vec<_>>());
+        next = word(HEADER_BYTES).checked_sub(1).filter(|_| pages.len() * per_page < count as usize);
+    }
+    pages.into_iter().rev().flatten().take(count as usize).collect()
+}
+
+/// The root in a body and how many bytes it takes; none if its bytes make no sense. What lies in the map is
+/// left out where its pages are not found.
+pub(super) fn root(body: &[u8], geometry: &Geometry, data_of: DataOf<'_>) -> Option<(PlowRoot, usize)> {
     let mut reader = Reader { bytes: body, at: 0 };
-    VERSIONS.contains(&reader.number()?).then_some(())?;
+    let version = reader.number().filter(|version| VERSIONS.contains(version))?;
+    let is_mapped = version == VERSION_MAPPED;
     reader.number()?;
     reader.number()?;
     let record = (reader.number()?, reader.number()?);
@@ -101,8 +151,8 @@ pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)
             0 => None,
             block => Some(((block - 1) as u32, reader.number()? as u32)),
         };
-        let (old, new) = (reader.rows(geometry)?, reader.rows(geometry)?);
-        levels.push(PlowLevel { rounds, records, cursor, open, old, new });
+        let rows = [reader.rows(geometry, is_mapped)?, reader.rows(geometry, is_mapped)?];
+        levels.push((PlowLevel { rounds, records, cursor, open, old: Vec::new(), new: Vec::new() }, rows));
     }
     let sealed = reader.number()?;
     let newest_sealed = match sealed {
@@ -113,6 +163,29 @@ pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)
             Some(page)
         }
     };
+    let map = match if is_mapped { reader.number()? } else { 0 } {
+        0 => None,
+        extents => {
+            let page = reader.number()? as u32;
+            reader.number()?;
+            Some((extents.min(geometry.blocks.into()), page))
+        }
+    };
+    let listed = map.map_or(Vec::new(), |(count, last)| listed(count, last, geometry, data_of));
+    let levels = levels.into_iter().map(|(mut level, rows)| {
+        let mut told = rows.into_iter().map(|rows| {
+            let row = |item| match item {
+                Item::Pages(first, pages) => vec![(first, pages)],
+                Item::Listed(from, count) => {
+                    listed.iter().skip(from as usize).take(count as usize).copied().collect()
+                }
+            };
+            rows.into_iter().flat_map(row).collect()
+        });
+        (level.old, level.new) = (told.next().unwrap_or_default(), told.next().unwrap_or_default());
+        level
+    });
+    let levels = levels.collect();
     for _ in 0..3 {
         reader.number()?;
     }
@@ -120,7 +193,7 @@ pub(super) fn root(body: &[u8], geometry: &Geometry) -> Option<(PlowRoot, usize)
         reader.number()?;
         reader.number()?;
     }
-    Some((PlowRoot { record, levels, sealed, newest_sealed }, reader.at))
+    Some((PlowRoot { record, levels, sealed, newest_sealed, map }, reader.at))
 }
 
 pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page {
@@ -131,9 +204,14 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     let right = crc32(&[&ppn.0.to_le_bytes(), &data[4..]]) == sheet.peek(Area::Data, 0, 4) as u32;
     sheet.checksum(Area::Data, 0, right);
     sheet.note(Area::Data, (4, 1), "page of plow", "0x9e".into());
-    let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary");
+    let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary, 5 map");
     let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed, 4 commits");
-    let count = sheet.data_number(8, 2, if kind == 4 { "groups" } else { "records" }) as usize;
+    let counted = match kind {
+        4 => "groups",
+        5 => "extents",
+        _ => "records",
+    };
+    let count = sheet.data_number(8, 2, counted) as usize;
     sheet.data_number(10, 2, "erases of the block");
     let program = sheet.data_number(12, 5, "number of the program");
     sheet.data_number(17, 5, "newest commit page's program");
@@ -145,11 +223,12 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
         1 => (Role::Run, format!("a page of a level, {count} records")),
         2 => (Role::Commit, format!("a commit page: the root, and {count} records of the memtable")),
         3 => (Role::Commit, format!("a sealed page of the memtable, {count} records")),
+        5 => (Role::Commit, format!("a page of the map, {count} extents")),
         _ => (Role::Summary, format!("a summary of {count} groups")),
     };
     let mut note = String::new();
     if kind == 2 {
-        match root(&data[HEADER_BYTES..], &decoder.geometry) {
+        match root(&data[HEADER_BYTES..], &decoder.geometry, &|_| None) {
             Some((root, bytes)) => {
                 note_root(&mut sheet, &root, bytes);
                 at += bytes;

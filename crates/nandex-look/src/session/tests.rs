@@ -1,10 +1,14 @@
 //! Stepping back gives the exact state, and a cut at any place brings back what the class promises.
 
 use super::*;
+use crate::decode::Family;
 use crate::scan::{Life, Scan};
 use crate::show;
+use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
-use nandex::{Cause, Nand, Ppn};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex::{Cause, Nand, Ppn, Shared};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{Hosting, INDEXES, STORES};
 
 /// Every byte of a chip as it is read, its wear and its bad blocks.
@@ -23,6 +27,25 @@ fn bytes(chip: &SimChip) -> (Vec<Option<Vec<u8>>>, Vec<u32>) {
 /// The simulated chip itself as it is now.
 fn now(session: &Session) -> SimChip {
     session.live.as_ref().unwrap().watched.chip.lock().clone()
+}
+
+#[test]
+fn extents_that_the_map_of_plow_lists_are_found() {
+    let (record, part) = (RecordFormat::new(8, 100), catalogue::mlc_with(1024, 8, 150));
+    let chip = Shared::new(SimChip::new(&part).unwrap());
+    let entry = INDEXES.iter().find(|entry| entry.name == "plow").unwrap();
+    let settings = Settings { durability: Durability::EverySync, ..Settings::new(record) };
+    let mut index = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
+    for i in 0..6_000u64 {
+        index.insert(&(i * 7919 % 6_000).to_be_bytes(), &[i as u8; 100]).unwrap();
+    }
+    index.close().unwrap();
+    let scan = Scan::of(chip.lock().clone(), Family::Plow, record).unwrap();
+    let root = scan.plow.unwrap();
+    assert!(root.map.unwrap().0 > 40, "{:?}", root.map);
+    let told: u64 = root.levels.iter().map(|level| level.records).sum();
+    let below: usize = scan.tree.nodes.iter().skip(1).map(|node| node.entries).sum();
+    assert!(scan.tree.is_complete && below as u64 >= told && told > 5_000, "{below} of {told}");
 }
 
 #[test]

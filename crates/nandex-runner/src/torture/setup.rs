@@ -93,7 +93,12 @@ impl Setup {
     }
 
     fn one(victim: Victim, rng: &mut Rng, attempt: u64, with_failures: bool) -> Setup {
-        let part = victim.target.suited(draw_part(rng, attempt));
+        let mut part = draw_part(rng, attempt);
+        // Roots of plow grow with the blocks, and are written otherwise where they are many.
+        if matches!(victim.target, Target::Index(index) if index.name == "plow") && rng.chance(1, 3) {
+            part = mlc_with(1024, 8, 110 + rng.below(80) as u32);
+        }
+        let part = victim.target.suited(part);
         let record = draw_record(rng, &part);
         let mut settings = Settings::new(record);
         settings.durability = match rng.below(20) {

@@ -5,6 +5,7 @@ mod carry;
 mod cuts;
 mod edge;
 mod life;
+mod maps;
 mod room;
 mod sink;
 
@@ -162,7 +163,7 @@ proptest! {
 #[test]
 fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
     for class in [Durability::EverySync, Durability::EveryOperation] {
-        let set = PlowConfig { ram_bytes: Some(5200), answers: Answers::Pool, ..settings(4, 4, class) };
+        let set = PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, class) };
         let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
         let (mut model, mut rng, mut heights) = (Model::new(), Rng::new(1), vec![]);
         for round in 0..3 {

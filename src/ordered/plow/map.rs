@@ -1,0 +1,329 @@
+//! Maps: where a root that names each extent would fill a commit page, pages that list them.
+//!
+//! A root grows by some six bytes with each block. On a chip with many blocks of small pages (1,024 blocks of
+//! pages of 2 KiB) it would fill its page when a third of them are used. There the extents of blocks that are
+//! full are listed in *map pages*, and roots name runs of that list in two numbers, and by themselves only
+//! the extents that are not in it. Once it takes three eighths of a page and a new map would make it much
+//! shorter, a commit writes one: a page or a few for each hundred blocks that steps have filled since.
+//!
+//! ```text
+//! page of the map before this one + 1, or 0 (4); its program (5)
+//! for each extent: its block (4), its first page there (2), its pages (2), erases of the block (2)
+//! ```
+//!
+//! Map pages lie among the sealed pages. They name one another from the last one on, which the root names.
+
+use super::commit::ROOT_FIXED_BYTES;
+use super::cost::LEVELS_MAX;
+use super::fences::{Extent, Run};
+use super::io::Target;
+use super::level::Part;
+use super::mount::{BROKEN_ROOT, Found, Seen};
+use super::page::{HEADER_BYTES, Header, Kind};
+use super::root::{Item, Root, Row};
+use super::{Plow, State};
+use crate::bits::{self, Word};
+use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::fault::IndexFault;
+use crate::nand::{Geometry, Nand};
+use crate::ordered::RecordFormat;
+use crate::units::{Pbn, Ppn};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const CHAIN_BYTES: usize = 9;
+const ENTRY_BYTES: usize = 10;
+/// Bytes that a root gives to a block, on the average.
+const BLOCK_BYTES: usize = 6;
+
+/// The newest map.
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    /// For each block the place of its extent in the map + 1; empty where roots are always short enough.
+    places: Vec<u16>,
+    /// The pages of the map, in order.
+    pub(super) pages: Vec<Ppn>,
+    /// Extents that it lists.
+    pub(super) extents: usize,
+    /// The program of its last page.
+    pub(super) sequence: u64,
+    /// Maps written.
+    pub(super) written: u64,
+}
+
+/// Bytes of a root with a map but for its cursors: three levels, erased blocks, two runs of each part.
+const SHORT_ROOT_BYTES: usize = 160;
+
+/// Whether there are maps: a root may grow beyond a page of this chip, and one with a map is so short that
+/// two records fit beside it for good.
+pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
+    let room = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES);
+    let root = ROOT_FIXED_BYTES + BLOCK_BYTES * geometry.blocks as usize;
+    let short = SHORT_ROOT_BYTES + LEVELS_MAX * usize::from(record.key_bytes);
+    let is_possible = short * 4 <= room && RECORDS_MIN * (record.entry_bytes() + 1) + 104 <= room / 2;
+    let is_wanted = root * 4 > room * 3 && geometry.blocks < u32::from(u16::MAX);
+    cfg!(feature = "maps") && is_wanted && is_possible
+}
+
+/// Records that fit beside a root with a map.
+pub(super) const RECORDS_MIN: usize = 2;
+
+/// Bytes of RAM that maps take: places, pages, and what a new one is made with.
+pub(super) fn ram_bytes(geometry: Geometry, record: RecordFormat) -> usize {
+    if !is_kept(geometry, record) {
+        return 0;
+    }
+    let blocks = geometry.blocks as usize;
+    let pages = blocks.div_ceil(per_page(geometry)) + 1;
+    size_of::<Map>() + 2 * blocks + blocks / 4 + 16 + 3 * pages * size_of::<Ppn>()
+}
+
+/// Extents that a map page lists.
+pub(super) fn per_page(geometry: Geometry) -> usize {
+    let body = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES + CHAIN_BYTES);
+    (body / ENTRY_BYTES).max(1)
+}
+
+/// The map page before this one, by page and program.
+pub(super) fn before(body: &[u8]) -> Option<(Ppn, u64)> {
+    let page = get_u32(body, 0).checked_sub(1)?;
+    Some((Ppn(page), get_u40(body, 4)))
+}
+
+/// Extent `i` of a map page; none if it makes no sense.
+pub(super) fn entry(body: &[u8], i: usize, geometry: Geometry) -> Option<Row> {
+    let at = CHAIN_BYTES + i * ENTRY_BYTES;
+    let entry = body.get(at..at + ENTRY_BYTES)?;
+    let (block, first) = (get_u32(entry, 0), u32::from(get_u16(entry, 4)));
+    let pages = u32::from(get_u16(entry, 6));
+    let makes_sense = block < geometry.blocks && pages > 0 && first + pages <= geometry.pages_per_block;
+    let first = Ppn(block.checked_mul(geometry.pages_per_block)? + first);
+    makes_sense.then_some(Row { first, pages, erases: get_u16(entry, 8) })
+}
+
+/// Which extents a new map lists: the first one of each block, but of blocks that are being filled.
+struct Listing {
+    passed: Vec<Word>,
+    pages_per_block: u32,
+}
+
+impl Listing {
+    fn takes(&mut self, extent: &Extent) -> Option<Pbn> {
+        let block = Pbn(extent.first().0 / self.pages_per_block);
+        let is_new = !bits::is_set(&self.passed, block.index());
+        bits::set(&mut self.passed, block.index());
+        is_new.then_some(block)
+    }
+}
+
+impl Map {
+    /// No map, on a chip that may need one.
+    pub(super) fn none(geometry: Geometry, record: RecordFormat) -> Option<Box<Map>> {
+        let places = || vec![0; geometry.blocks as usize];
+        is_kept(geometry, record).then(|| Box::new(Map { places: places(), ..Map::default() }))
+    }
+
+    /// The last page of the map, and its program.
+    pub(super) fn newest(&self) -> Option<(Ppn, u64)> {
+        self.pages.last().map(|&ppn| (ppn, self.sequence))
+    }
+
+    /// The place of an extent in the map, if it is there.
+    pub(super) fn place_of(&self, extent: &Extent, block: Pbn) -> Option<usize> {
+        let place = self.places.get(block.index()).filter(|_| extent.is_listed())?;
+        usize::from(*place).checked_sub(1)
+    }
+
+    /// The extent of a block has this place.
+    pub(super) fn set_place(&mut self, block: Pbn, place: usize) {
+        if let Some(of_block) = self.places.get_mut(block.index()) {
+            *of_block = place as u16 + 1;
+        }
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        size_of::<Map>()
+            + self.places.capacity() * size_of::<u16>()
+            + self.pages.capacity() * size_of::<Ppn>()
+    }
+}
+
+impl<N: Nand> Plow<N> {
+    /// The map, where roots may be too long without one.
+    pub(super) fn map(&self) -> Option<&Map> {
+        self.map.as_deref().filter(|_| cfg!(feature = "maps"))
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.levels.iter().flat_map(|level| [&level.old, &level.new])
+    }
+
+    fn listing(&self) -> Listing {
+        let mut passed = bits::clear(self.geometry.blocks as usize);
+        for (block, _) in self.levels.iter().filter_map(|level| level.open) {
+            bits::set(&mut passed, block.index());
+        }
+        Listing { passed, pages_per_block: self.geometry.pages_per_block }
+    }
+
+    /// Pages that the next map may take; none where there are no maps.
+    pub(super) fn map_pages_next(&self) -> usize {
+        if self.map().is_none() {
+            return 0;
+        }
+        let extents: usize = self.runs().map(|run| run.extents().len()).sum();
+        extents / per_page(self.geometry) + 1
+    }
+
+    /// Whether the root is long, and a new map would make it much shorter.
+    pub(super) fn is_map_due(&self) -> bool {
+        let room = self.geometry.page_bytes as usize - HEADER_BYTES;
+        if self.map().is_none() || self.root_bytes() * 8 <= room * 3 {
+            return false;
+        }
+        let mut listing = self.listing();
+        let extents = self.runs().flat_map(|run| run.extents());
+        let more = extents.filter(|extent| listing.takes(extent).is_some() && !extent.is_listed()).count();
+        more * (BLOCK_BYTES - 1) * 8 > room
+    }
+
+    /// Writes a map where one is due and there are pages for it.
+    pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
+        if !self.is_map_due() {
+            return Ok(());
+        }
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let left = self.commits.open_sealed.map_or(0, |(_, next)| pages_per_block - next as usize);
+        // One block is for the commit page.
+        let needed = self.map_pages_next() + self.sealed_pages_next();
+        if left + self.blocks.free().saturating_sub(1) * pages_per_block < needed {
+            return Ok(());
+        }
+        match self.write_map() {
+            Err(error) if error.is_refusal() => Ok(()),
+            other => other,
+        }
+    }
+
+    fn write_map(&mut self) -> Result<(), IndexFault> {
+        let (per_page, mut pages, mut extents) = (per_page(self.geometry), Vec::new(), 0);
+        pages.reserve_exact(self.map_pages_next());
+        loop {
+            let mut output = core::mem::take(&mut self.output);
+            let count = self.fill_map(&mut output[HEADER_BYTES..], pages.last().copied(), extents);
+            self.output = output;
+            if count > 0 {
+                pages.push(
+                    self.program(Target::Sealed, Header { kind: Kind::Map, ..Header::run(count, false) })?,
+                );
+                extents += count;
+            }
+            if count < per_page {
+                break;
+            }
+        }
+        let mut listing = self.listing();
+        let Some(map) = &mut self.map else { return Ok(()) };
+        let mut place = 0;
+        for level in &mut self.levels {
+            for run in [&mut level.old, &mut level.new] {
+                run.list(&mut |extent| {
+                    let block = listing.takes(extent);
+                    if let Some(block) = block {
+                        map.set_place(block, place);
+                        place += 1;
+                    }
+                    block.is_some()
+                });
+            }
+        }
+        (map.pages, map.extents, map.sequence) = (pages, extents, self.sequence);
+        map.written += 1;
+        Ok(())
+    }
+
+    /// Fills a map page with the extents from a place on; how many.
+    fn fill_map(&self, body: &mut [u8], before: Option<Ppn>, from: usize) -> usize {
+        body.fill(0);
+        put_u32(body, 0, before.map_or(0, |before| before.0 + 1));
+        put_u40(body, 4, before.map_or(0, |_| self.sequence));
+        let (geometry, mut listing) = (self.geometry, self.listing());
+        let extents = self.runs().flat_map(|run| run.extents());
+        let listed = extents.filter_map(|extent| listing.takes(extent).map(|block| (extent, block)));
+        let mut count = 0;
+        for (extent, block) in listed.skip(from).take(per_page(geometry)) {
+            let entry = &mut body[CHAIN_BYTES + count * ENTRY_BYTES..][..ENTRY_BYTES];
+            put_u32(entry, 0, block.0);
+            put_u16(entry, 4, (extent.first().0 % geometry.pages_per_block) as u16);
+            put_u16(entry, 6, extent.pages() as u16);
+            put_u16(entry, 8, self.blocks.erases(block));
+            count += 1;
+        }
+        count
+    }
+
+    /// Finds the pages of the map, and notes the blocks of those extents that the root says are in use.
+    pub(super) fn take_map(&mut self, root: &Root) -> Result<(), IndexFault> {
+        let Some((extents, newest)) = root.map.filter(|_| cfg!(feature = "maps")) else { return Ok(()) };
+        let of_page = per_page(self.geometry);
+        let count = (extents as usize).div_ceil(of_page);
+        let mut pages = Vec::with_capacity(count.min(self.geometry.pages() as usize));
+        let mut next = Some(newest);
+        for number in (0..count).rev() {
+            let missing = |ppn: Ppn| IndexFault::corrupted("I1: a page of the map is missing", ppn.0);
+            let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
+            match self.examine(ppn)? {
+                Found::Whole(header) if header.kind == Kind::Map && header.sequence == sequence => {}
+                _ => return Err(missing(ppn)),
+            }
+            let body = &self.input[HEADER_BYTES..];
+            next = before(body).filter(|before| before.0.0 < self.geometry.pages());
+            let here = number * of_page..(number + 1) * of_page;
+            for item in root.levels.iter().flat_map(|level| level.rows.iter().flatten()) {
+                let Item::Listed(from, count) = *item else { continue };
+                let (from, end) = (from as usize, (from + count) as usize);
+                for place in from.max(here.start)..end.min(here.end) {
+                    let row = entry(body, place - here.start, self.geometry);
+                    let row = row.ok_or_else(|| missing(ppn))?;
+                    self.blocks.set(self.geometry.block_of(row.first), State::Used);
+                }
+            }
+            self.take_block(self.geometry.block_of(ppn));
+            pages.push(ppn);
+        }
+        pages.reverse();
+        if let Some(map) = &mut self.map {
+            (map.pages, map.extents, map.sequence) = (pages, extents as usize, newest.1);
+        }
+        Ok(())
+    }
+
+    /// A row that the map lists. Its page is in the output buffer then, which a mount has no other use for
+    /// any more.
+    pub(super) fn listed_row(&mut self, place: usize, seen: &mut Seen) -> Result<Row, IndexFault> {
+        let of_page = per_page(self.geometry);
+        let page = self.map().and_then(|map| map.pages.get(place / of_page)).copied();
+        let ppn = page.ok_or_else(|| IndexFault::corrupted(BROKEN_ROOT, 0))?;
+        if seen.map_page != Some(ppn) {
+            core::mem::swap(&mut self.input, &mut self.output);
+            let found = self.examine(ppn);
+            core::mem::swap(&mut self.input, &mut self.output);
+            found?;
+            seen.map_page = Some(ppn);
+        }
+        let row = entry(&self.output[HEADER_BYTES..], place % of_page, self.geometry);
+        row.ok_or_else(|| IndexFault::corrupted("I1: a page of the map makes no sense", ppn.0))
+    }
+
+    /// Notes that the map lists the extent that was taken last, if it is one as the map has it.
+    pub(super) fn note_listed(&mut self, (level, part): (usize, Part), row: Row, place: usize) {
+        let of_level = &mut self.levels[level];
+        let run = if part == Part::Old { &mut of_level.old } else { &mut of_level.new };
+        if run.list_last(row.first, row.pages)
+            && let Some(map) = &mut self.map
+        {
+            map.set_place(self.geometry.block_of(row.first), place);
+        }
+    }
+}

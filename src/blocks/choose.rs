@@ -1,7 +1,7 @@
 //! Choosing the victim: each policy of [`VictimPolicy`] over the table of blocks.
 
 use super::order::Order;
-use super::{BlockState, BlockTable, TIE_SCAN, count_valid};
+use super::{BlockState, BlockTable, TIE_SCAN};
 use crate::blocks::victim::{Candidate, VictimPolicy};
 use crate::sort;
 use crate::units::Pbn;
@@ -85,9 +85,9 @@ impl BlockTable {
     /// come first go to the end; there must be another.
     fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
         let Order::Closing(closing) = &mut self.order else { return None };
-        let (geometry, bits) = (self.geometry, &self.valid_bits);
+        let (table, geometry) = (&self.valid, self.geometry);
         let all = geometry.pages_per_block;
-        let valid = |pbn: u32| count_valid(geometry, bits, Pbn(pbn));
+        let valid = |pbn: u32| table.count(geometry, Pbn(pbn));
         while valid(closing.iter().next()?) == all {
             closing.rotate();
         }
@@ -99,9 +99,9 @@ impl BlockTable {
     /// none when the draw finds hardly any others.
     fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
         let Order::Drawing(drawing) = &mut self.order else { return None };
-        let (geometry, bits, count) = (self.geometry, &self.valid_bits, count.max(1) as usize);
+        let (table, geometry, count) = (&self.valid, self.geometry, count.max(1) as usize);
         let all = geometry.pages_per_block;
-        let valid = |pbn: u32| count_valid(geometry, bits, Pbn(pbn));
+        let valid = |pbn: u32| table.count(geometry, Pbn(pbn));
         let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| drawing.draw());
         drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }

@@ -1,10 +1,11 @@
 //! The table of blocks as part of a checkpoint.
 //!
-//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page. The
-//! rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
+//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page, or
+//! where valid pages are counted u16 for each block. The rank is the place among the full blocks in the order
+//! of closing, from 1; 0 where that order is not kept.
 
 use super::order::Order;
-use super::{BlockState, BlockTable};
+use super::{BlockState, BlockTable, Validity};
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
@@ -14,7 +15,7 @@ use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::sort;
 use crate::store::StoreError;
-use crate::units::Pbn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -22,11 +23,28 @@ use alloc::vec::Vec;
 const CLOCK_MAX: u64 = (1 << 40) - 1;
 /// Bytes of a block.
 const ROW_BYTES: usize = 13;
+/// Bytes of the count of a block's valid pages.
+const COUNT_BYTES: usize = 2;
 
 impl BlockTable {
-    /// Bytes that [`BlockTable::put`] says.
+    /// Bytes of a table with a bit for each page.
     pub fn encoded_bytes(geometry: Geometry) -> usize {
-        8 + geometry.blocks as usize * ROW_BYTES + (geometry.pages() as usize).div_ceil(64) * 8
+        BlockTable::encoded_bytes_with(geometry, Validity::Bits)
+    }
+
+    /// Bytes of a table that knows so which pages are valid.
+    pub fn encoded_bytes_with(geometry: Geometry, validity: Validity) -> usize {
+        let blocks = geometry.blocks as usize;
+        let valid_bytes = match validity {
+            Validity::Bits => (geometry.pages() as usize).div_ceil(64) * 8,
+            Validity::Counts => blocks * COUNT_BYTES,
+        };
+        8 + blocks * ROW_BYTES + valid_bytes
+    }
+
+    /// How it is known which pages are valid.
+    pub fn validity(&self) -> Validity {
+        if self.is_counted() { Validity::Counts } else { Validity::Bits }
     }
 
     /// Appends the table to a checkpoint that is made in one piece.
@@ -50,7 +68,11 @@ impl BlockTable {
             row[10..].copy_from_slice(&rank.to_le_bytes()[..3]);
             row
         });
-        page.rows(self.valid_bits.len(), |at| self.valid_bits[at].to_le_bytes());
+        if self.is_counted() {
+            page.rows(self.rows.len(), |at| (self.valid_count(Pbn(at as u32)) as u16).to_le_bytes());
+        } else {
+            page.rows(self.valid.bits().len(), |at| self.valid.bits()[at].to_le_bytes());
+        }
     }
 
     /// The rank of each block; none where the order of closing is not kept.
@@ -67,10 +89,20 @@ impl BlockTable {
     /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
     /// Unclean: a program may have been cut short in one of them since.
     pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreFault> {
-        if source.left() < BlockTable::encoded_bytes(geometry) {
+        BlockTable::decode_into(geometry, source, (Validity::Bits, Validity::Bits))
+    }
+
+    /// The same, from a table that knows the first way which pages are valid, into one that does the other
+    /// way. What was counted says of no page that it is invalid, but where none is valid.
+    pub fn decode_into(
+        geometry: Geometry,
+        source: &mut dyn Source,
+        (from, into): (Validity, Validity),
+    ) -> Result<BlockTable, StoreFault> {
+        if source.left() < BlockTable::encoded_bytes_with(geometry, from) {
             return Err(corrupted(source.left()));
         }
-        let mut table = BlockTable::new(geometry);
+        let mut table = BlockTable::keeping(geometry, into);
         table.places.clear();
         let mut clock = [0; 8];
         source.take(&mut clock)?;
@@ -84,13 +116,11 @@ impl BlockTable {
             source.take(&mut row)?;
             table.decode_row(at, &row, &mut ranks).ok_or_else(|| corrupted(at))?;
         }
-        for word in &mut table.valid_bits {
-            let mut bytes = [0; size_of::<Word>()];
-            source.take(&mut bytes)?;
-            *word = Word::from_le_bytes(bytes);
-        }
-        if bits::is_any_set_from(&table.valid_bits, geometry.pages() as usize) {
-            return Err(corrupted(0));
+        match (from, into) {
+            _ if !cfg!(feature = "in-parts") => table.decode_bits(source)?,
+            (Validity::Bits, Validity::Bits) => table.decode_bits(source)?,
+            (Validity::Bits, Validity::Counts) => table.count_bits(source)?,
+            (Validity::Counts, _) => table.decode_counts(source)?,
         }
         for pbn in (0..geometry.blocks).map(Pbn) {
             let (state, valid) = (table.state(pbn), table.valid_count(pbn));
@@ -102,6 +132,55 @@ impl BlockTable {
         }
         table.decode_order(ranks);
         Ok(table)
+    }
+
+    fn decode_bits(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
+        for word in self.valid.bits_mut() {
+            let mut bytes = [0; size_of::<Word>()];
+            source.take(&mut bytes)?;
+            *word = Word::from_le_bytes(bytes);
+        }
+        let pages = self.geometry.pages() as usize;
+        if bits::is_any_set_from(self.valid.bits(), pages) { Err(corrupted(0)) } else { Ok(()) }
+    }
+
+    fn count_bits(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
+        let pages = self.geometry.pages();
+        for first in (0..pages).step_by(64) {
+            let mut bytes = [0; 8];
+            source.take(&mut bytes)?;
+            let mut word = u64::from_le_bytes(bytes);
+            while word != 0 {
+                let at = first + word.trailing_zeros();
+                word &= word - 1;
+                if at >= pages {
+                    return Err(corrupted(0));
+                }
+                // Each has a row, whether it is linked or not.
+                self.valid.insert(Ppn(at));
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_counts(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
+        let pages = self.geometry.pages_per_block;
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let mut bytes = [0; COUNT_BYTES];
+            source.take(&mut bytes)?;
+            let count = u32::from(u16::from_le_bytes(bytes));
+            if count > pages {
+                return Err(corrupted(pbn.index()));
+            }
+            match self.valid.counts_mut() {
+                Some(counts) => counts.set_count(pbn, count),
+                None if count == 0 => {}
+                None => {
+                    (0..pages).for_each(|page| _ = self.valid.insert(self.geometry.page_at(pbn, page)));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes over the row of a block, which is not linked yet; nothing if it makes no sense.

@@ -19,7 +19,7 @@
 //! closing and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
 //! A block takes 5 bytes of RAM on a chip with fewer than 65,536 of them (`rows`, `places`), and a bit for
-//! each page.
+//! each page, or a byte besides (`valid`).
 //!
 //! Invariants
 //! - T1: a block is in the pool exactly when it is Free or Unclean, and among those of its valid count
@@ -29,6 +29,7 @@
 pub mod checkpoint;
 mod choose;
 pub mod hot;
+mod known;
 mod medium;
 mod numbers;
 mod order;
@@ -37,10 +38,10 @@ mod rows;
 pub mod spare;
 #[cfg(test)]
 mod tests;
+mod valid;
 pub mod victim;
 pub mod wear;
 
-use crate::bits::{self, WORD_BITS, Word};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
@@ -50,6 +51,8 @@ use alloc::vec::Vec;
 use order::Order;
 use places::Places;
 use rows::Rows;
+use valid::Valid;
+pub use valid::Validity;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
@@ -109,7 +112,7 @@ pub struct BlockTable {
     places: Places,
     /// When a page of each block last became valid or invalid; empty where nobody asks.
     ages: Vec<u64>,
-    valid_bits: Vec<Word>,
+    valid: Valid,
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
@@ -119,12 +122,17 @@ pub struct BlockTable {
 impl BlockTable {
     /// A table for a chip of which nothing is known: every block is Unclean.
     pub fn new(geometry: Geometry) -> BlockTable {
+        BlockTable::keeping(geometry, Validity::Bits)
+    }
+
+    /// The same, which knows so which pages are valid.
+    pub fn keeping(geometry: Geometry, validity: Validity) -> BlockTable {
         BlockTable {
             geometry,
             rows: Rows::unclean(geometry.blocks),
             places: Places::unworn(geometry.blocks, geometry.pages_per_block),
             ages: Vec::new(),
-            valid_bits: bits::clear(geometry.pages() as usize),
+            valid: Valid::none(geometry, validity),
             live_pages: 0,
             clock: 0,
             order: Order::None,
@@ -163,7 +171,7 @@ impl BlockTable {
     /// Valid pages of a block.
     #[inline]
     pub fn valid_count(&self, pbn: Pbn) -> u32 {
-        count_valid(self.geometry, &self.valid_bits, pbn)
+        self.valid.count(self.geometry, pbn)
     }
 
     /// Erases of a block, as far as checkpoints and this session know.
@@ -292,9 +300,7 @@ impl BlockTable {
         if !takes_pages && !valid.is_empty() {
             return false;
         }
-        while let Some(ppn) = self.next_valid(pbn, 0) {
-            self.invalidate(ppn);
-        }
+        self.clear_valid(pbn);
         self.set_state(pbn, if state == BlockState::Free { BlockState::Unclean } else { state });
         self.set_erase_count(pbn, erases);
         valid.iter().for_each(|&ppn| self.mark_valid(ppn));
@@ -327,20 +333,17 @@ impl BlockTable {
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = bits::place(ppn.index());
-        assert!(self.valid_bits[word] & bit == 0, "T2: {ppn} is valid already");
-        self.valid_bits[word] |= bit;
         self.clock += 1;
-        self.change_valid(pbn, true);
+        if self.valid.insert(ppn) {
+            self.change_valid(pbn, true);
+        }
     }
 
     /// Marks a page as dead.
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
-        let (word, bit) = bits::place(ppn.index());
-        assert!(self.valid_bits[word] & bit != 0, "T2: {ppn} is not valid");
-        self.valid_bits[word] &= !bit;
+        self.valid.remove(ppn);
         self.change_valid(pbn, false);
     }
 
@@ -365,26 +368,15 @@ impl BlockTable {
         }
     }
 
-    /// Whether a page holds live data.
+    /// Whether a page holds live data; where valid pages are counted, whether it may.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        bits::is_set(&self.valid_bits, ppn.index())
+        self.valid.contains(ppn)
     }
 
     /// The first valid page of a block at or after a place in it.
     pub fn next_valid(&self, pbn: Pbn, from: u32) -> Option<Ppn> {
-        debug_assert!(from <= self.geometry.pages_per_block, "page {from} of {pbn}");
-        let end = self.geometry.page_at(pbn, 0).0 + self.geometry.pages_per_block;
-        let mut at = self.geometry.page_at(pbn, from).0;
-        while at < end {
-            let rest = self.valid_bits[at as usize / WORD_BITS] >> (at % Word::BITS);
-            if rest != 0 {
-                let found = at + rest.trailing_zeros();
-                return (found < end).then_some(Ppn(found));
-            }
-            at = (at / Word::BITS + 1) * Word::BITS;
-        }
-        None
+        self.valid.next(self.geometry, pbn, from)
     }
 
     /// The valid pages of a block, ascending.
@@ -414,6 +406,11 @@ impl BlockTable {
     }
 
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
+        if let Some(counts) = self.valid.counts_mut()
+            && !matches!(state, BlockState::Open | BlockState::Full)
+        {
+            counts.forget(pbn);
+        }
         if self.state(pbn) == BlockState::Full {
             self.order.remove(pbn.0);
         }
@@ -449,24 +446,9 @@ impl BlockTable {
             + self.rows.len() * Rows::BYTES_EACH
             + self.places.ram_bytes()
             + self.ages.len() * size_of::<u64>()
-            + self.valid_bits.len() * size_of::<Word>()
+            + self.valid.ram_bytes()
             + self.order.ram_bytes()
     }
-}
-
-/// Valid pages of a block, by a bit for each page of the chip.
-#[inline]
-fn count_valid(geometry: Geometry, bits: &[Word], pbn: Pbn) -> u32 {
-    let mut at = geometry.page_at(pbn, 0).index();
-    let end = at + geometry.pages_per_block as usize;
-    let mut count = 0;
-    while at < end {
-        let taken = (WORD_BITS - at % WORD_BITS).min(end - at);
-        let word = bits[at / WORD_BITS] >> (at % WORD_BITS);
-        count += (word & Word::MAX >> (WORD_BITS - taken)).count_ones();
-        at += taken;
-    }
-    count
 }
 
 /// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.

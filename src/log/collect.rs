@@ -1,6 +1,7 @@
 //! Garbage collection: the log picks a victim block, the tree moves what lives in it.
 
 use crate::fault::IndexFault;
+use crate::log::counted::know_pages;
 use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
@@ -25,6 +26,9 @@ pub trait Relocate<N: Nand> {
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
     /// doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexFault>;
+
+    /// Notes every page that the tree leads to ([`Log::note_valid`]).
+    fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
 
     /// Does what else lets collection gain; false when nothing came of it.
     fn help_collection(&mut self) -> Result<bool, IndexFault> {
@@ -189,6 +193,7 @@ pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool,
 
 pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexFault> {
     let geometry = tree.log().geometry();
+    know_pages(tree, victim)?;
     for page in 0..geometry.pages_per_block {
         let ppn = geometry.page_at(victim, page);
         if tree.log().is_valid(ppn) {

@@ -1,7 +1,8 @@
 //! How a log is set up.
 
+use crate::blocks::Validity;
 use crate::blocks::victim::VictimPolicy;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::parts::HAS_WRITE_PART;
 use crate::log::placed::Placement;
@@ -51,6 +52,8 @@ pub struct LogConfig {
     pub same_page: SamePage,
     /// Where pages are written.
     pub placement: Placement,
+    /// How it is known which pages are valid.
+    pub validity: Validity,
 }
 
 impl LogConfig {
@@ -68,11 +71,21 @@ impl LogConfig {
         if self.placement == Placement::InPlace && !self.is_placed() {
             return Err(left_out("pages in place: feature 'in-place'"));
         }
+        if !self.validity.is_built() {
+            return Err(left_out(COUNTS_LEFT_OUT));
+        }
+        if self.validity == Validity::Counts && (self.write_pages > 0 || self.holds || self.is_placed()) {
+            let what = words("pages counted by block, with a write part, pages in place or a table of moves");
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
         Ok(self.victim.require_built()?)
     }
 }
 
-fn left_out(what: &'static str) -> IndexFault {
+/// Names valid pages that are counted, to who cannot do it.
+pub(super) const COUNTS_LEFT_OUT: &str = "valid pages counted by block: feature 'in-parts'";
+
+pub(super) fn left_out(what: &'static str) -> IndexFault {
     IndexError::Unsupported(message!("left out when the engine was built: {what}").into()).into()
 }
 
@@ -88,6 +101,7 @@ impl Default for LogConfig {
             holds: false,
             same_page: SamePage::Free,
             placement: Placement::OutOfPlace,
+            validity: Validity::Bits,
         }
     }
 }

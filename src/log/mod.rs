@@ -10,9 +10,9 @@
 //! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is
 //!   durable when it returns; with one, every flush is: its pages carry how many are still to come, and a
 //!   flush that was cut is dropped whole.
-//! * **Collection**: `collect`. The log keeps one valid bit per page; the last page of each block also
-//!   carries the bits of its block as they were when it was filled (section 5.1), from which a mount after a
-//!   power cut starts.
+//! * **Collection**: `collect`. The log keeps one valid bit per page, or in less RAM the number of valid pages
+//!   of each block (`counted`); the last page of each block also carries the bits of its block as they were
+//!   when it was filled (section 5.1), from which a mount after a power cut starts.
 //! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a
 //!   fixed place (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
 //! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's
@@ -21,6 +21,7 @@
 pub mod ahead;
 pub mod collect;
 mod config;
+mod counted;
 mod flush;
 mod held;
 mod needed;
@@ -153,6 +154,8 @@ pub struct Log<N> {
     needs_checkpoint: bool,
     /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
     in_doubt: bool,
+    /// Valid bits were guessed from the counts of a checkpoint.
+    is_guessed: bool,
     counters: LogCounters,
 }
 
@@ -180,7 +183,7 @@ impl<N: Nand> Log<N> {
         }
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
-        let mut blocks = BlockTable::new(geometry);
+        let mut blocks = BlockTable::keeping(geometry, config.validity);
         blocks.follow(config.victim);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
@@ -233,6 +236,7 @@ impl<N: Nand> Log<N> {
             gaps_before: state.gaps,
             needs_checkpoint: false,
             in_doubt: false,
+            is_guessed: false,
             counters: LogCounters::default(),
             nand,
         }
@@ -459,6 +463,7 @@ impl<N: Nand> Log<N> {
         let block_sequence = self.frontier.block_sequence + 1;
         self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
         self.openings[block.index()] = block_sequence as u16;
+        self.blocks.follow_pages_of(block);
         self.blocks_since_checkpoint += 1;
         self.recount();
         Ok(block)
@@ -530,7 +535,7 @@ impl<N: Nand> Log<N> {
         self.is_part_divided = false;
         while let Some(ppn) = self.dying.pop() {
             // A damaged tree may have led to one page twice.
-            if self.blocks.is_valid(ppn) {
+            if self.blocks.is_valid(ppn) && !(self.counts() && self.dying.contains(&ppn)) {
                 self.blocks.invalidate(ppn);
                 self.next_free = self.next_free.min(ppn.0);
             }

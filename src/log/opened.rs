@@ -256,24 +256,18 @@ impl<N: Nand> Log<N> {
     fn retire_unless_replaced(&mut self, block: Pbn) {
         if let Some(home) = self.home_of_stand_in(block) {
             self.replaced.retain(|pair| pair.0 != home);
-            self.clear_valid(home);
+            self.blocks.clear_valid(home);
             self.blocks.retire(home);
         }
         if !self.replaced.iter().any(|pair| pair.0 == block) {
-            self.clear_valid(block);
+            self.blocks.clear_valid(block);
             self.blocks.retire(block);
-        }
-    }
-
-    fn clear_valid(&mut self, block: Pbn) {
-        while let Some(ppn) = self.blocks.next_valid(block, 0) {
-            self.blocks.invalidate(ppn);
         }
     }
 
     /// Makes a block Full, none of its pages valid yet.
     fn take_over(&mut self, block: Pbn) {
-        self.clear_valid(block);
+        self.blocks.clear_valid(block);
         if self.blocks.state(block).is_free() {
             self.blocks.claim(block);
         }
@@ -317,7 +311,7 @@ impl<N: Nand> Log<N> {
         if self.blocks.state(home) == BlockState::Reserved {
             return Err(corrupted("a page's home is a block kept for something else", at));
         }
-        self.clear_valid(block);
+        self.blocks.clear_valid(block);
         if !self.blocks.state(block).is_free() {
             self.blocks.discard(block);
         }
@@ -339,10 +333,10 @@ impl<N: Nand> Log<N> {
             [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
         if let Some(home) = known_home {
             self.replaced.retain(|pair| pair.0 != home);
-            self.clear_valid(home);
+            self.blocks.clear_valid(home);
             self.blocks.retire(home);
         }
-        self.clear_valid(block);
+        self.blocks.clear_valid(block);
         self.blocks.discard(block);
         if self.frontier.block == Some(block) {
             self.frontier.block = None;

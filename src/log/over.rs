@@ -42,6 +42,7 @@ impl<N> Log<N> {
             gaps_before: self.gaps_before,
             needs_checkpoint: self.needs_checkpoint,
             in_doubt: self.in_doubt,
+            is_guessed: self.is_guessed,
             counters: self.counters,
         }
     }

@@ -14,7 +14,7 @@
 //!    newest page left that holds a root is the root; what follows it belongs to no complete operation.
 //! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else
 //!    every page counts as valid. That may be too many: whoever moves a page asks first whether it can still
-//!    be reached (mu-Tree, section 5.1).
+//!    be reached (mu-Tree, section 5.1). Where valid pages are counted, it is so many of each block.
 //! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is
 //!    damaged, and so may be one whose number is missing. Only the tree knows: its owner asks
 //!    [`Log::is_in_doubt`], and keeps what can be reached.
@@ -35,7 +35,7 @@ use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::parts::ReadPart;
 use crate::log::seen::Seen;
-use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION};
+use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
 use crate::log::tag::{self, Gaps, Place, Seal, Tag};
 use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
@@ -117,7 +117,7 @@ impl<N: Nand> Log<N> {
             replaced: &self.replaced,
             note: &self.note,
             openings: &self.openings,
-            table_bytes: BlockTable::encoded_bytes(self.geometry),
+            table_bytes: BlockTable::encoded_bytes_with(self.geometry, self.config.validity),
         };
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
         // `Log::is_closed`.
@@ -146,7 +146,7 @@ impl<N: Nand> Log<N> {
     fn fixed_part(&self) -> [u8; FIXED_BYTES] {
         assert!(self.note.len() < 1 << 24, "a note of {} bytes", self.note.len());
         let mut fixed = [0; FIXED_BYTES];
-        fixed[0] = VERSION;
+        fixed[0] = if self.counts() { VERSION_COUNTED } else { VERSION };
         put_u64(&mut fixed, 2, self.sequence);
         put_u32(&mut fixed, 10, self.frontier.block_sequence);
         put_u32(&mut fixed, 14, self.frontier.block.map_or(NONE, |b| b.0));
@@ -170,14 +170,13 @@ impl<N: Nand> Log<N> {
     fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
-        let mut decode = |source: &mut dyn Source| State::decode(source, geometry);
+        let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
         let Some(checkpoint::Found { area, newest, .. }) =
             CheckpointArea::mount_and_look(&mut nand, &mut decode)?
         else {
             return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
         };
-        let mut state =
-            newest.ok_or(IndexError::NotFormatted(words("the newest checkpoint is not that of a log")))?;
+        let mut state = newest?;
         let mut reserved = area.occupied();
         if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
             return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
@@ -186,6 +185,7 @@ impl<N: Nand> Log<N> {
         state.blocks.reserve_exactly(&reserved)?;
         // A newer checkpoint may be the one that cannot be read.
         let closed = state.closed && !area.is_ragged();
+        let is_guessed = state.is_guessed;
         let mut log = Log::assemble(nand, config, area, state);
         log.recount();
         if !(closed && log.nothing_since()?) {
@@ -193,6 +193,10 @@ impl<N: Nand> Log<N> {
             // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
             // name them: the tree enters them first.
             log.needs_checkpoint = true;
+        }
+        if is_guessed {
+            // The tree says which bits are right, and a checkpoint has them then.
+            (log.is_guessed, log.in_doubt, log.needs_checkpoint) = (true, true, true);
         }
         Ok(log)
     }
@@ -215,6 +219,7 @@ impl<N: Nand> Log<N> {
             needed,
             openings,
             in_doubt,
+            is_guessed,
             ..
         } = if self.is_placed() {
             Log::mount_placed(&mut self.nand, self.config, &self.owner)?
@@ -226,7 +231,7 @@ impl<N: Nand> Log<N> {
         (self.note, self.journal, self.closed, self.needs_checkpoint) =
             (note, journal, closed, needs_checkpoint);
         (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
-        self.in_doubt = in_doubt;
+        (self.in_doubt, self.is_guessed) = (in_doubt, is_guessed);
         self.next_free = 0;
         self.weak.clear();
         self.goes_on = false;
@@ -256,6 +261,7 @@ impl<N: Nand> Log<N> {
         if ppn.0 >= self.geometry.pages() {
             return Err(corrupted("a page address beyond the chip", ppn.0));
         }
+        self.blocks.note_valid(ppn);
         if self.blocks.is_valid(ppn) {
             return Ok(());
         }
@@ -272,7 +278,7 @@ impl<N: Nand> Log<N> {
                 return Err(corrupted("the tree leads to a block kept for something else", ppn.0));
             }
         }
-        self.blocks.mark_valid(ppn);
+        self.blocks.keep(ppn);
         Ok(())
     }
 
@@ -399,6 +405,8 @@ impl<N: Nand> Log<N> {
     ) -> Result<Written, IndexFault> {
         let g = self.geometry;
         let mut written = Written { end: first.max(known), gaps: None };
+        // Where valid pages are counted: those before `first`.
+        let (before, mut filled) = (self.blocks.valid_count(home), None);
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
             let found = self.read_raw(self.physical(ppn))?;
@@ -421,29 +429,38 @@ impl<N: Nand> Log<N> {
             };
             written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
-            if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
+            if tag.lowest_level > 0 && !self.counts() && !self.blocks.is_valid(ppn) {
                 self.blocks.mark_valid(ppn);
             }
             if page >= known {
                 seen.page(ppn, tag, place);
             }
             if page + 1 == g.pages_per_block && place.remaining == 0 {
-                self.drop_invalid(home);
+                filled = Some(self.drop_invalid(home));
             }
+        }
+        if self.counts() {
+            // Every page programmed counts, whole or not, as far as the last one says nothing else.
+            let most = filled.unwrap_or(g.pages_per_block);
+            self.blocks.set_valid_count(home, (before + written.end - first).min(most));
         }
         Ok(written)
     }
 
-    /// Takes the valid bits of a block from its last page, which is in the buffer.
-    fn drop_invalid(&mut self, home: Pbn) {
+    /// Takes the valid bits of a block from its last page, which is in the buffer: how many there are.
+    fn drop_invalid(&mut self, home: Pbn) -> u32 {
         let g = self.geometry;
         let bits = tag::valid_bits(&self.page.spare, g.pages_per_block);
+        if self.counts() {
+            return bits.iter().map(|byte| byte.count_ones()).sum();
+        }
         for page in 0..g.pages_per_block {
             let ppn = g.page_at(home, page);
             if bits[page as usize / 8] >> (page % 8) & 1 == 0 && self.blocks.is_valid(ppn) {
                 self.blocks.invalidate(ppn);
             }
         }
+        self.blocks.valid_count(home)
     }
 
     pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {

@@ -1,8 +1,11 @@
 //! The contents of a checkpoint of the log.
 
-use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
+use crate::blocks::{BlockTable, Validity};
+use crate::check::{IndexError, words};
 use crate::codec::{get_u16, get_u32, get_u64};
+use crate::fault::IndexFault;
+use crate::log::config::{COUNTS_LEFT_OUT, left_out};
 use crate::log::tag::Gaps;
 use crate::log::{Frontier, Root};
 use crate::nand::Geometry;
@@ -10,7 +13,9 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// The version whose table of blocks has a bit for each page, and the one that counts valid pages.
 pub(super) const VERSION: u8 = 3;
+pub(super) const VERSION_COUNTED: u8 = 4;
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
 /// Bytes of a replaced block and the block that answers for it.
@@ -29,6 +34,8 @@ pub(super) struct State {
     pub(super) note: Vec<u8>,
     pub(super) bad_at_format: u32,
     pub(super) openings: Vec<u16>,
+    /// Valid bits are guessed from counts.
+    pub(super) is_guessed: bool,
 }
 
 impl State {
@@ -46,17 +53,42 @@ impl State {
             note: Vec::new(),
             bad_at_format: 0,
             openings: vec![0; geometry.blocks as usize],
+            is_guessed: false,
         }
     }
 
-    /// Reads what [`LogContents`] says; nothing if it makes no sense.
-    pub(super) fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<State> {
+    /// Reads what [`LogContents`] says, for a log that knows so which pages are valid.
+    pub(super) fn decode(
+        source: &mut dyn Source,
+        geometry: Geometry,
+        validity: Validity,
+    ) -> Result<State, IndexFault> {
         let mut fixed = [0; FIXED_BYTES];
-        source.take(&mut fixed).ok()?;
+        let is_read = source.take(&mut fixed).is_ok();
+        let written = match fixed[0] {
+            VERSION if is_read => Some(Validity::Bits),
+            VERSION_COUNTED if is_read => Some(Validity::Counts),
+            _ => None,
+        };
+        if written.is_some_and(|written| !written.is_built()) {
+            return Err(left_out(COUNTS_LEFT_OUT));
+        }
+        let state = written.and_then(|from| State::decode_fields(source, geometry, fixed, (from, validity)));
+        let what = words("the newest checkpoint is not that of a log");
+        state.ok_or_else(|| IndexError::NotFormatted(what).into())
+    }
+
+    /// The fields behind the version; nothing if they make no sense.
+    fn decode_fields(
+        source: &mut dyn Source,
+        geometry: Geometry,
+        fixed: [u8; FIXED_BYTES],
+        (from, into): (Validity, Validity),
+    ) -> Option<State> {
         let within = |value: u32, end: u32| value == NONE || value < end;
         let (block, root) = (get_u32(&fixed, 14), get_u32(&fixed, 22));
         let (next_page, replaced_count) = (get_u32(&fixed, 18), get_u32(&fixed, 32) as usize);
-        if fixed[0] != VERSION || !within(block, geometry.blocks) || !within(root, geometry.pages()) {
+        if !within(block, geometry.blocks) || !within(root, geometry.pages()) {
             return None;
         }
         if next_page > geometry.pages_per_block || replaced_count > geometry.blocks as usize {
@@ -71,7 +103,7 @@ impl State {
         let note = take_bytes(source, (get_u32(&fixed, 26) >> 8) as usize).ok()?;
         let openings = take_rows(source, geometry.blocks as usize, u16::from_le_bytes).ok()?;
         Some(State {
-            blocks: BlockTable::decode(geometry, source).ok()?,
+            blocks: BlockTable::decode_into(geometry, source, (from, into)).ok()?,
             owner,
             replaced,
             frontier: Frontier {
@@ -86,6 +118,7 @@ impl State {
             note,
             bad_at_format: get_u32(&fixed, 36),
             openings,
+            is_guessed: (from, into) == (Validity::Counts, Validity::Bits),
         })
     }
 }

@@ -166,6 +166,44 @@ fn the_smallest_ram_is_a_bound_on_a_large_chip() {
 }
 
 #[test]
+fn valid_pages_are_counted_and_collected_within_the_smallest_ram() {
+    let mut faults = Vec::new();
+    for name in ["mu", "mu-star", "wandering"] {
+        let (part, entry) = (small_part(), INDEXES.iter().find(|entry| entry.name == name).unwrap());
+        let settings =
+            Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
+        let mut settings = settings.with("valid", "counts");
+        let needed = ram_needed(entry, &part, &settings).unwrap();
+        settings.ram_bytes = Some(needed);
+        let work = |index: &mut dyn OrderedIndex| {
+            let mut rng = Rng::new(2);
+            for number in 0..6_000u64 {
+                let key = rng.below(2_000).to_be_bytes();
+                if rng.chance(2, 3) {
+                    index.insert(&key, &number.to_be_bytes())?;
+                } else {
+                    index.remove(&key)?;
+                }
+            }
+            assert!(heap::uncounted(|| index.stats().collections) > 10, "{name}");
+            Ok(())
+        };
+        let subject = Subject {
+            format: entry.format,
+            mount: entry.mount,
+            part: &part,
+            settings: &settings,
+            work: &work,
+        };
+        let peaks = subject.peaks().unwrap();
+        if peaks.most() > needed {
+            faults.push(format!("{name} needs {needed} bytes: {peaks:?}"));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
 fn log_sectors_of_pages_that_lend_bytes_are_found_again() {
     let part = catalogue::find("w25n01gv").unwrap();
     let entry = INDEXES.iter().find(|entry| entry.name == "ipl").unwrap();

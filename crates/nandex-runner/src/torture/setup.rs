@@ -109,6 +109,11 @@ impl Setup {
         settings.ram_bytes = [None, None, Some(24_000), Some(60_000), Some(200_000)][rng.below(5) as usize];
         let ftl = victim.ftl.or_else(|| draw_ftl(victim, rng));
         settings = draw_options(victim, rng, victim.on(ftl, settings));
+        // Only where there is such a choice: the lives of all others stay what they are.
+        if victim.knows("valid", &settings) && rng.chance(1, 2) {
+            settings = settings.with("valid", "counts");
+            settings.ram_bytes = if rng.chance(1, 2) { victim.least_ram(&part, &settings) } else { None };
+        }
         if with_failures && victim.knows("bad_blocks", &settings) {
             settings = settings.with("bad_blocks", 12);
         }

@@ -5,7 +5,9 @@ use crate::error::LabError;
 use crate::registry::{INDEXES, STORES, Stack, StoreEntry};
 use crate::spatial::SPATIAL;
 use crate::tbm;
+use nandex::nand::Part;
 use nandex::rng::split_mix;
+use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
@@ -34,6 +36,14 @@ impl Victim {
             Target::Store(entry) => entry.options,
         };
         known.iter().any(|option| option.name == name)
+    }
+
+    /// The least RAM with which an index runs with these settings, if it does.
+    pub(super) fn least_ram(&self, part: &Part, settings: &Settings) -> Option<usize> {
+        match self.target {
+            Target::Index(entry) => ram_needed(entry, part, settings).ok(),
+            _ => None,
+        }
     }
 
     /// The settings on this FTL.

@@ -3,6 +3,7 @@
 use super::ftl::{VICTIM, victim};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
+use nandex::blocks::Validity;
 use nandex::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use nandex::nand::Pairing;
 use nandex::ordered::RawConfig;
@@ -55,6 +56,12 @@ pub(crate) const PLACEMENT: Choice<Placement> = Choice::new(
     "out_of_place, block after block; in_place, over the page that held the leaf, through the FTL beneath, without trims",
     PLACES,
 );
+const VALID: Choice<Option<Validity>> = Choice::new(
+    "valid",
+    "what is known of valid pages: bits, a bit for each; counts, how many a block has, and a tree that is asked; ram, \
+     counts where the RAM does not suffice for bits",
+    &[("ram", None), ("bits", Some(Validity::Bits)), ("counts", Some(Validity::Counts))],
+);
 const LAYOUT: Choice<LayoutPolicy> = Choice::new(
     "layout",
     "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8",
@@ -94,24 +101,26 @@ const WRITE_PART: Choice<WritePartLimit> = Choice::new(
 );
 
 /// The options of the mu-Tree.
-pub(crate) const MU: [OptionInfo; 8] = [
+pub(crate) const MU: [OptionInfo; 9] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    VALID.info,
     BENEATH,
     SAME_PAGE.info,
     PLACEMENT.info,
 ];
 
 /// The options of the mu*-Tree.
-pub(crate) const MU_STAR: [OptionInfo; 12] = [
+pub(crate) const MU_STAR: [OptionInfo; 13] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    VALID.info,
     BENEATH,
     SAME_PAGE.info,
     PLACEMENT.info,
@@ -122,12 +131,13 @@ pub(crate) const MU_STAR: [OptionInfo; 12] = [
 ];
 
 /// The options of the wandering tree.
-pub(crate) const WANDERING: [OptionInfo; 8] = [
+pub(crate) const WANDERING: [OptionInfo; 9] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    VALID.info,
     BENEATH,
     JOURNAL.info,
     WRITE_PART.info,
@@ -159,6 +169,7 @@ pub fn mu(settings: &Settings, chip: Geometry) -> Result<RawConfig, IndexError> 
     Ok(RawConfig {
         placement: PLACEMENT.of(&settings.options)?,
         same_page: SAME_PAGE.of(&settings.options)?,
+        validity: VALID.of(&settings.options)?,
         ..common(settings, chip)?
     })
 }
@@ -175,6 +186,7 @@ pub fn mu_star(settings: &Settings, chip: Geometry) -> Result<RawConfig<MenuConf
     Ok(RawConfig {
         placement: PLACEMENT.of(options)?,
         same_page: SAME_PAGE.of(options)?,
+        validity: VALID.of(options)?,
         scheme: MenuConfig { layout, costs },
         ..common(settings, chip)?
     })
@@ -183,5 +195,6 @@ pub fn mu_star(settings: &Settings, chip: Geometry) -> Result<RawConfig<MenuConf
 /// The wandering tree that settings ask for, on such a chip.
 pub fn wandering(settings: &Settings, chip: Geometry) -> Result<RawConfig, IndexError> {
     let journal = JOURNAL.up_to(&settings.options, chip.pages() as usize / 16)?.unwrap_or(0);
-    Ok(RawConfig { journal, write_part: WRITE_PART.of(&settings.options)?, ..common(settings, chip)? })
+    let (write_part, validity) = (WRITE_PART.of(&settings.options)?, VALID.of(&settings.options)?);
+    Ok(RawConfig { journal, write_part, validity, ..common(settings, chip)? })
 }

@@ -128,11 +128,32 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 walk.report.violation("R5", u64::from(page.0), found);
             }
         }
+        self.check_counts(walk);
         let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
         if live != reached && !(self.bits_in_doubt && live > reached) {
             walk.report.violation("R6", 0, message!("{live} valid pages, {reached} that can be reached"));
         }
         Ok(())
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    /// Checks R6 block by block, where valid pages are counted.
+    fn check_counts(&self, walk: &mut Walk) {
+        if !self.log.counts() {
+            return;
+        }
+        let mut reached = BTreeMap::new();
+        for &page in walk.reached.keys() {
+            *reached.entry(self.log.geometry().block_of(page)).or_insert(0) += 1;
+        }
+        for (block, reached) in reached {
+            let counted = self.log.valid_in(block);
+            if counted < reached {
+                let found = message!("{counted} valid pages counted, {reached} that can be reached");
+                walk.report.violation("R6", u64::from(block.0), found);
+            }
+        }
     }
 }
 

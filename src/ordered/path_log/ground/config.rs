@@ -1,7 +1,7 @@
 //! How a tree on raw NAND is set up, and the log that this comes to on a chip.
 
-use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::{HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
@@ -34,6 +34,9 @@ pub struct RawConfig<C = ()> {
     pub checkpoint_blocks: u32,
     /// Where pages are written.
     pub placement: Placement,
+    /// How it is known which pages are valid; `None` means bits where the RAM suffices for them, and counts
+    /// where it does for those only.
+    pub validity: Option<Validity>,
     /// The cost of a child that lies in its parent's page.
     pub same_page: SamePage,
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
@@ -58,6 +61,7 @@ impl<C: Copy + Default> RawConfig<C> {
             collect_at_blocks: log.collect_at_blocks,
             checkpoint_blocks: log.checkpoint_blocks,
             placement: log.placement,
+            validity: None,
             same_page: log.same_page,
             journal: 0,
             scheme: C::default(),
@@ -79,6 +83,7 @@ impl<C> RawConfig<C> {
             collect_at_blocks: self.collect_at_blocks,
             checkpoint_blocks: self.checkpoint_blocks,
             placement: self.placement,
+            validity: self.validity,
             same_page: self.same_page,
             journal: self.journal,
             scheme: (),
@@ -91,20 +96,22 @@ const FRAME_BYTES: usize = 96;
 
 impl RawConfig {
     /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the
-    /// cache: to its read part when every operation is to be durable, else half to each part.
+    /// cache: to its read part when every operation is to be durable, else half to each part. Where valid
+    /// pages are counted there is no write part.
     pub(crate) fn log(
         &self,
         geometry: Geometry,
+        validity: Validity,
         fixed_bytes: usize,
         pages_at_once: u32,
     ) -> Result<LogConfig, IndexFault> {
         let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
-        let mut blocks = BlockTable::new(geometry);
+        let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.follow(self.victim);
         let openings = geometry.blocks as usize * size_of::<u16>();
         let tables =
             blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + SMALL_BYTES + fixed_bytes;
-        let divided = self.durability < Durability::EveryOperation;
+        let divided = self.durability < Durability::EveryOperation && validity == Validity::Bits;
         // What the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;
         let spare_pages = match self.ram_bytes {
@@ -141,13 +148,14 @@ impl RawConfig {
             checkpoint_blocks: self.checkpoint_blocks,
             holds: false,
             placement: self.placement,
+            validity,
             same_page: self.same_page,
         })
     }
 }
 
 /// Lists that are short, and what is put into rows of a few bytes.
-const SMALL_BYTES: usize = 520;
+const SMALL_BYTES: usize = 480;
 
 fn too_little(given: usize, needed: usize) -> IndexFault {
     IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }.into()

@@ -3,12 +3,10 @@
 //! other page ever takes the place of a damaged one: a reader would take it for the damaged one and answer
 //! wrongly.
 
-use super::{RawScheme, RawTree, address, node_in};
-use crate::check::IndexError;
+use super::{RawScheme, RawTree};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError};
-use crate::store::StoreError;
-use alloc::vec::Vec;
+use crate::log::Log;
+use crate::nand::{Cause, Nand};
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it
@@ -18,44 +16,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if !self.log.is_in_doubt() {
             return Ok(None);
         }
-        let mut damage = None;
-        let height = self.height;
-        let mut todo = Vec::from([(self.root, height)]);
-        while let Some((named, level)) = todo.pop() {
-            let ppn = if level < height { self.resolve(level, named) } else { named };
-            if let Err(error) = self.log.keep(ppn) {
-                damage.get_or_insert(error);
-                continue;
-            }
-            if level == 1 {
-                continue;
-            }
-            let page = match self.log.read(ppn, Cause::Recovery) {
-                Ok(page) => page,
-                Err(error) if is_damage(&error) => {
-                    damage.get_or_insert(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
-            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
-            todo.extend((0..count).map(|i| (address::<S>(shape.value(node, i)), level - 1)));
-        }
+        self.log.begin_keeping();
+        let kept = self.visit_reached(Cause::Recovery, &mut Log::keep);
+        self.log.end_count(matches!(kept, Ok(None)));
+        let damage = kept?;
         if damage.is_none() {
             self.log.end_doubt();
         }
         Ok(damage)
     }
-}
-
-fn is_damage(error: &IndexError) -> bool {
-    matches!(
-        error,
-        IndexError::Corrupted { .. }
-            | IndexError::Store(
-                StoreError::Corrupted { .. }
-                    | StoreError::Nand(NandError::Uncorrectable(_) | NandError::BadBlock(_))
-            )
-    )
 }

@@ -153,8 +153,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         // The commit may have moved the page.
         let Some(level) = self.log.is_valid(ppn).then(|| self.find_page(ppn)).transpose()?.flatten() else {
             if self.log.is_valid(ppn) {
-                self.log.invalidate(ppn);
-                self.log.finish();
+                self.log.drop_unreached(ppn);
             }
             return Ok(());
         };

@@ -37,12 +37,14 @@ pub(crate) mod journal;
 pub(crate) mod moves;
 mod path;
 mod range;
+mod reached;
 mod restore;
 pub(crate) mod room;
 mod scheme;
 mod service;
 pub(crate) mod update;
 
+use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
@@ -221,20 +223,31 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         let height = height_bound(&scheme, geometry.pages());
-        let path_bytes = scheme.path_bytes(height + 1);
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let with = |ram_bytes: Option<usize>| {
+        let with = |scheme: S, validity, ram_bytes: Option<usize>| {
             let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
             let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
-            let fixed_bytes = size_of::<Self>() + path_bytes + tables;
-            Ok((config.common().log(geometry, fixed_bytes, pages_at_once)?, moves))
+            let fixed_bytes = size_of::<Self>() + scheme.path_bytes(height + 1) + tables;
+            let log = config.common().log(geometry, validity, fixed_bytes, pages_at_once)?;
+            Ok(Setup { scheme, log, moves })
         };
-        // A table that grows with the RAM takes no more than there is, and a refusal names the least.
-        let (log, moves) = match with(config.ram_bytes) {
-            Err(IndexError::TooLittleRam { .. }) => with(Some(0))?,
-            other => other?,
-        };
-        if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
+        let validity = config.validity.unwrap_or_default();
+        let mut set_up = with(scheme, validity, config.ram_bytes);
+        if Self::may_count(config) {
+            let one = scheme.holding_one().filter(|_| journal == 0);
+            for scheme in [Some(scheme), one].into_iter().flatten() {
+                let Some(least) = ram_lacked(&set_up) else { break };
+                let other = with(scheme, Validity::Counts, config.ram_bytes);
+                if ram_lacked(&other).is_none_or(|needed| needed < least) {
+                    set_up = other;
+                }
+            }
+        } else if ram_lacked(&set_up).is_some() {
+            // A table that grows with the RAM takes no more than there is, and a refusal names the least.
+            set_up = with(scheme, validity, Some(0));
+        }
+        let set_up = set_up?;
+        if set_up.log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(
                 IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
             );
@@ -244,7 +257,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
             );
         }
-        Ok(Setup { scheme, log, moves })
+        Ok(set_up)
+    }
+
+    /// Whether valid pages may be counted, where the RAM does not suffice for a bit for each page.
+    fn may_count(config: &RawConfig<S::Config>) -> bool {
+        let is_possible = Validity::Counts.is_built() && !S::MAPS_MOVES;
+        let waits = config.write_pages.is_some_and(|pages| pages > 0);
+        is_possible
+            && !waits
+            && config.validity != Some(Validity::Bits)
+            && config.placement == Placement::OutOfPlace
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
@@ -298,6 +321,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+/// The RAM that is needed where there is too little.
+fn ram_lacked<T>(set_up: &Result<T, IndexFault>) -> Option<usize> {
+    match set_up.as_ref().map_err(|error| &**error) {
+        Err(IndexError::TooLittleRam { needed, .. }) => Some(*needed),
+        _ => None,
     }
 }
 

@@ -14,6 +14,10 @@ use core::ops::{Deref, Range};
 pub(crate) struct Path {
     pub(crate) buffer: Vec<u8>,
     steps: [Step; LEVELS_MAX],
+    /// The level of the node in the buffer, where that holds one at a time.
+    at_hand: u8,
+    /// The key that nodes which are yet to be read again take for their lower bound, where that is less.
+    lowered: Vec<u8>,
 }
 
 /// One node of a path.
@@ -78,12 +82,19 @@ impl Path {
     pub(crate) fn new(bytes: usize, most: usize) -> Path {
         let mut buffer = Vec::with_capacity(most.max(bytes));
         buffer.resize(bytes, 0xff);
-        Path { buffer, steps: Default::default() }
+        Path { buffer, steps: Default::default(), at_hand: 0, lowered: Vec::new() }
     }
 
     /// No copy counts any more.
     pub(crate) fn forget(&mut self) {
         self.steps = [Step { page: u32::MAX, ..Step::default() }; LEVELS_MAX];
+        self.at_hand = 0;
+    }
+
+    /// Nodes above the one in the buffer take this key for their lower bound once they are read again.
+    pub(super) fn lower_later(&mut self, key: &[u8]) {
+        self.lowered.clear();
+        self.lowered.extend_from_slice(key);
     }
 
     pub(crate) fn step(&self, level: u8) -> Step {
@@ -152,7 +163,39 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.is_aside(level) {
             return self.scheme.aside_area(level, self.height);
         }
+        assert!(!self.scheme.holds_one() || self.path.at_hand == level, "level {level} is not at hand");
         self.scheme.path_area(self.path_layout, level, self.height)
+    }
+
+    /// Brings the path's node at `level` into the buffer, where that holds one at a time: nothing is to be
+    /// written any more of the one that is there.
+    pub(crate) fn fetch(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
+        if !self.scheme.holds_one() || self.path.at_hand == level {
+            return Ok(());
+        }
+        let (ppn, height) = (Ppn(self.path.step(level).page), self.height);
+        let page = self.log.read(ppn, cause)?;
+        let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+        debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
+        let area = self.scheme.path_area(0, level, height);
+        self.path.buffer[area.clone()].copy_from_slice(page.data);
+        self.path.at_hand = level;
+        if !self.path.lowered.is_empty() && self.slot(level) == 0 {
+            let node = &mut self.path.buffer[area];
+            if self.path.lowered[..] < *shape.key(node, 0) {
+                shape.set_key(node, 0, &self.path.lowered);
+            }
+        }
+        Ok(())
+    }
+
+    /// A node comes into being at `level` of the path, in the place of one that is written, if that holds one
+    /// at a time.
+    pub(crate) fn make_room_for_node(&mut self, level: u8) -> &mut [u8] {
+        self.path.at_hand = level;
+        let node = self.node_mut(level);
+        node.fill(0xff);
+        node
     }
 
     /// The copy of the path's node at `level`.
@@ -179,7 +222,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
         let below = level - 1;
-        let width = self.width(below, &self.shape(below), self.node(below), self.count(below));
+        let width = match self.scheme.layouts() {
+            1 => 0,
+            _ => self.width(below, &self.shape(below), self.node(below), self.count(below)),
+        };
         shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
     }
 
@@ -262,6 +308,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if !self.log.is_valid(ppn) {
             return Err(IndexFault::corrupted("R5: a page that can be reached is not valid", ppn.0));
         }
+        self.copy_node_at(ppn, level, cause)
+    }
+
+    /// Copies the node that is in this page into its place in the path, whether the page is valid or not.
+    pub(super) fn copy_node_at(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
             return Ok(());
         }
@@ -278,6 +329,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             layout: tag.layout,
             ..Step::default()
         };
+        self.path.at_hand = level;
+        if level == self.height {
+            self.path.lowered.clear();
+        }
         let area = self.scheme.path_area(self.path_layout, level, self.height);
         if tag.layout == self.path_layout {
             self.path.buffer[area].copy_from_slice(node);

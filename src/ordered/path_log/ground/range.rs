@@ -27,7 +27,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             if self.visit_leaf((low, high), direction, visit).is_break() {
                 return Ok(());
             }
-            let Some((child, level)) = self.next_subtree(direction) else { return Ok(()) };
+            let Some((child, level)) = self.next_subtree(direction)? else { return Ok(()) };
             self.go_to_leaf(child, level, Bound::Unbounded, direction)?;
         }
     }
@@ -85,7 +85,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// The next subtree beside the path, nearest to the leaf: its page and level.
-    fn next_subtree(&mut self, direction: Direction) -> Option<(Ppn, u8)> {
+    fn next_subtree(&mut self, direction: Direction) -> Result<Option<(Ppn, u8)>, IndexFault> {
         for level in 2..=self.height {
             let (count, slot) = (self.count(level), usize::from(self.path.step(level).slot));
             let next = match direction {
@@ -94,8 +94,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 _ => continue,
             };
             self.path.step_mut(level).slot = next as u16;
-            return Some((address::<S>(self.shape(level).value(self.node(level), next)), level - 1));
+            self.fetch(level, Cause::Host)?;
+            return Ok(Some((self.named_child(level), level - 1)));
         }
-        None
+        Ok(None)
     }
 }

@@ -16,6 +16,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         (self.root, self.height) = (root.ppn, root.height);
         self.path.buffer.clear();
+        self.path.forget();
         self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
         self.bits_in_doubt = !self.log.is_placed();
         S::mounted(self)?;
@@ -25,9 +26,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             // The tree may have become higher since the checkpoint.
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
             self.note_moves();
-        } else if S::TAKES_JOURNAL {
+        } else if S::TAKES_JOURNAL && !(self.scheme.holds_one() && note.len() + journal.len() > 0) {
             self.restore_journal(&note, &journal)?;
             self.note_journal();
+        } else if S::TAKES_JOURNAL {
+            let what =
+                words("a journal of moved leaves is committed with more RAM than for one node of a path");
+            return Err(IndexError::Unsupported(what.into()).into());
         } else if !note.is_empty() || !journal.is_empty() {
             let what = "a journal of moved leaves, which this tree never keeps";
             return Err(IndexFault::corrupted(what, root.ppn.0));

@@ -50,6 +50,17 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     /// Bytes of the buffer of the path in a tree of this height.
     fn path_bytes(&self, height: u8) -> usize;
 
+    /// The same, with a buffer of the path for one node at a time: the others are read again when they are
+    /// needed. None where the nodes of a path take no more than a page.
+    fn holding_one(self) -> Option<Self> {
+        None
+    }
+
+    /// Whether the buffer of the path holds one node at a time.
+    fn holds_one(&self) -> bool {
+        false
+    }
+
     /// The greatest height of a tree whose root has this layout.
     fn height_max(&self, layout: u8) -> u8;
 

@@ -126,6 +126,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Keeps the entries of the path lower bounds of what lies below them, for a new key.
     pub(super) fn lower_bounds(&mut self, key: &[u8]) {
+        if self.scheme.holds_one() {
+            return self.path.lower_later(key);
+        }
         for level in 2..=self.height {
             let (shape, slot) = (self.shape(level), self.slot(level));
             if slot == 0 && key < shape.key(self.node(level), 0) {
@@ -348,6 +351,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.counts.expelled += 1;
             lowest += 1;
             slot = self.slot(lowest);
+            self.fetch(lowest, Cause::Host)?;
             self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));
         }
         let lowest = self.shrink(lowest)?;
@@ -365,14 +369,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
             self.forget_move(child);
-            let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
+            let (shape, count, area) = (self.shape(level), self.count(level), self.node_area(level));
+            let bytes = area.len();
+            self.detached[..bytes].copy_from_slice(&self.path.buffer[area]);
             self.height = level;
             lowest = level;
             self.path_layout = self.scheme.layout_for_root(count, level);
             let step = self.path.step_mut(level);
             (step.layout, step.aside) = (self.path_layout, false);
-            let root = self.shape(level);
-            shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
+            let (root, area) = (self.shape(level), self.node_area(level));
+            let node = &mut self.path.buffer[area];
+            shape.copy_entries((&self.detached[..bytes], 0), count, (&root, node, 0));
             if S::MAPS_MOVES && level > 1 {
                 self.zero_bound(level);
             }
@@ -417,8 +424,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         self.log
             .begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
         let Some(level) = self.find_page(ppn)? else {
-            self.log.invalidate(ppn);
-            self.log.finish();
+            self.log.drop_unreached(ppn);
             return Ok(());
         };
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
@@ -460,6 +466,11 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if !core::mem::take(&mut self.bits_in_doubt) {
             return Ok(false);
         }
+        if self.log.counts() {
+            let counted = self.count_reached();
+            self.bits_in_doubt = counted.is_err();
+            return counted.map(|()| true);
+        }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
                 self.log.invalidate(ppn);
@@ -467,6 +478,10 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         }
         self.log.finish();
         Ok(true)
+    }
+
+    fn note_valid_pages(&mut self) -> Result<(), IndexFault> {
+        self.note_reached()
     }
 
     fn help_collection(&mut self) -> Result<bool, IndexFault> {

@@ -25,7 +25,7 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
+    ADDRESS_BYTES, Key, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
 };
 use crate::units::Ppn;
 use core::ops::Range;
@@ -38,13 +38,14 @@ pub type WanderingTree<N> = RawTree<N, OneNodePages>;
 pub struct OneNodePages {
     page_bytes: usize,
     record: RecordFormat,
+    holds_one: bool,
 }
 
 impl OneNodePages {
     /// The geometry of a tree with pages of so many bytes. Refuses pages that hold fewer than 4 records or
     /// separators.
     pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
-        let scheme = OneNodePages { page_bytes, record };
+        let scheme = OneNodePages { page_bytes, record, holds_one: false };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(message!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
@@ -89,12 +90,20 @@ impl Shapes for OneNodePages {
     }
 
     fn path_area(&self, _layout: u8, level: u8, _height: u8) -> Range<usize> {
-        let start = (usize::from(level) - 1) * self.page_bytes;
+        let start = if self.holds_one() { 0 } else { (usize::from(level) - 1) * self.page_bytes };
         start..start + self.page_bytes
     }
 
     fn path_bytes(&self, height: u8) -> usize {
-        usize::from(height) * self.page_bytes
+        if self.holds_one() { self.page_bytes } else { usize::from(height) * self.page_bytes }
+    }
+
+    fn holding_one(self) -> Option<OneNodePages> {
+        cfg!(feature = "in-parts").then_some(OneNodePages { holds_one: true, ..self })
+    }
+
+    fn holds_one(&self) -> bool {
+        cfg!(feature = "in-parts") && self.holds_one
     }
 
     fn height_max(&self, _layout: u8) -> u8 {
@@ -144,6 +153,7 @@ impl RawScheme for OneNodePages {
                     None => Ok(()),
                 };
             }
+            tree.fetch(level + 1, cause)?;
             if let Some(half) = sibling.take() {
                 sibling = tree.enter_sibling(level + 1, &half)?;
             }
@@ -166,11 +176,10 @@ fn grow<N: Nand>(
     let shape = tree.shape(level);
     let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
     let left_node = if half.is_left { &tree.detached[..] } else { tree.node(level) };
-    let low = shape.key(left_node, 0).to_vec();
+    let low = Key::of(shape.key(left_node, 0));
     tree.height += 1;
     let top = tree.shape(tree.height);
-    let root = tree.node_mut(level + 1);
-    root.fill(0xff);
+    let root = tree.make_room_for_node(level + 1);
     top.insert(root, 0, 0, (&low, &left.0.to_le_bytes()));
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) =

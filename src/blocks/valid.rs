@@ -1,0 +1,381 @@
+//! Which pages are valid.
+//!
+//! * [`Validity::Bits`]: a bit for each page.
+//! * [`Validity::Counts`]: the number of valid pages of each block, and the bits of a few blocks, the *known*
+//!   ones: the one that was opened last, and those that its owner asks about, who learns it from what leads to
+//!   their pages (as the mu-Tree paper, section 5.1, keeps bits for candidates only). Of any other block each
+//!   page may be valid, unless none is.
+//!
+//! Invariants of counts
+//! - T4: no fewer pages are counted than are valid. They may be more, after a mount, until the owner looks.
+//! - T5: the bits of a known block are those of its valid pages.
+
+use crate::bits::{self, WORD_BITS, Word};
+use crate::nand::Geometry;
+use crate::units::{Pbn, Ppn};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How it is known which pages are valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validity {
+    /// A bit for each page.
+    #[default]
+    Bits,
+    /// The number of valid pages of each block, and bits for a few blocks.
+    Counts,
+}
+
+impl Validity {
+    /// Whether this is there: counts may be left out when the engine is built (feature `in-parts`).
+    pub(crate) fn is_built(self) -> bool {
+        cfg!(feature = "in-parts") || self == Validity::Bits
+    }
+}
+
+/// The valid pages of all blocks.
+#[derive(Clone, Debug)]
+pub(super) enum Valid {
+    /// A bit for each page.
+    Bits(Vec<Word>),
+    /// A number for each block.
+    Counts(Box<Counts>),
+}
+
+impl Valid {
+    /// No page is valid.
+    pub(super) fn none(geometry: Geometry, validity: Validity) -> Valid {
+        match validity {
+            Validity::Counts if cfg!(feature = "in-parts") => Valid::Counts(Box::new(Counts::none(geometry))),
+            _ => Valid::Bits(bits::clear(geometry.pages() as usize)),
+        }
+    }
+
+    /// The counts, where there are such.
+    #[inline]
+    pub(super) fn counts(&self) -> Option<&Counts> {
+        match self {
+            Valid::Counts(counts) if cfg!(feature = "in-parts") => Some(counts),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn counts_mut(&mut self) -> Option<&mut Counts> {
+        match self {
+            Valid::Counts(counts) if cfg!(feature = "in-parts") => Some(counts),
+            _ => None,
+        }
+    }
+
+    /// The bits of all pages; none where they are counted.
+    #[inline]
+    pub(super) fn bits(&self) -> &[Word] {
+        match self {
+            Valid::Bits(bits) => bits,
+            Valid::Counts(_) => &[],
+        }
+    }
+
+    #[inline]
+    pub(super) fn bits_mut(&mut self) -> &mut [Word] {
+        match self {
+            Valid::Bits(bits) => bits,
+            Valid::Counts(_) => &mut [],
+        }
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        size_of_val(self.bits()) + self.counts().map_or(0, Counts::ram_bytes)
+    }
+
+    /// Valid pages of a block.
+    #[inline]
+    pub(super) fn count(&self, geometry: Geometry, pbn: Pbn) -> u32 {
+        match self.counts() {
+            Some(counts) => counts.count(pbn),
+            None => count_bits(geometry, self.bits(), pbn),
+        }
+    }
+
+    /// Whether a page is valid; of a block that is not known, whether it may be.
+    #[inline]
+    pub(super) fn contains(&self, ppn: Ppn) -> bool {
+        match self.counts() {
+            Some(counts) => counts.contains(ppn),
+            None => bits::is_set(self.bits(), ppn.index()),
+        }
+    }
+
+    /// Makes a page valid that was not. False: all pages of its block count as valid already.
+    #[inline]
+    pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
+        if let Some(counts) = self.counts_mut() {
+            return counts.change(ppn, true);
+        }
+        let (word, bit) = bits::place(ppn.index());
+        let bits = self.bits_mut();
+        assert!(bits[word] & bit == 0, "T2: {ppn} is valid already");
+        bits[word] |= bit;
+        true
+    }
+
+    /// Makes a page invalid that was valid.
+    #[inline]
+    pub(super) fn remove(&mut self, ppn: Ppn) {
+        if let Some(counts) = self.counts_mut() {
+            counts.change(ppn, false);
+            return;
+        }
+        let (word, bit) = bits::place(ppn.index());
+        let bits = self.bits_mut();
+        assert!(bits[word] & bit != 0, "T2: {ppn} is not valid");
+        bits[word] &= !bit;
+    }
+
+    /// The first valid page of a block at or after a place in it.
+    pub(super) fn next(&self, geometry: Geometry, pbn: Pbn, from: u32) -> Option<Ppn> {
+        debug_assert!(from <= geometry.pages_per_block, "page {from} of {pbn}");
+        if let Some(counts) = self.counts() {
+            let mut rest = (from..geometry.pages_per_block).map(|page| geometry.page_at(pbn, page));
+            return rest.find(|&ppn| counts.contains(ppn));
+        }
+        let bits = self.bits();
+        let end = geometry.page_at(pbn, 0).0 + geometry.pages_per_block;
+        let mut at = geometry.page_at(pbn, from).0;
+        while at < end {
+            let rest = bits[at as usize / WORD_BITS] >> (at % Word::BITS);
+            if rest != 0 {
+                let found = at + rest.trailing_zeros();
+                return (found < end).then_some(Ppn(found));
+            }
+            at = (at / Word::BITS + 1) * Word::BITS;
+        }
+        None
+    }
+}
+
+/// Most blocks that the owner asks about at a time.
+const ASKED_MAX: u32 = 32;
+
+/// Stands for a block where none is known.
+const NONE: u32 = u32::MAX;
+
+/// The place of the block opened last among the known ones; behind it are those asked about.
+const OPENED: usize = 0;
+
+/// Numbers of valid pages, and the known blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    geometry: Geometry,
+    /// One byte a block, or two where it has more than 255 pages.
+    counts: Vec<u8>,
+    known: Vec<u32>,
+    /// The bits of each known block.
+    bits: Vec<Word>,
+    /// The owner is being asked: the bits of the blocks in question are not whole yet.
+    is_asking: bool,
+    /// The counts that are being made anew; empty at other times.
+    anew: Vec<u8>,
+}
+
+impl Counts {
+    fn none(geometry: Geometry) -> Counts {
+        let known = OPENED + 1 + asked(geometry);
+        Counts {
+            geometry,
+            counts: vec![0; geometry.blocks as usize * count_bytes(geometry)],
+            known: vec![NONE; known],
+            bits: vec![0; known * words(geometry)],
+            is_asking: false,
+            anew: Vec::new(),
+        }
+    }
+
+    /// With the counts that are made anew now and then.
+    fn ram_bytes(&self) -> usize {
+        let known = size_of_val(&self.known[..]) + size_of_val(&self.bits[..]);
+        size_of::<Counts>() + 2 * self.counts.len() + known
+    }
+
+    #[inline]
+    pub(super) fn count(&self, pbn: Pbn) -> u32 {
+        count_in(self.geometry, &self.counts, pbn)
+    }
+
+    /// Counts so many pages of a block as valid, all of them at most.
+    pub(super) fn set_count(&mut self, pbn: Pbn, count: u32) {
+        set_count_in(self.geometry, &mut self.counts, (pbn, count));
+    }
+
+    #[inline]
+    fn contains(&self, ppn: Ppn) -> bool {
+        let pbn = self.geometry.block_of(ppn);
+        match self.place_of(pbn) {
+            Some(place) => bits::is_set(&self.bits, self.bit_of(place, ppn)),
+            None => self.count(pbn) > 0,
+        }
+    }
+
+    /// A page becomes valid, or invalid. Whether that changed the count.
+    fn change(&mut self, ppn: Ppn, is_valid: bool) -> bool {
+        let pbn = self.geometry.block_of(ppn);
+        if let Some(place) = self.place_of(pbn) {
+            let (word, bit) = bits::place(self.bit_of(place, ppn));
+            assert!((self.bits[word] & bit == 0) == is_valid, "T5: valid before ({is_valid}): {ppn}");
+            self.bits[word] ^= bit;
+        }
+        let count = self.count(pbn);
+        assert!(is_valid || count > 0, "T4: {ppn} is valid and was not counted");
+        self.set_count(pbn, if is_valid { count + 1 } else { count - 1 });
+        self.count(pbn) != count
+    }
+
+    /// Where the bits of a block are, if they are whole.
+    fn place_of(&self, pbn: Pbn) -> Option<usize> {
+        let known = if self.is_asking { &self.known[..=OPENED] } else { &self.known[..] };
+        known.iter().position(|&block| block == pbn.0)
+    }
+
+    fn bit_of(&self, place: usize, ppn: Ppn) -> usize {
+        place * words(self.geometry) * WORD_BITS + self.geometry.page_in_block(ppn) as usize
+    }
+
+    fn clear_place(&mut self, place: usize, block: u32) {
+        let words = words(self.geometry);
+        self.bits[place * words..(place + 1) * words].fill(0);
+        self.known[place] = block;
+    }
+
+    /// Whether it is known which pages of a block are valid.
+    pub(super) fn knows(&self, pbn: Pbn) -> bool {
+        self.count(pbn) == 0 || self.place_of(pbn).is_some()
+    }
+
+    /// A block was opened, and none of its pages is valid yet.
+    pub(super) fn open(&mut self, pbn: Pbn) {
+        debug_assert_eq!(self.count(pbn), 0, "T2: {pbn} was opened and has valid pages");
+        self.forget(pbn);
+        self.clear_place(OPENED, pbn.0);
+    }
+
+    /// Whatever was known of the pages of a block is so no longer.
+    pub(super) fn forget(&mut self, pbn: Pbn) {
+        let known = self.known.iter_mut();
+        known.filter(|block| **block == pbn.0).for_each(|block| *block = NONE);
+    }
+
+    /// Blocks that are asked about at a time.
+    pub(super) fn asked_at_once(&self) -> usize {
+        asked(self.geometry)
+    }
+
+    /// Asks about these blocks.
+    pub(super) fn ask(&mut self, blocks: &[Pbn]) {
+        debug_assert!(blocks.len() <= self.asked_at_once(), "{} blocks are asked about", blocks.len());
+        self.is_asking = true;
+        for at in 0..self.asked_at_once() {
+            self.clear_place(OPENED + 1 + at, blocks.get(at).map_or(NONE, |pbn| pbn.0));
+        }
+    }
+
+    /// Counts all blocks anew.
+    pub(super) fn begin_anew(&mut self) {
+        self.anew = vec![0; self.counts.len()];
+    }
+
+    /// The counts that were made anew: a row for [`Counts::new_count`].
+    pub(super) fn take_anew(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.anew)
+    }
+
+    /// The new count of a block.
+    pub(super) fn new_count(&self, anew: &[u8], pbn: Pbn) -> u32 {
+        count_in(self.geometry, anew, pbn)
+    }
+
+    /// The answer for one page: it is valid. Each is noted once.
+    pub(super) fn note(&mut self, ppn: Ppn) {
+        let pbn = self.geometry.block_of(ppn);
+        if !self.anew.is_empty() {
+            let count = count_in(self.geometry, &self.anew, pbn) + 1;
+            return set_count_in(self.geometry, &mut self.anew, (pbn, count));
+        }
+        let asked = &self.known[OPENED + 1..];
+        if let Some(at) = asked.iter().position(|&block| block == pbn.0) {
+            let bit = self.bit_of(OPENED + 1 + at, ppn);
+            bits::set(&mut self.bits, bit);
+        }
+    }
+
+    /// Ends the answer, which counts if it is whole: the blocks and how many of their pages are valid.
+    pub(super) fn end(&mut self, is_whole: bool) -> Vec<(Pbn, u32)> {
+        let words = words(self.geometry);
+        self.is_asking = false;
+        if !is_whole {
+            self.known[OPENED + 1..].fill(NONE);
+        }
+        let mut answer = Vec::with_capacity(self.asked_at_once());
+        for place in OPENED + 1..self.known.len() {
+            let block = self.known[place];
+            if block == NONE {
+                continue;
+            }
+            let bits = place * words..(place + 1) * words;
+            let count = self.bits[bits.clone()].iter().map(|word| word.count_ones()).sum();
+            if self.known[OPENED] == block {
+                self.bits.copy_within(bits, OPENED * words);
+                self.known[place] = NONE;
+            }
+            answer.push((Pbn(block), count));
+        }
+        answer
+    }
+}
+
+/// The number of a block in a row of counts.
+#[inline]
+fn count_in(geometry: Geometry, counts: &[u8], pbn: Pbn) -> u32 {
+    let at = pbn.index();
+    match count_bytes(geometry) {
+        1 => u32::from(counts[at]),
+        _ => u32::from(u16::from_le_bytes([counts[2 * at], counts[2 * at + 1]])),
+    }
+}
+
+/// Sets it, to all pages of the block at most.
+fn set_count_in(geometry: Geometry, counts: &mut [u8], (pbn, count): (Pbn, u32)) {
+    let bytes = count_bytes(geometry);
+    let (at, count) = (pbn.index() * bytes, count.min(geometry.pages_per_block) as u16);
+    counts[at..at + bytes].copy_from_slice(&count.to_le_bytes()[..bytes]);
+}
+
+/// Bytes of the count of a block.
+const fn count_bytes(geometry: Geometry) -> usize {
+    if geometry.pages_per_block <= 255 { 1 } else { 2 }
+}
+
+/// Words of the bits of a known block.
+const fn words(geometry: Geometry) -> usize {
+    (geometry.pages_per_block as usize).div_ceil(WORD_BITS)
+}
+
+fn asked(geometry: Geometry) -> usize {
+    (geometry.blocks / 16).clamp(2, ASKED_MAX) as usize
+}
+
+/// Valid pages of a block, by a bit for each page of the chip.
+#[inline]
+fn count_bits(geometry: Geometry, bits: &[Word], pbn: Pbn) -> u32 {
+    let mut at = geometry.page_at(pbn, 0).index();
+    let end = at + geometry.pages_per_block as usize;
+    let mut count = 0;
+    while at < end {
+        let taken = (WORD_BITS - at % WORD_BITS).min(end - at);
+        let word = bits[at / WORD_BITS] >> (at % WORD_BITS);
+        count += (word & Word::MAX >> (WORD_BITS - taken)).count_ones();
+        at += taken;
+    }
+    count
+}

@@ -1,0 +1,74 @@
+//! A log that counts the valid pages of each block and keeps no bit for each page
+//! ([`Validity::Counts`]): a sixteenth of the RAM or less. Which pages of a victim are valid is asked
+//! of the tree, by a walk over its inner nodes that answers for the likeliest next victims too.
+//!
+//! Counts are never too low: a page counts from its programming on, until the operation that replaces it is
+//! complete. After a mount they may be too high, until the tree is asked about all blocks ([`Log::begin_count`]).
+//! A checkpoint has them in place of the bits, of which a log with bits makes new ones by the same walk
+//! ([`Log::begin_keeping`]).
+
+use crate::blocks::Validity;
+use crate::fault::IndexFault;
+use crate::log::Log;
+use crate::log::collect::Relocate;
+use crate::nand::Nand;
+use crate::units::{Pbn, Ppn};
+
+impl<N: Nand> Log<N> {
+    /// Whether valid pages are counted by block.
+    pub fn counts(&self) -> bool {
+        cfg!(feature = "in-parts") && self.config.validity == Validity::Counts
+    }
+
+    /// Pages of a block that count as valid.
+    pub fn valid_in(&self, block: Pbn) -> u32 {
+        self.blocks.valid_count(block)
+    }
+
+    /// Nothing leads to this page any more, whatever it counts as.
+    pub fn drop_unreached(&mut self, ppn: Ppn) {
+        // Among the pages of a block that is not known it may never have counted.
+        if self.counts() && !self.blocks.knows_pages_of(self.geometry.block_of(ppn)) {
+            return;
+        }
+        self.invalidate(ppn);
+        self.finish();
+    }
+
+    /// Begins to count the valid pages of all blocks anew.
+    pub fn begin_count(&mut self) {
+        self.blocks.begin_count();
+    }
+
+    /// The tree leads to this page: an answer. It notes each page once.
+    pub fn note_valid(&mut self, ppn: Ppn) {
+        self.blocks.note_valid(ppn);
+    }
+
+    /// The tree noted every page that it leads to, or could not read all of itself.
+    pub fn end_count(&mut self, is_whole: bool) {
+        let is_more = self.blocks.end_count(is_whole);
+        debug_assert!(!is_more || self.in_doubt, "T4: more pages are valid than were counted");
+    }
+
+    /// The tree will [keep](Log::keep) every page that it leads to: what was guessed is forgotten, and what
+    /// is counted is counted anew.
+    pub fn begin_keeping(&mut self) {
+        self.begin_count();
+        if core::mem::take(&mut self.is_guessed) {
+            (0..self.geometry.blocks).map(Pbn).for_each(|block| self.blocks.clear_valid(block));
+        }
+    }
+}
+
+/// Sees to it that it is known which pages of a victim are valid.
+pub(super) fn know_pages<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexFault> {
+    let log = tree.log();
+    if !log.counts() || log.blocks.knows_pages_of(victim) {
+        return Ok(());
+    }
+    log.blocks.ask_about(victim);
+    let answered = tree.note_valid_pages();
+    tree.log().blocks.end_asking(answered.is_ok());
+    answered
+}

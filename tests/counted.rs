@@ -1,0 +1,456 @@
+//! Trees on raw NAND whose log counts valid pages and keeps no bit for each page: operations, full chips,
+//! failing blocks, mounts in either mode of what the other wrote, and cuts at every operation, two in a row.
+
+#![allow(clippy::unwrap_used)]
+
+use nandex::blocks::Validity;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::log::LogConfig;
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
+use nandex::ordered::mu::{MuStarTree, MuTree};
+use nandex::ordered::wandering::WanderingTree;
+use nandex::ordered::{Direction, OrderedIndex, RawConfig, RecordFormat};
+use nandex::rng::Rng;
+use nandex::{Geometry, IndexError, NandError, StoreError};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+type Model = BTreeMap<u32, u32>;
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+fn chip(page_bytes: u32, blocks: u32) -> SimChip {
+    let mut part = mlc_64m();
+    part.geometry = Geometry::new(page_bytes, 64, 16, blocks);
+    SimChip::new(&part).unwrap()
+}
+
+/// A tree that counts, or keeps bits, as it is formatted and mounted.
+trait Kind {
+    type Tree: OrderedIndex;
+
+    fn format(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError>;
+    fn mount(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError>;
+    fn into_chip(tree: Self::Tree) -> SimChip;
+}
+
+macro_rules! kinds {
+    ($($kind:ident $tree:ident),*) => {$(
+        struct $kind;
+
+        impl Kind for $kind {
+            type Tree = $tree<SimChip>;
+
+            fn format(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError> {
+                $tree::format(chip, &with_default(config))
+            }
+
+            fn mount(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError> {
+                $tree::mount(chip, &with_default(config))
+            }
+
+            fn into_chip(tree: Self::Tree) -> SimChip {
+                tree.into_nand()
+            }
+        }
+    )*};
+}
+
+kinds!(Mu MuTree, MuStar MuStarTree, Wandering WanderingTree);
+
+/// The same configuration for a tree that takes some more.
+fn with_default<C: Copy + Default>(config: &RawConfig) -> RawConfig<C> {
+    RawConfig {
+        validity: config.validity,
+        ram_bytes: config.ram_bytes,
+        victim: config.victim,
+        journal: config.journal,
+        read_pages: config.read_pages,
+        checkpoint_blocks: config.checkpoint_blocks,
+        ..RawConfig::new(config.record)
+    }
+}
+
+fn config(validity: Validity) -> RawConfig {
+    RawConfig { validity: Some(validity), ..RawConfig::new(RECORD) }
+}
+
+/// The same for a chip, in the least RAM with which valid pages are counted.
+fn least<K: Kind>(config: RawConfig, chip: SimChip) -> RawConfig {
+    let Err(error) = K::format(chip.clone(), &RawConfig { ram_bytes: Some(0), ..config }) else {
+        panic!("no RAM is enough")
+    };
+    let IndexError::TooLittleRam { needed, .. } = error else { panic!("{error}") };
+    let config = RawConfig { ram_bytes: Some(needed), ..config };
+    let tree = K::format(chip, &config).unwrap();
+    assert!(tree.ram_bytes() <= needed, "{} of {needed}", tree.ram_bytes());
+    config
+}
+
+/// The same for a mount in this mode; bits have all the RAM.
+fn mounted(config: RawConfig, validity: Validity) -> RawConfig {
+    let ram_bytes = config.ram_bytes.filter(|_| validity == Validity::Counts);
+    RawConfig { validity: Some(validity), ram_bytes, ..config }
+}
+
+fn contents(tree: &mut impl OrderedIndex) -> Model {
+    let mut all = Model::new();
+    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        assert!(all.insert(number(key), number(value)).is_none());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    all
+}
+
+fn assert_sound(tree: &mut impl OrderedIndex, model: &Model, what: &str) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{what}: {:?}", report.violations);
+    assert!(contents(tree) == *model, "{what}: other records");
+}
+
+/// One random change of a tree and its model; false where the chip is full.
+fn step(tree: &mut impl OrderedIndex, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) -> bool {
+    let (key, value) = (rng.below(keys) as u32, rng.below(1 << 30) as u32);
+    if rng.below(100) >= inserts {
+        assert_eq!(tree.remove(&key.to_be_bytes()).unwrap(), model.remove(&key).is_some());
+        return true;
+    }
+    match tree.insert(&key.to_be_bytes(), &value.to_be_bytes()) {
+        Ok(existed) => assert_eq!(existed, model.insert(key, value).is_some()),
+        Err(IndexError::Full) => return false,
+        Err(error) => panic!("{error}: {:?}", tree.stats()),
+    }
+    true
+}
+
+/// Soaks a tree that is mounted now in one mode and now in the other, after a clean end or none.
+fn soak<K: Kind>(seed: u64, faults: Faults, config: RawConfig, (blocks, keys): (u32, u64)) {
+    let mut rng = Rng::new(seed);
+    let mut validity = Validity::Counts;
+    let setup = |validity| mounted(config, validity);
+    let mut tree = K::format(chip(512, blocks).with_faults(faults), &setup(validity)).unwrap();
+    let (mut model, mut collections) = (Model::new(), 0);
+    for round in 0..24 {
+        let inserts = [75, 55, 35][rng.below(3) as usize];
+        let mut refused = 0;
+        for _ in 0..600 {
+            refused += u32::from(!step(&mut tree, &mut model, &mut rng, (keys, inserts)));
+        }
+        let what = format!("seed {seed}, round {round}, {validity:?}, {refused} refused");
+        assert_sound(&mut tree, &model, &what);
+        collections += tree.stats().collections;
+        if rng.chance(1, 2) {
+            tree.close().unwrap();
+        }
+        let before = validity;
+        validity = if rng.chance(2, 3) { Validity::Counts } else { Validity::Bits };
+        tree = K::mount(K::into_chip(tree), &setup(validity)).unwrap();
+        assert_sound(&mut tree, &model, &format!("{what}, mounted {validity:?} after {before:?}"));
+    }
+    assert!(collections > 50, "seed {seed}: {collections} collections");
+}
+
+#[test]
+fn a_counted_tree_is_a_map_whichever_way_it_is_mounted() {
+    for seed in 0..6 {
+        let victim = VictimPolicy::ALL[seed as usize];
+        let config = RawConfig { victim, ..config(Validity::Counts) };
+        let journaled = RawConfig { journal: 6, ..config };
+        let cached = RawConfig { read_pages: Some(3), ..config };
+        soak::<Mu>(seed, Faults::default(), config, (40, 2500));
+        soak::<MuStar>(seed, Faults::default(), cached, (40, 2000));
+        soak::<Wandering>(seed, Faults::default(), config, (64, 2000));
+        let one = least::<Wandering>(config, chip(512, 64));
+        soak::<Wandering>(seed, Faults::default(), one, (64, 2000));
+        soak::<Wandering>(seed, Faults::default(), journaled, (64, 2000));
+    }
+}
+
+#[test]
+fn a_full_chip_that_is_counted_shrinks_again() {
+    for seed in 0..4 {
+        for mounts in [false, true] {
+            let config = config(Validity::Counts);
+            fill_and_empty::<Mu>(seed, mounts, config);
+            fill_and_empty::<MuStar>(seed, mounts, config);
+            fill_and_empty::<Wandering>(seed, mounts, config);
+            fill_and_empty::<Wandering>(seed, mounts, least::<Wandering>(config, chip(512, 16)));
+        }
+    }
+}
+
+fn fill_and_empty<K: Kind>(seed: u64, mounts: bool, config: RawConfig) {
+    let mut rng = Rng::new(seed);
+    let mut tree = K::format(chip(512, 16), &config).unwrap();
+    let mut model = Model::new();
+    while step(&mut tree, &mut model, &mut rng, (1 << 20, 100)) {}
+    assert_sound(&mut tree, &model, "full");
+    if mounts {
+        tree = K::mount(K::into_chip(tree), &config).unwrap();
+    }
+    for _ in 0..300 {
+        let some = *model.keys().nth(rng.below(model.len() as u64) as usize).unwrap();
+        match tree.insert(&some.to_be_bytes(), &7u32.to_be_bytes()) {
+            Ok(_) => assert!(model.insert(some, 7).is_some()),
+            Err(error) => assert_eq!(error, IndexError::Full),
+        }
+    }
+    assert_sound(&mut tree, &model, "updated while full");
+    let keys: Vec<u32> = model.keys().copied().collect();
+    for (at, key) in keys.into_iter().enumerate() {
+        assert!(tree.remove(&key.to_be_bytes()).unwrap());
+        model.remove(&key);
+        if mounts && at % 500 == 499 {
+            tree = K::mount(K::into_chip(tree), &config).unwrap();
+        }
+    }
+    assert_sound(&mut tree, &model, "emptied");
+    assert!(tree.insert(&[0; 4], &[1; 4]).is_ok());
+}
+
+#[test]
+fn failing_blocks_of_a_counted_tree_are_replaced() {
+    for seed in 0..4 {
+        let faults =
+            Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 1_500, ..Faults::default() };
+        let config = config(Validity::Counts);
+        soak::<Mu>(seed, faults, config, (96, 2500));
+        soak::<Wandering>(seed, faults, config, (96, 1500));
+        soak::<Wandering>(seed, faults, least::<Wandering>(config, chip(512, 96)), (96, 1500));
+        soak::<Wandering>(seed, faults, RawConfig { journal: 4, ..config }, (96, 1500));
+    }
+}
+
+const CUT_KEYS: u64 = 300;
+
+/// Changes a tree until the power goes; the states since the last complete change.
+fn run_until_cut(
+    tree: &mut impl OrderedIndex,
+    model: Model,
+    rng: &mut Rng,
+    steps: u32,
+) -> (Vec<Model>, IndexError) {
+    let mut history = vec![model];
+    for _ in 0..steps {
+        let (key, value) = (rng.below(CUT_KEYS) as u32, rng.below(1 << 30) as u32);
+        let mut next = history.last().unwrap().clone();
+        let changed = if rng.below(100) < 60 {
+            next.insert(key, value);
+            tree.insert(&key.to_be_bytes(), &value.to_be_bytes())
+        } else {
+            next.remove(&key);
+            tree.remove(&key.to_be_bytes())
+        };
+        history.push(next);
+        match changed {
+            Ok(_) => {
+                history.remove(0);
+            }
+            Err(error) => return (history, error),
+        }
+    }
+    (history, IndexError::Interrupted)
+}
+
+const LOST: IndexError = IndexError::Store(StoreError::Nand(NandError::PowerLost));
+
+/// Cuts the power once while a tree is changed, and again while it is mounted, then goes on.
+fn survive<K: Kind>(start: &SimChip, model: &Model, cut: PowerCut, again: Option<u64>, config: RawConfig) {
+    let mut rng = Rng::new(cut.at_operation);
+    let what = format!("{cut:?}, again {again:?}");
+    let setup = |validity| mounted(config, validity);
+    let mut chip = start.clone();
+    chip.plan_power_cut(cut);
+    let mut tree = K::mount(chip, &setup(Validity::Counts)).unwrap();
+    let (mut states, error) = run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 4_000);
+    assert_eq!(error, LOST, "{what}");
+    let mut chip = K::into_chip(tree);
+    chip.power_on();
+    if let Some(after) = again {
+        let at_operation = chip.operations() + after;
+        chip.plan_power_cut(PowerCut { at_operation, ..cut });
+        // The chip is lost with a tree that is not mounted: what it becomes is seen by another handle.
+        let handle = nandex::Shared::new(chip);
+        match MuTree::mount(handle.clone(), &setup(Validity::Counts)) {
+            Ok(mut tree) => {
+                let found = contents(&mut tree);
+                assert!(states.contains(&found), "{what}: no state since the last complete change");
+                let (later, error) = run_until_cut(&mut tree, found, &mut rng, 4_000);
+                assert_eq!(error, LOST, "{what}");
+                states = later;
+            }
+            Err(error) => assert_eq!(error, LOST, "{what}"),
+        }
+        chip = handle.lock().clone();
+        chip.power_on();
+    }
+    let validity = if rng.chance(1, 4) { Validity::Bits } else { Validity::Counts };
+    let mut tree = K::mount(chip, &setup(validity)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = contents(&mut tree);
+    assert!(states.contains(&found), "{what}: no state since the last complete change");
+    assert_sound(&mut tree, &found, &what);
+    let mut model = found;
+    for _ in 0..60 {
+        step(&mut tree, &mut model, &mut rng, (CUT_KEYS, 55));
+    }
+    assert_sound(&mut tree, &model, &what);
+}
+
+/// A small tree that has to collect soon, and what it holds.
+fn started<K: Kind>(config: RawConfig) -> (SimChip, Model) {
+    let mut tree = K::format(chip(512, 14), &config).unwrap();
+    let (mut rng, mut model) = (Rng::new(5), Model::new());
+    for _ in 0..700 {
+        step(&mut tree, &mut model, &mut rng, (CUT_KEYS, 55));
+    }
+    (K::into_chip(tree), model)
+}
+
+fn cut_everywhere<K: Kind>(config: RawConfig, stride: usize) {
+    let (start, model) = started::<K>(config);
+    let mut tree = K::mount(start.clone(), &config).unwrap();
+    let first = K::into_chip(tree).operations();
+    tree = K::mount(start.clone(), &config).unwrap();
+    run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 120);
+    assert!(tree.stats().collections > 3, "{:?}", tree.stats());
+    let end = K::into_chip(tree).operations();
+    for at_operation in (first..end).step_by(stride) {
+        let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
+        for when in [CutWhen::Inside, CutWhen::After] {
+            survive::<K>(
+                &start,
+                &model,
+                PowerCut { at_operation, when, torn, seed: at_operation },
+                None,
+                config,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_counted_tree_survives_a_cut_at_every_operation() {
+    let config = RawConfig { checkpoint_blocks: 4, ..config(Validity::Counts) };
+    cut_everywhere::<Mu>(config, 1);
+    cut_everywhere::<MuStar>(config, 3);
+    cut_everywhere::<Wandering>(config, 2);
+    cut_everywhere::<Wandering>(least::<Wandering>(config, chip(512, 14)), 1);
+    cut_everywhere::<Wandering>(RawConfig { journal: 5, ..config }, 3);
+}
+
+#[test]
+fn a_counted_tree_survives_a_second_cut_while_it_is_mounted() {
+    let config = RawConfig { checkpoint_blocks: 4, ..config(Validity::Counts) };
+    let (start, model) = started::<Mu>(config);
+    let mounted = MuTree::mount(start.clone(), &config).unwrap();
+    let first = mounted.into_nand().operations() + 100;
+    for at_operation in (first..first + 300).step_by(23) {
+        for after in 0..40 {
+            let torn = TornModel::ALL[(at_operation + after) as usize % TornModel::ALL.len()];
+            let when = if after % 2 == 0 { CutWhen::Inside } else { CutWhen::After };
+            let cut = PowerCut { at_operation, when, torn, seed: after };
+            survive::<Mu>(&start, &model, cut, Some(after), config);
+        }
+    }
+}
+
+#[test]
+fn bits_come_back_where_the_ram_suffices_for_them() {
+    let mut tree = MuTree::format(chip(512, 40), &config(Validity::Counts)).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(8));
+    for _ in 0..3_000 {
+        step(&mut tree, &mut model, &mut rng, (1_500, 60));
+    }
+    tree.close().unwrap();
+    let live = tree.stats().live_pages;
+    let mut chip = tree.into_nand();
+    for validity in [Validity::Bits, Validity::Counts, Validity::Counts, Validity::Bits] {
+        let mut tree = MuTree::mount(chip, &config(validity)).unwrap();
+        assert_eq!((tree.stats().live_pages, tree.log().config().validity), (live, validity));
+        assert_sound(&mut tree, &model, &format!("{validity:?}"));
+        tree.close().unwrap();
+        chip = tree.into_nand();
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_by_name() {
+    let refused = |config: RawConfig| MuTree::format(chip(512, 16), &config).map(drop);
+    let config = config(Validity::Counts);
+    let syncs = nandex::ordered::Durability::EverySync;
+    let written = refused(RawConfig { write_pages: Some(2), durability: syncs, ..config });
+    assert!(matches!(written, Err(IndexError::Unsupported(_))), "{written:?}");
+    let log = LogConfig { validity: Validity::Counts, write_pages: 2, ..LogConfig::default() };
+    assert!(MuTree::format_on_log(chip(512, 16), RECORD, log).is_err());
+}
+
+#[test]
+fn counts_are_kept_where_the_ram_does_not_suffice_for_bits() {
+    let mut part = mlc_64m();
+    part.geometry = Geometry::new(2048, 64, 64, 1024);
+    let format = |ram_bytes| {
+        let config = RawConfig { ram_bytes: Some(ram_bytes), ..RawConfig::new(RecordFormat::new(8, 8)) };
+        MuTree::format(SimChip::new(&part).unwrap(), &config)
+    };
+    let Err(IndexError::TooLittleRam { needed, .. }) = format(0) else { panic!("no RAM is too little") };
+    let tree = format(needed).unwrap();
+    assert_eq!(tree.log().config().validity, Validity::Counts);
+    assert!(tree.ram_bytes() <= needed, "{} of {needed}", tree.ram_bytes());
+    assert!(format(needed - 1).is_err());
+    let with_bits =
+        (needed..).step_by(64).find(|&ram| format(ram).unwrap().log().config().validity == Validity::Bits);
+    assert!(with_bits.unwrap() > needed + 5_000, "{with_bits:?} with bits, {needed} without");
+}
+
+#[test]
+fn a_path_of_one_node_at_a_time_is_written_as_a_whole_one() {
+    let run = |config: RawConfig| {
+        let mut tree = WanderingTree::format(chip(512, 200), &config).unwrap();
+        let mut rng = Rng::new(3);
+        // Splits of the root, new least keys, and nodes that disappear.
+        for number in (0..4_000u32).rev() {
+            tree.insert(&(number * 3).to_be_bytes(), &number.to_be_bytes()).unwrap();
+        }
+        for _ in 0..8_000 {
+            let key = (rng.below(12_000) as u32).to_be_bytes();
+            if rng.chance(1, 3) {
+                tree.insert(&key, &[9; 4]).unwrap();
+            } else {
+                tree.remove(&key).unwrap();
+            }
+        }
+        for number in 0..11_900u32 {
+            tree.remove(&number.to_be_bytes()).unwrap();
+        }
+        let counts = (tree.stats().height, tree.stats().live_pages, contents(&mut tree));
+        assert_sound(&mut tree, &counts.2, "few records are left");
+        counts
+    };
+    let whole = run(config(Validity::Counts));
+    assert_eq!(run(least::<Wandering>(config(Validity::Counts), chip(512, 200))), whole);
+    assert_eq!(run(config(Validity::Bits)), whole);
+}
+
+#[test]
+fn a_journal_left_on_the_chip_is_refused_where_one_node_is_in_ram() {
+    let journaled = RawConfig { journal: 8, ..config(Validity::Counts) };
+    let mut tree = WanderingTree::format(chip(512, 64), &journaled).unwrap();
+    let mut model = Model::new();
+    for key in 0..400u32 {
+        tree.insert(&key.to_be_bytes(), &key.to_be_bytes()).unwrap();
+        model.insert(key, key);
+    }
+    tree.insert(&7u32.to_be_bytes(), &8u32.to_be_bytes()).unwrap();
+    model.insert(7, 8);
+    let chip = tree.into_nand();
+    let one = least::<Wandering>(config(Validity::Counts), self::chip(512, 64));
+    let refused = WanderingTree::mount(chip.clone(), &one).map(drop);
+    assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{refused:?}");
+    let mut tree = WanderingTree::mount(chip, &journaled).unwrap();
+    tree.close().unwrap();
+    let mut tree = WanderingTree::mount(tree.into_nand(), &one).unwrap();
+    assert_sound(&mut tree, &model, "after the journal was committed");
+}

@@ -59,7 +59,7 @@ macro_rules! kinds {
 
 kinds!(Mu MuTree, MuStar MuStarTree, Wandering WanderingTree);
 
-/// The same configuration for a tree that takes some more.
+/// A configuration for a tree that takes some more.
 fn with_default<C: Copy + Default>(config: &RawConfig) -> RawConfig<C> {
     RawConfig {
         validity: config.validity,
@@ -76,7 +76,7 @@ fn config(validity: Validity) -> RawConfig {
     RawConfig { validity: Some(validity), ..RawConfig::new(RECORD) }
 }
 
-/// The same for a chip, in the least RAM with which valid pages are counted.
+/// A configuration for a chip, in the least RAM with which valid pages are counted.
 fn least<K: Kind>(config: RawConfig, chip: SimChip) -> RawConfig {
     let Err(error) = K::format(chip.clone(), &RawConfig { ram_bytes: Some(0), ..config }) else {
         panic!("no RAM is enough")
@@ -88,7 +88,7 @@ fn least<K: Kind>(config: RawConfig, chip: SimChip) -> RawConfig {
     config
 }
 
-/// The same for a mount in this mode; bits have all the RAM.
+/// One for a mount in this mode; bits have all the RAM.
 fn mounted(config: RawConfig, validity: Validity) -> RawConfig {
     let ram_bytes = config.ram_bytes.filter(|_| validity == Validity::Counts);
     RawConfig { validity: Some(validity), ram_bytes, ..config }

@@ -92,8 +92,8 @@ impl BlockTable {
         BlockTable::decode_into(geometry, source, (Validity::Bits, Validity::Bits))
     }
 
-    /// The same, from a table that knows the first way which pages are valid, into one that does the other
-    /// way. What was counted says of no page that it is invalid, but where none is valid.
+    /// Reads a table back, from one that knows the first way which pages are valid, into one that does the
+    /// other way. What was counted says of no page that it is invalid, but where none is valid.
     pub fn decode_into(
         geometry: Geometry,
         source: &mut dyn Source,

@@ -125,7 +125,7 @@ impl BlockTable {
         BlockTable::keeping(geometry, Validity::Bits)
     }
 
-    /// The same, which knows so which pages are valid.
+    /// A table for such a chip that knows so which pages are valid.
     pub fn keeping(geometry: Geometry, validity: Validity) -> BlockTable {
         BlockTable {
             geometry,

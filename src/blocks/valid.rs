@@ -2,9 +2,9 @@
 //!
 //! * [`Validity::Bits`]: a bit for each page.
 //! * [`Validity::Counts`]: the number of valid pages of each block, and the bits of a few blocks, the *known*
-//!   ones: the one that was opened last, and those that its owner asks about, who learns it from what leads to
-//!   their pages (as the mu-Tree paper, section 5.1, keeps bits for candidates only). Of any other block each
-//!   page may be valid, unless none is.
+//!   ones: the one that was opened last, and those that its owner asks about, who learns it from what leads
+//!   to their pages (as the mu-Tree paper, section 5.1, keeps bits for candidates only). Of any other block
+//!   each page may be valid, unless none is.
 //!
 //! Invariants of counts
 //! - T4: no fewer pages are counted than are valid. They may be more, after a mount, until the owner looks.

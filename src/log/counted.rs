@@ -3,9 +3,9 @@
 //! of the tree, by a walk over its inner nodes that answers for the likeliest next victims too.
 //!
 //! Counts are never too low: a page counts from its programming on, until the operation that replaces it is
-//! complete. After a mount they may be too high, until the tree is asked about all blocks ([`Log::begin_count`]).
-//! A checkpoint has them in place of the bits, of which a log with bits makes new ones by the same walk
-//! ([`Log::begin_keeping`]).
+//! complete. After a mount they may be too high, until the tree is asked about all blocks
+//! ([`Log::begin_count`]). A checkpoint has them in place of the bits, of which a log with bits makes new
+//! ones by the same walk ([`Log::begin_keeping`]).
 
 use crate::blocks::Validity;
 use crate::fault::IndexFault;

@@ -10,9 +10,9 @@
 //! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is
 //!   durable when it returns; with one, every flush is: its pages carry how many are still to come, and a
 //!   flush that was cut is dropped whole.
-//! * **Collection**: `collect`. The log keeps one valid bit per page, or in less RAM the number of valid pages
-//!   of each block (`counted`); the last page of each block also carries the bits of its block as they were
-//!   when it was filled (section 5.1), from which a mount after a power cut starts.
+//! * **Collection**: `collect`. The log keeps one valid bit per page, or in less RAM the number of valid
+//!   pages of each block (`counted`); the last page of each block also carries the bits of its block as they
+//!   were when it was filled (section 5.1), from which a mount after a power cut starts.
 //! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a
 //!   fixed place (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
 //! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's

@@ -9,7 +9,7 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-/// What to do about a page that the tree leads to.
+/// Told of each page that the tree leads to.
 type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {

@@ -50,7 +50,7 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     /// Bytes of the buffer of the path in a tree of this height.
     fn path_bytes(&self, height: u8) -> usize;
 
-    /// The same, with a buffer of the path for one node at a time: the others are read again when they are
+    /// This scheme with a buffer of the path for one node at a time: the others are read again when they are
     /// needed. None where the nodes of a path take no more than a page.
     fn holding_one(self) -> Option<Self> {
         None

@@ -86,6 +86,8 @@ pub(super) struct Shares {
     /// Levels at most; as many as given, if `fixed`.
     pub(super) levels: usize,
     pub(super) fixed: bool,
+    /// Whether there are maps.
+    pub(super) maps: bool,
 }
 
 impl Shares {
@@ -117,11 +119,12 @@ impl Shares {
             fences: usize::MAX,
             levels: levels.unwrap_or(levels_max),
             fixed: levels.is_some(),
+            maps: map::is_kept(geometry, record),
         };
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
         // Lists of blocks, cursors, and what a vector holds in reserve.
         let small = 96 + 8 * usize::from(record.key_bytes);
-        let fixed = own + 2 * page + blocks * 3 + map::ram_bytes(geometry, record) + small;
+        let mut fixed = own + 2 * page + blocks * 3 + small;
         let extents = blocks * size_of::<Extent>() + blocks;
         let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {
@@ -132,6 +135,10 @@ impl Shares {
             }
             .into());
         }
+        // Where maps find no room, a chip of many blocks is full early.
+        let maps = map::ram_bytes(geometry, record);
+        shares.maps = maps > 0 && ram >= needed + maps;
+        fixed += if shares.maps { maps } else { 0 };
         shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
         let left = ram - fixed - shares.fences;
         // A memtable of more than a page has sealed pages, three for each of its own at most.

@@ -23,6 +23,7 @@ use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Item, Root, Row};
 use super::{Plow, State};
 use crate::bits::{self, Word};
+use crate::check::{IndexError, words};
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
@@ -119,9 +120,9 @@ impl Listing {
 
 impl Map {
     /// No map, on a chip that may need one.
-    pub(super) fn none(geometry: Geometry, record: RecordFormat) -> Option<Box<Map>> {
+    pub(super) fn none(geometry: Geometry, is_kept: bool) -> Option<Box<Map>> {
         let places = || vec![0; geometry.blocks as usize];
-        is_kept(geometry, record).then(|| Box::new(Map { places: places(), ..Map::default() }))
+        is_kept.then(|| Box::new(Map { places: places(), ..Map::default() }))
     }
 
     /// The last page of the map, and its program.
@@ -266,6 +267,10 @@ impl<N: Nand> Plow<N> {
     /// Finds the pages of the map, and notes the blocks of those extents that the root says are in use.
     pub(super) fn take_map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| cfg!(feature = "maps")) else { return Ok(()) };
+        if self.map.is_none() {
+            let what = words("the root's extents lie in map pages, for which this RAM is too little");
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
         let of_page = per_page(self.geometry);
         let count = (extents as usize).div_ceil(of_page);
         let mut pages = Vec::with_capacity(count.min(self.geometry.pages() as usize));

@@ -196,7 +196,7 @@ impl<N: Nand> Plow<N> {
             filters: Filters::new(shares.filter),
             blocks: Blocks::new(geometry.blocks),
             commits: Commits::default(),
-            map: Map::none(geometry, record),
+            map: Map::none(geometry, shares.maps),
             input: vec![0xff; page],
             loaded: None,
             output: vec![0xff; page],

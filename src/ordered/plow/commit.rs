@@ -258,24 +258,16 @@ impl<N: Nand> Plow<N> {
         (records * (self.record.entry_bytes() + 1)).div_ceil(self.commit_room())
     }
 
-    /// Sealed pages of the next commit.
-    pub(super) fn sealed_pages_next(&self) -> usize {
+    /// Blocks that the sealed pages and the map of the next commit may take.
+    pub(super) fn sealed_blocks_next(&self) -> usize {
         // Sweeps of everything come before the change that they make room for, and may lengthen the root.
         let unsealed = self.memtable.unsealed() + usize::from(!self.sweeping);
         let fits = match self.sweeping {
             true => unsealed * (self.record.entry_bytes() + 1) + self.root_bytes() <= self.commit_room(),
             false => self.fits_beside_root(unsealed),
         };
-        if fits { 0 } else { self.pages_of(unsealed) }
-    }
-
-    /// Blocks that the sealed pages and the map of the next commit may take.
-    pub(super) fn sealed_blocks_next(&self) -> usize {
+        let pages = self.map_pages_next() + if fits { 0 } else { self.pages_of(unsealed) };
         let pages_per_block = self.geometry.pages_per_block;
-        let pages = self.sealed_pages_next() + self.map_pages_next();
-        if pages == 0 {
-            return 0;
-        }
         let left = self.commits.open_sealed.map_or(0, |(_, next)| (pages_per_block - next) as usize);
         pages.saturating_sub(left).div_ceil(pages_per_block as usize)
     }

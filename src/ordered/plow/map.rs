@@ -41,7 +41,7 @@ const BLOCK_BYTES: usize = 6;
 /// The newest map.
 #[derive(Debug, Default)]
 pub(super) struct Map {
-    /// For each block the place of its extent in the map + 1; empty where roots are always short enough.
+    /// For each block the place of its extent in the map + 1.
     places: Vec<u16>,
     /// The pages of the map, in order.
     pub(super) pages: Vec<Ppn>,
@@ -99,8 +99,11 @@ pub(super) fn entry(body: &[u8], i: usize, geometry: Geometry) -> Option<Row> {
     let (block, first) = (get_u32(entry, 0), u32::from(get_u16(entry, 4)));
     let pages = u32::from(get_u16(entry, 6));
     let makes_sense = block < geometry.blocks && pages > 0 && first + pages <= geometry.pages_per_block;
-    let first = Ppn(block.checked_mul(geometry.pages_per_block)? + first);
-    makes_sense.then_some(Row { first, pages, erases: get_u16(entry, 8) })
+    makes_sense.then(|| Row { first: geometry.page_at(Pbn(block), first), pages, erases: get_u16(entry, 8) })
+}
+
+fn missing(ppn: Ppn) -> IndexFault {
+    IndexFault::corrupted("I1: a page of the map is missing", ppn.0)
 }
 
 /// Which extents a new map lists: the first one of each block, but of blocks that are being filled.
@@ -191,14 +194,7 @@ impl<N: Nand> Plow<N> {
 
     /// Writes a map where one is due and there are pages for it.
     pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
-        if !self.is_map_due() {
-            return Ok(());
-        }
-        let pages_per_block = self.geometry.pages_per_block as usize;
-        let left = self.commits.open_sealed.map_or(0, |(_, next)| pages_per_block - next as usize);
-        // One block is for the commit page.
-        let needed = self.map_pages_next() + self.sealed_pages_next();
-        if left + self.blocks.free().saturating_sub(1) * pages_per_block < needed {
+        if !self.is_map_due() || self.blocks.free().max(1) < self.kept_back() {
             return Ok(());
         }
         match self.write_map() {
@@ -264,7 +260,7 @@ impl<N: Nand> Plow<N> {
         count
     }
 
-    /// Finds the pages of the map, and notes the blocks of those extents that the root says are in use.
+    /// Finds the pages of the map, and notes the blocks of its extents that the root names.
     pub(super) fn take_map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| cfg!(feature = "maps")) else { return Ok(()) };
         if self.map.is_none() {
@@ -276,7 +272,6 @@ impl<N: Nand> Plow<N> {
         let mut pages = Vec::with_capacity(count.min(self.geometry.pages() as usize));
         let mut next = Some(newest);
         for number in (0..count).rev() {
-            let missing = |ppn: Ppn| IndexFault::corrupted("I1: a page of the map is missing", ppn.0);
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             match self.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Map && header.sequence == sequence => {}
@@ -314,11 +309,13 @@ impl<N: Nand> Plow<N> {
             core::mem::swap(&mut self.input, &mut self.output);
             let found = self.examine(ppn);
             core::mem::swap(&mut self.input, &mut self.output);
-            found?;
+            if !matches!(found?, Found::Whole(header) if header.kind == Kind::Map) {
+                return Err(missing(ppn));
+            }
             seen.map_page = Some(ppn);
         }
         let row = entry(&self.output[HEADER_BYTES..], place % of_page, self.geometry);
-        row.ok_or_else(|| IndexFault::corrupted("I1: a page of the map makes no sense", ppn.0))
+        row.ok_or_else(|| missing(ppn))
     }
 
     /// Notes that the map lists the extent that was taken last, if it is one as the map has it.

@@ -355,12 +355,10 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
     Some(rows)
 }
 
-fn read_level(
-    reader: &mut Reader<'_>,
-    geometry: Geometry,
-    record: RecordFormat,
-    is_mapped: bool,
-) -> Option<LevelRoot> {
+/// The chip, the records, and whether there are maps.
+type Form = (Geometry, RecordFormat, bool);
+
+fn read_level(reader: &mut Reader<'_>, (geometry, record, is_mapped): Form) -> Option<LevelRoot> {
     let round = reader.short()?;
     let records = usize::try_from(reader.number()?).ok()?;
     let cursor = reader.key(record.key_bytes)?;
@@ -372,15 +370,11 @@ fn read_level(
     Some(LevelRoot { round, records, cursor, open, rows })
 }
 
-fn read_rest(
-    reader: &mut Reader<'_>,
-    geometry: Geometry,
-    record: RecordFormat,
-    is_mapped: bool,
-) -> Option<Root> {
+fn read_rest(reader: &mut Reader<'_>, form: Form) -> Option<Root> {
+    let (geometry, _, is_mapped) = form;
     let mut levels = Vec::new();
     for _ in 0..reader.below(17).filter(|&count| count > 0)? {
-        levels.push(read_level(reader, geometry, record, is_mapped)?);
+        levels.push(read_level(reader, form)?);
     }
     let sealed = reader.below(geometry.pages())?;
     let newest_sealed = match sealed {
@@ -427,7 +421,7 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
     if is_mapped && !super::map::is_kept(geometry, record) {
         return Err(Wrong::Mapped);
     }
-    read_rest(reader, geometry, record, is_mapped).ok_or(Wrong::Broken)
+    read_rest(reader, (geometry, record, is_mapped)).ok_or(Wrong::Broken)
 }
 
 #[cfg(test)]

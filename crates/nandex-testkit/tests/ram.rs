@@ -4,7 +4,7 @@
 
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, catalogue};
-use nandex::ordered::{Durability, RecordFormat};
+use nandex::ordered::{Durability, Metric, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, IndexError, Lpn, OrderedIndex, PageStore, Shared, StoreError};
 use nandex_stacks::needed::ram_needed;
@@ -201,6 +201,30 @@ fn valid_pages_are_counted_and_collected_within_the_smallest_ram() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn maps_of_plow_are_written_and_mounted_within_its_ram() {
+    let part = catalogue::mlc_with(1024, 8, 300);
+    let entry = INDEXES.iter().find(|entry| entry.name == "plow").unwrap();
+    let settings =
+        Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 64)) };
+    // In the least RAM there are none.
+    let given = ram_needed(entry, &part, &settings).unwrap() + 1_500;
+    let settings = Settings { ram_bytes: Some(given), ..settings };
+    let work = |index: &mut dyn OrderedIndex| {
+        let mut rng = Rng::new(2);
+        for number in 0..20_000u64 {
+            index.insert(&(rng.below(16_000) << 32).to_be_bytes(), &number.to_be_bytes().repeat(8))?;
+        }
+        let metric = |metric: &Metric| metric.name == "maps_written" && metric.value > 2;
+        assert!(heap::uncounted(|| index.stats().metrics.iter().any(metric)), "no maps");
+        Ok(())
+    };
+    let subject =
+        Subject { format: entry.format, mount: entry.mount, part: &part, settings: &settings, work: &work };
+    let peaks = subject.peaks().unwrap();
+    assert!(peaks.most() <= given, "of {given} bytes: {peaks:?}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl RawConfig {
 }
 
 /// Lists that are short, and what is put into rows of a few bytes.
-const SMALL_BYTES: usize = 480;
+const SMALL_BYTES: usize = 520;
 
 fn too_little(given: usize, needed: usize) -> IndexFault {
     IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }.into()

@@ -31,8 +31,10 @@ mod ordered {
         };
     }
 
-    #[cfg(any(feature = "sbits", feature = "plow"))]
+    #[cfg(feature = "sbits")]
     const RAM: Option<usize> = Some(48 << 10);
+    #[cfg(feature = "plow")]
+    const RAM: Option<usize> = Some(16 << 10);
 
     #[cfg(any(feature = "bplus-page-map", feature = "bplus-dftl"))]
     macro_rules! bplus_on {

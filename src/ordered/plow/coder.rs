@@ -109,8 +109,7 @@ impl Builder {
         form.base = form.number(expected.first);
         let shares_prefix = expected.low[..prefix] == expected.first[..prefix];
         let low = if shares_prefix { form.number(expected.low) } else { form.base };
-        let gap = form.number(expected.last).saturating_sub(low) / expected.count.max(1) as u64;
-        form.width = gap.max(1).ilog2();
+        form.width = log2_of_gap(form.number(expected.last).saturating_sub(low), expected.count);
         body[0] = form.width as u8;
         body[1] = prefix as u8;
         body[2..FIXED].copy_from_slice(&form.base.to_le_bytes());
@@ -387,6 +386,14 @@ impl Walk {
             self.bit += passed;
         }
     }
+}
+
+/// The logarithm of the mean gap between so many records over this range, rounded down; 0 below 2. Parts whose
+/// flash is small divide 64 bits by a long routine.
+fn log2_of_gap(range: u64, records: usize) -> u32 {
+    let records = records.max(1) as u64;
+    let log = range.max(1).ilog2().saturating_sub(records.ilog2());
+    if records << log > range { log.saturating_sub(1) } else { log }
 }
 
 #[cfg(test)]

@@ -19,11 +19,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// Whether this build has sealed pages: without them a memtable is no larger than what fits beside any root
+/// of its chip.
+pub(super) const SEALS: bool = cfg!(feature = "seals");
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
 const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.
 pub(super) const ROOT_FIXED_BYTES: usize = 96;
-const ROOT_BLOCK_BYTES: usize = 8;
+pub(super) const ROOT_BLOCK_BYTES: usize = 8;
 
 /// Where a sweep stands: its round and its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,18 @@ pub(super) struct Commits {
 }
 
 impl Commits {
+    /// Sealed pages that may be needed.
+    pub(super) fn sealed_pages(&self) -> usize {
+        if SEALS { self.sealed.len() } else { 0 }
+    }
+
+    /// Forgets them.
+    pub(super) fn forget_sealed(&mut self) {
+        if SEALS {
+            self.sealed.clear();
+        }
+    }
+
     /// Bytes held besides the commit pages' own fields.
     pub(super) fn ram_bytes(&self) -> usize {
         let cursors: usize = self.sealed.iter().map(|sealed| sealed.stand.cursor.len()).sum();
@@ -104,22 +119,24 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_root(&self, writer: &mut Writer<'_>) {
-        let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
-        let sealed = (self.commits.sealed.len(), newest);
+        let newest = self.commits.sealed.back().filter(|_| SEALS);
+        let sealed = (self.commits.sealed_pages(), newest.map(|sealed| (sealed.ppn, sealed.sequence)));
         let (shape, levels) = ((self.geometry, self.record), (&self.levels[..], &self.blocks, self.map()));
         write(writer, shape, levels, sealed, self.page_records);
     }
 
     /// Makes all that was acknowledged durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
-        let now = self.stand();
-        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-            self.commits.sealed.pop_front();
+        if self.commits.sealed_pages() > 0 {
+            let now = self.stand();
+            while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+                self.commits.sealed.pop_front();
+            }
         }
         let written = self.map_if_due().and_then(|()| self.write_commit(clean));
         if written.is_err() {
             // A sealed page may hold what is taken back now.
-            self.commits.sealed.clear();
+            self.commits.forget_sealed();
             self.memtable.unseal_all();
         }
         let before = self.commits.newest;
@@ -146,8 +163,15 @@ impl<N: Nand> Plow<N> {
                 return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
             }
             // What can go to a level for good need not be sealed.
-            if !self.sink()? {
+            if self.sink()? {
+                continue;
+            }
+            if SEALS {
                 self.seal()?;
+            } else if self.memtable.len() > 0 && self.has_place(Target::Level(0)) {
+                self.step(0)?;
+            } else {
+                return Err(IndexError::Full.into());
             }
         }
     }
@@ -209,13 +233,14 @@ impl<N: Nand> Plow<N> {
 
     /// Gives back the blocks that no longer hold what a mount would need.
     fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
-        let pages = self.map.as_deref().map_or(&[][..], |map| &map.pages);
+        let map = self.map.as_deref().filter(|_| cfg!(feature = "maps"));
+        let pages = map.map_or(&[][..], |map| &map.pages);
         let needed = |block: Pbn| {
             let of = |ppn: Ppn| self.geometry.block_of(ppn);
             Some(block) == self.commits.newest
                 || Some(block) == kept
                 || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
-                || self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
+                || SEALS && self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
                 || pages.iter().any(|&ppn| of(ppn) == block)
         };
         let (mut still, blocks) = (Vec::new(), &mut self.blocks);
@@ -249,8 +274,12 @@ impl<N: Nand> Plow<N> {
             true => self.root_max(),
             false => ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * self.blocks.good(),
         };
-        let bytes = records * (self.record.entry_bytes() + 1);
-        bytes + most.max(self.root_bytes() + STEP_ROOT_BYTES) <= self.commit_room()
+        self.fits_beside(records, most.max(self.root_bytes() + STEP_ROOT_BYTES))
+    }
+
+    /// Whether so many records fit into a commit page beside so many bytes.
+    pub(super) fn fits_beside(&self, records: usize, bytes: usize) -> bool {
+        records * (self.record.entry_bytes() + 1) + bytes <= self.commit_room()
     }
 
     /// Pages of so many records.
@@ -266,7 +295,8 @@ impl<N: Nand> Plow<N> {
             true => unsealed * (self.record.entry_bytes() + 1) + self.root_bytes() <= self.commit_room(),
             false => self.fits_beside_root(unsealed),
         };
-        let pages = self.map_pages_next() + if fits { 0 } else { self.pages_of(unsealed) };
+        let sealed = if fits || !SEALS { 0 } else { self.pages_of(unsealed) };
+        let pages = self.map_pages_next() + sealed;
         let pages_per_block = self.geometry.pages_per_block;
         let left = self.commits.open_sealed.map_or(0, |(_, next)| (pages_per_block - next) as usize);
         pages.saturating_sub(left).div_ceil(pages_per_block as usize)
@@ -281,7 +311,7 @@ impl<N: Nand> Plow<N> {
     /// Those, with so many records more.
     pub(super) fn dissolved_blocks_with(&self, more: usize) -> usize {
         let records = self.memtable.len() + more;
-        if self.commits.sealed.is_empty() && self.fits_for_good(records) {
+        if self.commits.sealed_pages() == 0 && self.fits_for_good(records) {
             return 0;
         }
         1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)

@@ -1,11 +1,13 @@
 //! How the index is set up, and how the RAM is shared out.
 
+use super::commit::{ROOT_BLOCK_BYTES, ROOT_FIXED_BYTES, SEALS};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
+use super::filter::FILTERS;
 use super::map;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::index::most;
 use crate::nand::Geometry;
@@ -100,6 +102,10 @@ impl Shares {
         config.require_possible()?;
         let entry = record.entry_bytes() + 1;
         let most = memtable_max(record, geometry);
+        if most < MEMTABLE_MIN {
+            let what = words("roots of this chip leave no room for a memtable: this build lacks \"seals\"");
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
             return Err(IndexError::Unsupported(
                 message!(
@@ -115,7 +121,7 @@ impl Shares {
             answers,
             memtable: wanted.unwrap_or((page * 5 / 8 / entry).clamp(MEMTABLE_MIN, most)),
             slice: (page / entry / 2).clamp(2, SLICE_MAX),
-            filter: page,
+            filter: if FILTERS { page } else { 0 },
             fences: usize::MAX,
             levels: levels.unwrap_or(levels_max),
             fixed: levels.is_some(),
@@ -143,6 +149,7 @@ impl Shares {
         let left = ram - fixed - shares.fences;
         // A memtable of more than a page has sealed pages, three for each of its own at most.
         let sealed = |records: usize| match records * entry * 2 / page {
+            _ if !SEALS => 0,
             0 | 1 => 0,
             _ => {
                 (5 + 3 * records * entry / (page - HEADER_BYTES))
@@ -150,21 +157,26 @@ impl Shares {
             }
         };
         let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
-        let mut memtable = wanted.unwrap_or((left * 11 / 16 * 4 / (4 * record.entry_bytes() + 1)).min(most));
+        let pooled = if FILTERS { left * 11 / 16 } else { left };
+        let mut memtable = wanted.unwrap_or((pooled * 4 / (4 * record.entry_bytes() + 1)).min(most));
         memtable = memtable.max(MEMTABLE_MIN);
         while memtable > MEMTABLE_MIN && held(memtable) > left {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
         }
         shares.memtable = memtable;
-        shares.filter = left.saturating_sub(held(memtable));
+        shares.filter = if FILTERS { left.saturating_sub(held(memtable)) } else { 0 };
         Ok(shares)
     }
 }
 
-/// Records of a memtable at most: what fits into a commit page beside the root, or whose sealed pages, three
+/// Records of a memtable at most. Without sealed pages: what fits beside any root of the chip. Else what fits into a commit page beside the root, or whose sealed pages, three
 /// for each page of them and a few, take a quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
+    if !SEALS {
+        let root = ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * geometry.blocks as usize;
+        return (page - HEADER_BYTES - 40).saturating_sub(root) / entry;
+    }
     let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
     let blocks = (geometry.blocks as usize / 4).saturating_sub(1);
     let pages = (blocks * geometry.pages_per_block as usize).saturating_sub(4);

@@ -168,10 +168,9 @@ fn by_rule(given: &Given, levels: usize) -> Plan {
 
 /// Levels by the same rule: none is smaller than the memtable.
 fn levels_by_rule(given: &Given) -> usize {
-    let memtable = given.memtable / given.page_records.max(1);
     let mut levels = 1;
     let mut pages = given.pages / RATIO;
-    while levels < given.levels_max.min(LEVELS_MAX) && pages > memtable {
+    while levels < given.levels_max.min(LEVELS_MAX) && pages * given.page_records.max(1) > given.memtable {
         (levels, pages) = (levels + 1, pages / RATIO);
     }
     levels

@@ -23,6 +23,10 @@ pub(super) struct Filters {
     bytes: Vec<u8>,
 }
 
+/// Whether this build has filters: without them a get reads a page of the first level where it may look in
+/// vain.
+pub(super) const FILTERS: bool = cfg!(feature = "filters");
+
 /// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each
 /// key, the bytes of bits.
 const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
@@ -66,7 +70,7 @@ fn hash(key: &[u8]) -> u64 {
 
 impl Filters {
     pub(super) fn new(budget: usize) -> Filters {
-        Filters { bytes: Vec::with_capacity(budget) }
+        Filters { bytes: Vec::with_capacity(if FILTERS { budget } else { 0 }) }
     }
 
     /// Bytes that a page with so many of these keys on these pages may have for its filter.
@@ -82,6 +86,9 @@ impl Filters {
         bytes: usize,
         (count, key): (usize, &dyn Fn(usize) -> Vec<u8>),
     ) {
+        if !FILTERS {
+            return;
+        }
         self.remove(page);
         let left = (self.bytes.capacity() - self.bytes.len()).saturating_sub(FILTER_BYTES);
         let bytes = bytes.min(left).min(0xff_ffff);
@@ -106,7 +113,7 @@ impl Filters {
 
     /// Where the filter of a page begins.
     fn find(&self, page: Ppn) -> Option<(usize, Filter<'_>)> {
-        let mut at = 0;
+        let mut at = if FILTERS { 0 } else { return None };
         loop {
             let filter = Filter::read(&self.bytes[at..])?;
             if filter.page == page {

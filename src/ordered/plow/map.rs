@@ -20,7 +20,7 @@ use super::io::Target;
 use super::level::Part;
 use super::mount::{BROKEN_ROOT, Found, Seen};
 use super::page::{HEADER_BYTES, Header, Kind};
-use super::root::{Item, Root, Row};
+use super::root::{Root, Row};
 use super::{Plow, State};
 use crate::bits::{self, Word};
 use crate::check::{IndexError, words};
@@ -281,7 +281,7 @@ impl<N: Nand> Plow<N> {
             next = before(body).filter(|before| before.0.0 < self.geometry.pages());
             let here = number * of_page..(number + 1) * of_page;
             for item in root.levels.iter().flat_map(|level| level.rows.iter().flatten()) {
-                let Item::Listed(from, count) = *item else { continue };
+                let Some((from, count)) = item.listed() else { continue };
                 let (from, end) = (from as usize, (from + count) as usize);
                 for place in from.max(here.start)..end.min(here.end) {
                     let row = entry(body, place - here.start, self.geometry);

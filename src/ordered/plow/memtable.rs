@@ -1,8 +1,11 @@
 //! The records that wait in RAM: sorted, in one array, with two flags of each in another.
 
+use super::commit::SEALS;
 use crate::ordered::RecordFormat;
 use alloc::vec::Vec;
 
+/// Flags are moved by as many bytes as a register has.
+const WORD_BYTES: usize = size_of::<usize>();
 const TOMBSTONE: u8 = 1;
 const UNSEALED: u8 = 2;
 
@@ -61,11 +64,11 @@ impl Memtable {
         let first = self.flags[i / 4];
         let mut carry = first >> 6;
         self.flags[i / 4] = first & low | (first & !low) << 2;
-        let (words, rest) = self.flags[i / 4 + 1..].as_chunks_mut::<8>();
+        let (words, rest) = self.flags[i / 4 + 1..].as_chunks_mut::<WORD_BYTES>();
         for word in words {
-            let flags = u64::from_le_bytes(*word);
-            *word = (flags << 2 | u64::from(carry)).to_le_bytes();
-            carry = (flags >> 62) as u8;
+            let flags = usize::from_le_bytes(*word);
+            *word = (flags << 2 | usize::from(carry)).to_le_bytes();
+            carry = (flags >> (usize::BITS - 2)) as u8;
         }
         for byte in rest {
             (carry, *byte) = (*byte >> 6, *byte << 2 | carry);
@@ -125,12 +128,12 @@ impl Memtable {
 
     /// Whether no sealed page holds record `i`.
     pub(super) fn is_unsealed(&self, i: usize) -> bool {
-        self.flags(i) & UNSEALED != 0
+        !SEALS || self.flags(i) & UNSEALED != 0
     }
 
     /// Records that no sealed page holds.
     pub(super) fn unsealed(&self) -> usize {
-        self.unsealed as usize
+        if SEALS { self.unsealed as usize } else { self.len() }
     }
 
     /// Notes that a sealed page holds record `i`.
@@ -141,6 +144,9 @@ impl Memtable {
 
     /// Forgets what sealed pages hold.
     pub(super) fn unseal_all(&mut self) {
+        if !SEALS {
+            return;
+        }
         self.flags.iter_mut().for_each(|four| *four |= UNSEALED * 0x55);
         self.unsealed = self.len() as u32;
     }

@@ -1,8 +1,9 @@
 //! Formatting and mounting.
 
 use super::coder::View;
-use super::commit::{Sealed, Stand};
+use super::commit::{SEALS, Sealed, Stand};
 use super::fences::position;
+use super::filter::FILTERS;
 use super::level::{Level, Part};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{Item, LevelRoot, Reader, Root, Row, Worn, Wrong, read};
@@ -396,8 +397,12 @@ impl<N: Nand> Plow<N> {
 
     /// Takes the records of the sealed pages, the newest page first.
     fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
+        if !SEALS && root.sealed > 0 {
+            let what = words("the newest changes lie in sealed pages: this build lacks \"seals\"");
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
         let mut next = root.newest_sealed;
-        for _ in 0..root.sealed {
+        for _ in 0..if SEALS { root.sealed } else { 0 } {
             let missing = |ppn: Ppn| IndexFault::corrupted("I5: a sealed page is missing", ppn.0);
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             let header = match self.examine(ppn)? {
@@ -425,18 +430,13 @@ impl<N: Nand> Plow<N> {
         let number = self.levels.len();
         let (cursor, round, records) = (root.cursor.clone(), root.round, root.records);
         self.levels.push(Level { cursor, round, records, ..Level::default() });
-        let is_filtered = number == 0 && !is_alone;
+        let is_filtered = FILTERS && number == 0 && !is_alone;
         if is_filtered {
             // Until the first plan is made: the pages that share the filters' bytes.
             let mut pages = 0;
             for item in root.rows.iter().flatten() {
-                match *item {
-                    Item::Row(row) => pages += row.pages as usize,
-                    Item::Listed(from, count) => {
-                        for place in from..from + count {
-                            pages += self.listed_row(place as usize, seen)?.pages as usize;
-                        }
-                    }
+                for place in item.places() {
+                    pages += self.row_of(item, place, seen)?.pages as usize;
                 }
             }
             self.planned_for = pages;
@@ -447,14 +447,11 @@ impl<N: Nand> Plow<N> {
                 floor = floor.max(Some(position(&root.cursor)));
             }
             for item in rows {
-                match *item {
-                    Item::Row(row) => floor = self.take_row((root, part), row, (floor, is_filtered), seen)?,
-                    Item::Listed(from, count) => {
-                        for place in (from..from + count).map(|place| place as usize) {
-                            let row = self.listed_row(place, seen)?;
-                            floor = self.take_row((root, part), row, (floor, is_filtered), seen)?;
-                            self.note_listed((number, part), row, place);
-                        }
+                for place in item.places() {
+                    let row = self.row_of(item, place, seen)?;
+                    floor = self.take_row((root, part), row, (floor, is_filtered), seen)?;
+                    if item.listed().is_some() {
+                        self.note_listed((number, part), row, place);
                     }
                 }
             }
@@ -467,6 +464,14 @@ impl<N: Nand> Plow<N> {
             self.look_at_newest(block, seen)?;
         }
         Ok(())
+    }
+
+    /// A row that an item of a root tells of.
+    fn row_of(&mut self, item: &Item, place: usize, seen: &mut Seen) -> Result<Row, IndexFault> {
+        match *item {
+            Item::Row(row) => Ok(row),
+            Item::Listed(..) => self.listed_row(place, seen),
+        }
     }
 
     /// Reads the summary of a block into the input buffer if there is one at these places; its header.

@@ -2,6 +2,7 @@
 //! short.
 
 use super::Plow;
+use super::commit::SEALS;
 use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
 use super::drain::Drain;
 use super::level::Level;
@@ -57,11 +58,16 @@ impl<N: Nand> Plow<N> {
         if self.levels[level].open.is_some() || !self.is_short() {
             return None;
         }
-        let lends = |&other: &usize| {
-            other != level && self.levels[other].open.is_some() && (is_out || level != last && other != last)
-        };
-        let pages_used = |&other: &usize| self.levels[other].open.map(|(_, next)| next);
-        (0..=last).filter(lends).min_by_key(pages_used)
+        let mut lender: Option<(u32, usize)> = None;
+        for (other, of_other) in self.levels.iter().enumerate() {
+            let lends = other != level && (is_out || level != last && other != last);
+            if let Some((_, used)) = of_other.open.filter(|_| lends)
+                && lender.is_none_or(|(least, _)| used < least)
+            {
+                lender = Some((used, other));
+            }
+        }
+        lender.map(|(_, other)| other)
     }
 
     /// Whether a step of a level begins a block.
@@ -104,12 +110,16 @@ impl<N: Nand> Plow<N> {
 
     /// Whether the root leaves too little of a commit page.
     pub(super) fn is_root_long(&self) -> bool {
+        let room = self.root_max();
+        self.root_bytes_max() > room && self.root_bytes() > room
+    }
+
+    /// Bytes that the root takes at most.
+    fn root_bytes_max(&self) -> usize {
         let extents: usize =
             self.levels.iter().map(|level| level.old.extents().len() + level.new.extents().len()).sum();
-        let room = self.root_max();
         // No extent takes more than thirteen bytes.
-        let fixed = 32 + LEVELS_MAX * (24 + usize::from(self.record.key_bytes));
-        extents * 13 + fixed > room && self.root_bytes() > room
+        extents * 13 + 32 + LEVELS_MAX * (24 + usize::from(self.record.key_bytes))
     }
 
     /// Makes sure that so many changes can be written. Insertions are refused where they take the last
@@ -163,7 +173,7 @@ impl<N: Nand> Plow<N> {
     /// insertion must leave free does not depend on the RAM, nor on the mounts since, each of which begins
     /// another block of sealed pages.
     fn dissolve(&mut self, changes: usize) -> Result<(), IndexFault> {
-        let is_small = self.commits.sealed.is_empty() && self.fits_for_good(self.memtable.len() + changes);
+        let is_small = self.commits.sealed_pages() == 0 && self.fits_for_good(self.memtable.len() + changes);
         // Where roots may fill a page, there are sealed pages at all times.
         if is_small
             || self.memtable.len() > 0
@@ -180,7 +190,7 @@ impl<N: Nand> Plow<N> {
             }
             self.step(0)?;
         }
-        self.commits.sealed.clear();
+        self.commits.forget_sealed();
         self.memtable.unseal_all();
         // What is open is needed no longer, so the commit gives it back.
         self.commits.open_sealed = None;
@@ -331,11 +341,19 @@ impl<N: Nand> Plow<N> {
         Ok(self.has_place(target))
     }
 
+    /// Whether the memtable takes no record more: it is full, or another would not fit beside the root and
+    /// none can be sealed.
+    fn is_memtable_full(&self) -> bool {
+        let more = self.memtable.len() + 1;
+        self.memtable.is_full()
+            || !SEALS && !self.fits_beside(more, self.root_bytes_max()) && !self.fits_beside_root(more)
+    }
+
     /// The work of an operation: a step where something is full, else an erase where none is ready.
     pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits: then the next operation makes another one.
-        while self.memtable.is_full() || !stepped && self.memtable.is_nearly_full() {
+        while self.is_memtable_full() || !stepped && self.memtable.is_nearly_full() {
             if !self.sink()? {
                 self.step(0)?;
             }
@@ -388,7 +406,7 @@ impl<N: Nand> Plow<N> {
     }
 
     pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
-        if self.commits.sealed.len() > self.sealed_max() {
+        if self.commits.sealed_pages() > self.sealed_max() {
             self.step(0)?;
             return Ok(true);
         }

@@ -27,6 +27,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+/// Whether this build knows maps.
+const MAPS: bool = cfg!(feature = "maps");
 const VERSION: u32 = 4;
 /// The version where there are maps.
 const VERSION_MAPPED: u32 = 5;
@@ -180,6 +182,22 @@ pub(super) enum Item {
     Listed(u32, u32),
 }
 
+impl Item {
+    /// The rows of the map, if it is such: where they begin, and how many.
+    pub(super) fn listed(&self) -> Option<(u32, u32)> {
+        match *self {
+            Item::Listed(from, count) if MAPS => Some((from, count)),
+            _ => None,
+        }
+    }
+
+    /// Places in the map of its rows; for one that the root tells itself, a single number.
+    pub(super) fn places(&self) -> Range<usize> {
+        let (from, count) = self.listed().unwrap_or((0, 1));
+        from as usize..(from + count) as usize
+    }
+}
+
 impl LevelRoot {
     /// The last page that the level has in the block of a row, as far as the root itself tells.
     pub(super) fn last_beside(&self, row: Row, geometry: Geometry) -> Ppn {
@@ -227,7 +245,7 @@ fn write_run(
     (pages_per_block, blocks): (u32, &Blocks),
     map: Option<&Map>,
 ) {
-    let mut listed = 0..0;
+    let (map, mut listed) = (map.filter(|_| MAPS), 0..0);
     let finish = |writer: &mut Writer<'_>, listed: &mut Range<usize>| {
         if listed.start < listed.end {
             writer.number(listed.start as u64 * 2 + 1);
@@ -275,6 +293,7 @@ pub(super) fn write(
     (sealed, newest): (usize, Option<(Ppn, u64)>),
     page_records: u64,
 ) {
+    let map = map.filter(|_| MAPS);
     let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
     for number in shape(version, geometry, record) {
         writer.number(number.into());
@@ -329,7 +348,7 @@ pub(super) enum Wrong {
 }
 
 fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Option<Vec<Item>> {
-    let mut rows = Vec::new();
+    let (is_mapped, mut rows) = (is_mapped && MAPS, Vec::new());
     let mut left = if is_mapped { u32::MAX } else { reader.below(geometry.pages() + 1)? };
     while left > 0 {
         left -= 1;
@@ -381,13 +400,13 @@ fn read_rest(reader: &mut Reader<'_>, form: Form) -> Option<Root> {
         0 => None,
         _ => Some((Ppn(reader.below(geometry.pages())?), reader.number()?)),
     };
-    let map = match if is_mapped { reader.short()? } else { 0 } {
+    let map = match if is_mapped && MAPS { reader.short()? } else { 0 } {
         0 => None,
         extents => Some((extents, (Ppn(reader.below(geometry.pages())?), reader.number()?))),
     };
     let listed = map.map_or(0, |map| map.0);
     for item in levels.iter().flat_map(|level| level.rows.iter().flatten()) {
-        if let Item::Listed(from, count) = *item {
+        if let Some((from, count)) = item.listed() {
             from.checked_add(count).filter(|&end| count > 0 && end <= listed)?;
         }
     }
@@ -408,8 +427,7 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 /// Reads a root.
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
     let version = reader.short().ok_or(Wrong::Broken)?;
-    let is_mapped = version == VERSION_MAPPED;
-    if !is_mapped && ![VERSION, VERSION_BEFORE].contains(&version) {
+    if ![VERSION, VERSION_BEFORE, VERSION_MAPPED].contains(&version) {
         return Err(Wrong::Other);
     }
     for &expected in &shape(version, geometry, record)[1..] {
@@ -418,7 +436,8 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
             return Err(Wrong::Other);
         }
     }
-    if is_mapped && !super::map::is_kept(geometry, record) {
+    let (is_mapped, is_possible) = (version == VERSION_MAPPED, super::map::is_kept(geometry, record));
+    if is_mapped && !is_possible {
         return Err(Wrong::Mapped);
     }
     read_rest(reader, (geometry, record, is_mapped)).ok_or(Wrong::Broken)

@@ -27,7 +27,7 @@ impl<N: Nand> Plow<N> {
     /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
     /// what sealed pages hold: while there are any, it stays unknown.
     fn find_top(&mut self) -> Result<(), IndexFault> {
-        if self.top.is_some() || !self.commits.sealed.is_empty() {
+        if self.top.is_some() || self.commits.sealed_pages() > 0 {
             return Ok(());
         }
         let mut top = Vec::with_capacity(self.record.key_bytes.into());

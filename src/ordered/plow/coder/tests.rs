@@ -138,3 +138,16 @@ fn a_page_grows_around_what_must_stay() {
         assert_eq!(around, plain);
     }
 }
+
+#[test]
+fn the_logarithm_of_a_gap_is_that_of_the_quotient() {
+    let mut rng = Rng::new(9);
+    let edges = [0, 1, 2, 3, u64::MAX, u64::MAX / 2, 1 << 40];
+    let drawn = (0..20_000).map(|_| rng.next_u64() >> (rng.next_u64() % 64));
+    for range in edges.into_iter().chain(drawn.collect::<Vec<_>>()) {
+        for records in [0, 1, 2, 3, 7, 64, 700, 701, 65_535, 1 + rng.below(100_000) as usize] {
+            let divided = (range / records.max(1) as u64).max(1).ilog2();
+            assert_eq!(log2_of_gap(range, records), divided, "{range} / {records}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat};
 use nandex::rng::Rng;
+use nandex_lab::parallel;
 use nandex_lab::registry::{STORES, Stack, stacks};
 use nandex_stacks::options::Settings;
 use nandex_testkit::fuzz::{
@@ -15,6 +16,12 @@ use nandex_testkit::fuzz::{
 
 fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
+}
+
+/// Does this with every stack, on all cores.
+fn for_each_stack(work: impl Fn(Stack) + Sync) {
+    let stacks: Vec<Stack> = stacks().collect();
+    parallel::map(&stacks, parallel::cores(), |&stack| work(stack));
 }
 
 fn first() -> Stack {
@@ -72,7 +79,7 @@ fn read_all(stack: Stack, chip: &SimChip, model: &Contents, what: &str, found: &
 
 #[test]
 fn flipped_bits_are_never_returned_as_data() {
-    for stack in stacks() {
+    for_each_stack(|stack| {
         let (chip, model) = used_chip(stack, 1);
         let (mut rng, mut found) = (Rng::new(2), Found::default());
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
@@ -102,12 +109,12 @@ fn flipped_bits_are_never_returned_as_data() {
         assert!(found.wrong.is_empty(), "{}: {:?}", stack.name(), found.wrong);
         let few = (50, 5).min((trials(stack, 50) as u32, trials(stack, 6) as u32 - 1));
         assert!(found.right > few.0 && found.refused >= few.1, "{}: {found:?}", stack.name());
-    }
+    });
 }
 
 #[test]
 fn a_page_overwritten_by_another_is_noticed() {
-    for stack in stacks() {
+    for_each_stack(|stack| {
         let (chip, model) = used_chip(stack, 3);
         let (mut rng, mut found) = (Rng::new(4), Found::default());
         let mut pages: Vec<Vec<u8>> = Vec::new();
@@ -126,12 +133,12 @@ fn a_page_overwritten_by_another_is_noticed() {
             read_all(stack, &harmed, &model, &format!("page {target} overwritten"), &mut found);
         }
         println!("{}: {found:?}", stack.name());
-    }
+    });
 }
 
 #[test]
 fn damage_everywhere_panics_nowhere() {
-    for stack in stacks() {
+    for_each_stack(|stack| {
         let (chip, _) = used_chip(stack, 5);
         for trial in 0..trials(stack, 20) {
             let mut rng = Rng::new(trial as u64);
@@ -145,7 +152,7 @@ fn damage_everywhere_panics_nowhere() {
             });
             mount_everything(&harmed);
         }
-    }
+    });
 }
 
 #[test]

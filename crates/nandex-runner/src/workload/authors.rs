@@ -12,7 +12,7 @@
 //! how many operations a workload has; told to run for more than there are new names (`operations`,
 //! `length_percent`), deleted names come back, the one deleted first before the others.
 
-use super::strings::{Source, hashes, ranks};
+use super::strings::Source;
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;
 use crate::names::option;
@@ -83,12 +83,12 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
 
 /// The keys of the names, in order of appearance.
 fn keys(parameters: &Parameters) -> Result<Vec<u64>, LabError> {
-    let names = Source::find(parameters.text("source"), parameters.data())?.read()?;
-    let records = parameters.number_in("records", 0, names.len() as u64)? as usize;
+    let source = Source::find(parameters.text("source"), parameters.data())?;
     let mut keys = match parameters.choice("keys", &["rank", "hash"])? {
-        "hash" => hashes(&names),
-        _ => ranks(&names),
+        "hash" => source.hashes()?,
+        _ => source.ranks()?,
     };
+    let records = parameters.number_in("records", 0, keys.len() as u64)? as usize;
     if records > 0 {
         keys.truncate(records);
     }

@@ -16,6 +16,7 @@ use crate::input::{self, Lines, WrongLine};
 use nandex::rng::Rng;
 use nandex::rng::split_mix;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The dictionary that comes with the program: distinct words in byte order, a line each.
 const WORDS_FILE: &str = "data/words.txt.zst";
@@ -55,8 +56,25 @@ impl Source {
         }
     }
 
+    /// The rank of each name among all, in order of appearance. Those of the words are worked out once: an
+    /// experiment asks for them with each input.
+    pub(super) fn ranks(&self) -> Result<Vec<u64>, LabError> {
+        static OF_WORDS: OnceLock<Vec<u64>> = OnceLock::new();
+        let known = OF_WORDS.get().filter(|_| *self == Source::Words);
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let found = ranks(&self.read()?);
+        Ok(if *self == Source::Words { OF_WORDS.get_or_init(|| found).clone() } else { found })
+    }
+
+    /// The hash of each name, in order of appearance.
+    pub(super) fn hashes(&self) -> Result<Vec<u64>, LabError> {
+        Ok(hashes(&self.read()?))
+    }
+
     /// The names in order of appearance.
-    pub(super) fn read(&self) -> Result<Vec<String>, LabError> {
+    fn read(&self) -> Result<Vec<String>, LabError> {
         match self {
             Source::Authors(path) => authors(path),
             Source::Words => words(),
@@ -95,7 +113,7 @@ fn words() -> Result<Vec<String>, LabError> {
 }
 
 /// The rank of each name among all in byte order, in the order of the names.
-pub(super) fn ranks(names: &[String]) -> Vec<u64> {
+fn ranks(names: &[String]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_unstable_by(|&a, &b| names[a].as_bytes().cmp(names[b].as_bytes()));
     let mut ranks = vec![0; names.len()];
@@ -106,7 +124,7 @@ pub(super) fn ranks(names: &[String]) -> Vec<u64> {
 }
 
 /// A hash of each name.
-pub(super) fn hashes(names: &[String]) -> Vec<u64> {
+fn hashes(names: &[String]) -> Vec<u64> {
     // FNV-1a, stirred so that its weak low bits do not matter.
     let fnv = |name: &String| {
         name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

@@ -20,8 +20,17 @@ pub(super) struct SlotTable {
 impl SlotTable {
     /// A table for this many slots.
     pub(super) fn new(slots: usize) -> SlotTable {
-        let places = (2 * slots).next_power_of_two().max(2);
+        let places = SlotTable::places(slots);
         SlotTable { places: vec![EMPTY; places], shift: 64 - places.trailing_zeros() }
+    }
+
+    fn places(slots: usize) -> usize {
+        (2 * slots).next_power_of_two().max(2)
+    }
+
+    /// Bytes of a table for so many slots.
+    pub(super) fn bytes_for(slots: usize) -> usize {
+        SlotTable::places(slots) * size_of::<(u32, u32)>()
     }
 
     /// Where the search for a number starts (Fibonacci hashing).

@@ -395,8 +395,13 @@ pub(crate) fn cached_store(
     for bytes in &shared {
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
-    let frames = cache_frames(settings, fixed, plan.frame_bytes, ftl.page_count())?;
     let alone = options::cache::writes_alone(&settings.options)?;
+    let mode = match ((demand.lets_writes_wait)(settings), alone) {
+        (false, _) => WriteMode::Through,
+        (true, false) => WriteMode::Back,
+        (true, true) => WriteMode::BackAlone,
+    };
+    let frames = plan.frames(settings, fixed, (&ftl, mode))?;
     // Where nothing is promised after a power cut, a change may leave in parts: because pages are taken one
     // at a time, or because it exceeds a group. What a worn-out chip leaves half done is finished in RAM.
     let finishing = |store: Box<dyn PageStore>| match settings.durability {
@@ -408,11 +413,6 @@ pub(crate) fn cached_store(
     if frames == 0 {
         return Ok((finishing(ftl), shared));
     }
-    let mode = match ((demand.lets_writes_wait)(settings), alone) {
-        (false, _) => WriteMode::Through,
-        (true, false) => WriteMode::Back,
-        (true, true) => WriteMode::BackAlone,
-    };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     Ok((finishing(Box::new(PageCache::new(ftl, plan.policy(frames), cache))), shared))
 }
@@ -453,6 +453,7 @@ fn ftl_named(
 struct CachePlan {
     policy: &'static PolicyEntry,
     sizing: PolicySettings,
+    block_pages: u32,
     frame_bytes: usize,
 }
 
@@ -461,11 +462,38 @@ impl CachePlan {
         let policy = options::cache::policy(&settings.options)?;
         let sizing = options::cache::sizing(&settings.options, block_pages)?;
         let frame_bytes = page_bytes + FRAME_BYTES + policy_frame_bytes(policy, sizing);
-        Ok(CachePlan { policy, sizing, frame_bytes })
+        Ok(CachePlan { policy, sizing, block_pages, frame_bytes })
     }
 
     fn policy(&self, frames: usize) -> Box<dyn Replacement> {
         (self.policy.make)(&PolicySettings { frames, ..self.sizing })
+    }
+
+    /// Frames of the page cache over a store: as set, or what all else leaves of the RAM.
+    fn frames(
+        &self,
+        settings: &Settings,
+        fixed: usize,
+        (store, mode): (&Box<dyn PageStore>, WriteMode),
+    ) -> Result<usize, IndexError> {
+        let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
+        // A cache has no use for more frames than the store has pages.
+        let set = options::cache::frames(&settings.options, store.page_count())?;
+        let mut frames = set.unwrap_or(left / self.frame_bytes);
+        let Some(ram) = settings.ram_bytes else { return Ok(frames) };
+        let exact = |frames: usize| {
+            if frames == 0 {
+                return 0;
+            }
+            let config = CacheConfig { frames, mode, dirty_frames_max: None };
+            PageCache::ram_bytes_max(store, &self.policy(frames), (config, self.block_pages))
+        };
+        // Tables grow in powers of two: just above one of them a frame takes more than it does mostly.
+        while set.is_none() && frames > 0 && exact(frames) > left {
+            frames -= (exact(frames) - left).div_ceil(self.frame_bytes).min(frames);
+        }
+        let needed = fixed + exact(frames);
+        if needed > ram { Err(too_little(ram, needed)) } else { Ok(frames) }
     }
 }
 
@@ -490,22 +518,6 @@ fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
         .map(|frames| bytes(frames).saturating_sub(fixed).div_ceil(frames))
         .into_iter()
         .fold(0, usize::max)
-}
-
-/// Frames of the page cache: as set, or what all else leaves of the RAM.
-fn cache_frames(
-    settings: &Settings,
-    fixed: usize,
-    frame_bytes: usize,
-    pages: u32,
-) -> Result<usize, IndexError> {
-    let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
-    // A cache has no use for more frames than the store has pages.
-    let frames = options::cache::frames(&settings.options, pages)?.unwrap_or(left / frame_bytes);
-    match settings.ram_bytes {
-        Some(ram) if fixed + frames * frame_bytes > ram => Err(too_little(ram, fixed + frames * frame_bytes)),
-        _ => Ok(frames),
-    }
 }
 
 fn too_little(given: usize, needed: usize) -> IndexError {

@@ -130,6 +130,33 @@ fn no_index_holds_more_than_it_is_given() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+#[test]
+fn no_index_declares_more_than_it_is_given_however_much() {
+    let mut faults = Vec::new();
+    for entry in INDEXES {
+        let part = entry.suited(catalogue::mlc_64m());
+        for mib in [1, 2, 3, 6, 9, 16, 33, 40] {
+            for durability in [Durability::None, Durability::EverySync] {
+                let settings = Settings {
+                    durability,
+                    ram_bytes: Some(mib << 20),
+                    ..Settings::new(RecordFormat::new(8, 8))
+                };
+                let chip = Box::new(Shared::new(SimChip::new(&part).unwrap()));
+                let declared = match (entry.format)(chip, &settings) {
+                    Ok(index) => index.ram_bytes(),
+                    Err(error) => panic!("{} in {mib} MiB: {error}", entry.name),
+                };
+                if declared > mib << 20 {
+                    let over = declared - (mib << 20);
+                    faults.push(format!("{} in {mib} MiB, {durability:?}: {over} bytes over", entry.name));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 /// Indexes whose smallest RAM is a bound on a chip of the catalogue, too, and the FTL below if any.
 const BOUNDED: [(&str, &str, Option<&str>); 9] = [
     ("w25n01gv", "mu", None),

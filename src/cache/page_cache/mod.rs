@@ -77,6 +77,14 @@ impl Frame {
     }
 }
 
+/// Trims that may wait for a flush.
+const fn trims_max(frames: usize) -> usize {
+    frames + 16
+}
+
+/// Bytes of a trim that waits.
+const TRIM_BYTES: usize = 8;
+
 /// Frames over a store.
 #[derive(Debug)]
 pub struct PageCache<S, P> {
@@ -126,6 +134,27 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         }
     }
 
+    /// Bytes that a cache of so many frames holds at most, its policy included and the store not. Where a
+    /// block leaves at once, it has no more than so many pages.
+    pub fn ram_bytes_max(store: &S, policy: &P, (config, block_pages): (CacheConfig, u32)) -> usize {
+        let frames = config.frames;
+        let list = |most: usize| most.next_power_of_two().max(4) * size_of::<u32>();
+        let (dirty, trims) = match config.mode {
+            WriteMode::Through => (0, 0),
+            WriteMode::Back if store.atomic_pages_max() > 1 => {
+                (list(store.atomic_pages_max().min(frames)), trims_max(frames) * TRIM_BYTES)
+            }
+            _ => (list(frames), 0),
+        };
+        size_of::<Self>() - size_of::<S>()
+            + frames * (store.page_bytes() + size_of::<Frame>() + size_of::<u32>())
+            + dirty
+            + list(frames.min(block_pages as usize))
+            + SlotTable::bytes_for(frames)
+            + policy.ram_bytes()
+            + trims
+    }
+
     /// The store below.
     pub fn store(&self) -> &S {
         &self.store
@@ -169,7 +198,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Trims that may wait for a flush.
     fn trims_max(&self) -> usize {
-        self.frames.len() + 16
+        trims_max(self.frames.len())
     }
 
     fn check_args(&self, lpn: Lpn, got: usize) -> Result<(), StoreError> {
@@ -457,7 +486,7 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let trims = if self.is_grouped() { self.trims_max() * 8 } else { 0 };
+        let trims = if self.is_grouped() { self.trims_max() * TRIM_BYTES } else { 0 };
         size_of::<Self>() - size_of::<S>()
             + self.bytes.len()
             + self.frames.len() * (size_of::<Frame>() + size_of::<u32>())

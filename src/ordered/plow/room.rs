@@ -17,6 +17,8 @@ pub(super) const READY: usize = 2;
 /// written, one of two blocks is dead whose pages they took, wherever in these the sweeps stood; the third is
 /// for pages that do not take as many records as those before them did.
 pub(super) const SWEEP_BLOCKS: usize = 4;
+/// Blocks of a level at most that shares the blocks it writes to.
+const SHARED_BLOCKS: usize = 2;
 /// Records of the memtable that fit beside any root, or a sealed page is always reckoned with.
 const RECORDS_MIN: usize = 4;
 /// Pages of a level that one operation may write, its summary among them.
@@ -30,7 +32,17 @@ impl<N: Nand> Plow<N> {
 
     /// Blocks with which sweeps go on, those of a new map among them.
     pub(super) fn sweep_blocks(&self) -> usize {
-        SWEEP_BLOCKS + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
+        let apart = if self.uppers_share() { 0 } else { self.levels.len().saturating_sub(2) };
+        SWEEP_BLOCKS + apart + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
+    }
+
+    /// Whether the levels above the last are so small that they write to one block where blocks are short. A
+    /// block of pages of several levels is dead when the sweeps of all of them have passed it: of a level of
+    /// many blocks many would be half dead.
+    fn uppers_share(&self) -> bool {
+        let most = SHARED_BLOCKS * self.geometry.pages_per_block as usize;
+        let last = self.levels.len().saturating_sub(1);
+        self.levels[..last].iter().all(|level| level.pages() <= most)
     }
 
     /// Blocks that an insertion leaves free: those that the sweeps of removals need, and one for a step,
@@ -58,9 +70,10 @@ impl<N: Nand> Plow<N> {
         if self.levels[level].open.is_some() || !self.is_short() {
             return None;
         }
+        let shares = self.uppers_share();
         let mut lender: Option<(u32, usize)> = None;
         for (other, of_other) in self.levels.iter().enumerate() {
-            let lends = other != level && (is_out || level != last && other != last);
+            let lends = other != level && (is_out || shares && level != last && other != last);
             if let Some((_, used)) = of_other.open.filter(|_| lends)
                 && lender.is_none_or(|(least, _)| used < least)
             {

@@ -1,12 +1,13 @@
 //! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer
 //! Manager the last ones, and a page cache above both what the RAM leaves.
 
-use super::{CachePlan, cache_frames, ftl};
+use super::{CachePlan, ftl};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use crate::spare;
 use nandex::Shared;
+use nandex::cache::WriteMode;
 use nandex::nand::BlockRange;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
@@ -40,7 +41,7 @@ impl Wpcb {
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
-        let frames = cache_frames(settings, tables, plan.frame_bytes, ftl.page_count())?;
+        let frames = plan.frames(settings, tables, (&ftl, WriteMode::Through))?;
         // Its buffer blocks take every write at once: the two words make no difference, and any other is a
         // mistake.
         options::cache::writes_alone(&settings.options)?;

@@ -246,12 +246,16 @@ impl<N: Nand> Plow<N> {
     /// Pages in the block that holds the page under the cursor of a level.
     fn pages_of_next_block(&self, level: usize) -> usize {
         let of_level = &self.levels[level];
-        let next = of_level.old.page(0).or_else(|| of_level.new.page(0));
-        next.map_or(0, |page| {
-            let block = self.geometry.block_of(page);
-            let extents = of_level.old.extents().iter().chain(of_level.new.extents());
-            extents.filter(|e| self.geometry.block_of(e.first()) == block).map(|e| e.pages()).sum()
-        })
+        let Some(page) = of_level.old.page(0).or_else(|| of_level.new.page(0)) else { return 0 };
+        let (block, mut pages) = (self.geometry.block_of(page), 0);
+        for run in [&of_level.old, &of_level.new] {
+            for extent in run.extents() {
+                if self.geometry.block_of(extent.first()) == block {
+                    pages += extent.pages();
+                }
+            }
+        }
+        pages
     }
 
     /// Whether so many levels are more than the blocks are good for, with what their sweeps leave half used.

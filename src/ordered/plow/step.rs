@@ -447,7 +447,8 @@ impl<N: Nand> Plow<N> {
         let Some(view) = View::new(&self.output[HEADER_BYTES..], self.record, count, tombstones) else {
             return;
         };
-        let (first, end) = (view.key_owned(0), view.key_owned(count - 1));
+        let first = view.key_owned(0);
+        let end = cfg!(feature = "ascending").then(|| view.key_owned(count - 1));
         if level == 0 {
             // One level alone grows; where all filters are too small for it, they are of use no longer.
             let pages = match self.levels.len() {
@@ -468,7 +469,9 @@ impl<N: Nand> Plow<N> {
         let of_level = &mut self.levels[level];
         let run = if part == Part::New { &mut of_level.new } else { &mut of_level.old };
         run.push(ppn, position(&first), joins);
-        self.note_top(&end);
+        if let Some(end) = end {
+            self.note_top(&end);
+        }
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {
@@ -477,7 +480,9 @@ impl<N: Nand> Plow<N> {
             self.filters.remove(ppn);
         }
         // Another page may be written there, with keys that are not above all others.
-        self.tail = self.tail.filter(|&tail| tail != ppn);
+        if cfg!(feature = "ascending") {
+            self.tail = self.tail.filter(|&tail| tail != ppn);
+        }
         self.leave_if_dead(self.geometry.block_of(ppn));
     }
 

@@ -18,7 +18,7 @@ pub(super) const READY: usize = 2;
 /// for pages that do not take as many records as those before them did.
 pub(super) const SWEEP_BLOCKS: usize = 4;
 /// Blocks of a level at most that shares the blocks it writes to.
-const SHARED_BLOCKS: usize = 2;
+const SHARED_BLOCKS: usize = 4;
 /// Records of the memtable that fit beside any root, or a sealed page is always reckoned with.
 const RECORDS_MIN: usize = 4;
 /// Pages of a level that one operation may write, its summary among them.

@@ -470,11 +470,11 @@ impl CachePlan {
     }
 
     /// Frames of the page cache over a store: as set, or what all else leaves of the RAM.
-    fn frames(
+    fn frames<S: PageStore>(
         &self,
         settings: &Settings,
         fixed: usize,
-        (store, mode): (&Box<dyn PageStore>, WriteMode),
+        (store, mode): (&S, WriteMode),
     ) -> Result<usize, IndexError> {
         let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
         // A cache has no use for more frames than the store has pages.

@@ -388,8 +388,8 @@ impl Walk {
     }
 }
 
-/// The logarithm of the mean gap between so many records over this range, rounded down; 0 below 2. Parts whose
-/// flash is small divide 64 bits by a long routine.
+/// The logarithm of the mean gap between so many records over this range, rounded down; 0 below 2. Without a
+/// division: of 64 bits it is a long routine on a small part.
 fn log2_of_gap(range: u64, records: usize) -> u32 {
     let records = records.max(1) as u64;
     let log = range.max(1).ilog2().saturating_sub(records.ilog2());

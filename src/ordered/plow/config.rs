@@ -169,8 +169,9 @@ impl Shares {
     }
 }
 
-/// Records of a memtable at most. Without sealed pages: what fits beside any root of the chip. Else what fits into a commit page beside the root, or whose sealed pages, three
-/// for each page of them and a few, take a quarter of the chip.
+/// Records of a memtable at most. Without sealed pages: what fits beside any root of the chip. Else what fits
+/// into a commit page beside the root, or whose sealed pages, three for each page of them and a few, take a
+/// quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {

@@ -489,10 +489,12 @@ impl CachePlan {
             PageCache::ram_bytes_max(store, &self.policy(frames), (config, self.block_pages))
         };
         // Tables grow in powers of two: just above one of them a frame takes more than it does mostly.
-        while set.is_none() && frames > 0 && exact(frames) > left {
-            frames -= (exact(frames) - left).div_ceil(self.frame_bytes).min(frames);
+        let mut bytes = exact(frames);
+        while set.is_none() && bytes > left {
+            frames -= (bytes - left).div_ceil(self.frame_bytes).min(frames);
+            bytes = exact(frames);
         }
-        let needed = fixed + exact(frames);
+        let needed = fixed + bytes;
         if needed > ram { Err(too_little(ram, needed)) } else { Ok(frames) }
     }
 }

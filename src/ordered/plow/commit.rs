@@ -9,6 +9,7 @@
 use super::Plow;
 use super::coder::{Builder, Expected};
 use super::io::Target;
+use super::map::MAPS;
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Writer, write};
 use crate::check::IndexError;
@@ -26,7 +27,17 @@ pub(super) const SEALS: bool = cfg!(feature = "seals");
 const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.
 pub(super) const ROOT_FIXED_BYTES: usize = 96;
-pub(super) const ROOT_BLOCK_BYTES: usize = 8;
+const ROOT_BLOCK_BYTES: usize = 8;
+
+/// Bytes of any root of a chip with so many good blocks.
+pub(super) const fn root_bytes_of(blocks: usize) -> usize {
+    ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * blocks
+}
+
+/// Bytes of a page of this size that records and root take.
+pub(super) const fn commit_room_of(page_bytes: usize) -> usize {
+    page_bytes - HEADER_BYTES - 40
+}
 
 /// Where a sweep stands: its round and its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,7 +244,7 @@ impl<N: Nand> Plow<N> {
 
     /// Gives back the blocks that no longer hold what a mount would need.
     fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
-        let map = self.map.as_deref().filter(|_| cfg!(feature = "maps"));
+        let map = self.map.as_deref().filter(|_| MAPS);
         let pages = map.map_or(&[][..], |map| &map.pages);
         let needed = |block: Pbn| {
             let of = |ppn: Ppn| self.geometry.block_of(ppn);
@@ -257,7 +268,7 @@ impl<N: Nand> Plow<N> {
 
     /// Bytes of a page that records and root take.
     fn commit_room(&self) -> usize {
-        self.geometry.page_bytes as usize - HEADER_BYTES - 40
+        commit_room_of(self.geometry.page_bytes as usize)
     }
 
     /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the
@@ -272,7 +283,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn fits_for_good(&self, records: usize) -> bool {
         let most = match self.map().is_some() {
             true => self.root_max(),
-            false => ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * self.blocks.good(),
+            false => root_bytes_of(self.blocks.good()),
         };
         self.fits_beside(records, most.max(self.root_bytes() + STEP_ROOT_BYTES))
     }

@@ -1,6 +1,6 @@
 //! How the index is set up, and how the RAM is shared out.
 
-use super::commit::{ROOT_BLOCK_BYTES, ROOT_FIXED_BYTES, SEALS};
+use super::commit::{SEALS, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::filter::FILTERS;
@@ -175,8 +175,8 @@ impl Shares {
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {
-        let root = ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * geometry.blocks as usize;
-        return (page - HEADER_BYTES - 40).saturating_sub(root) / entry;
+        let root = root_bytes_of(geometry.blocks as usize);
+        return commit_room_of(page).saturating_sub(root) / entry;
     }
     let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
     let blocks = (geometry.blocks as usize / 4).saturating_sub(1);

@@ -33,6 +33,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Whether this build knows maps.
+pub(super) const MAPS: bool = cfg!(feature = "maps");
 const CHAIN_BYTES: usize = 9;
 const ENTRY_BYTES: usize = 10;
 /// Bytes that a root gives to a block, on the average.
@@ -64,7 +66,7 @@ pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
     let short = SHORT_ROOT_BYTES + LEVELS_MAX * usize::from(record.key_bytes);
     let is_possible = short * 4 <= room && RECORDS_MIN * (record.entry_bytes() + 1) + 104 <= room / 2;
     let is_wanted = root * 4 > room * 3 && geometry.blocks < u32::from(u16::MAX);
-    cfg!(feature = "maps") && is_wanted && is_possible
+    MAPS && is_wanted && is_possible
 }
 
 /// Records that fit beside a root with a map.
@@ -156,7 +158,7 @@ impl Map {
 impl<N: Nand> Plow<N> {
     /// The map, where roots may be too long without one.
     pub(super) fn map(&self) -> Option<&Map> {
-        self.map.as_deref().filter(|_| cfg!(feature = "maps"))
+        self.map.as_deref().filter(|_| MAPS)
     }
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
@@ -262,7 +264,7 @@ impl<N: Nand> Plow<N> {
 
     /// Finds the pages of the map, and notes the blocks of its extents that the root names.
     pub(super) fn take_map(&mut self, root: &Root) -> Result<(), IndexFault> {
-        let Some((extents, newest)) = root.map.filter(|_| cfg!(feature = "maps")) else { return Ok(()) };
+        let Some((extents, newest)) = root.map.filter(|_| MAPS) else { return Ok(()) };
         if self.map.is_none() {
             let what = words("the root's extents lie in map pages, for which this RAM is too little");
             return Err(IndexError::Unsupported(what.into()).into());

@@ -19,7 +19,7 @@
 use super::blocks::Blocks;
 use super::fences::Run;
 use super::level::Level;
-use super::map::Map;
+use super::map::{MAPS, Map};
 use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 use crate::units::{Pbn, Ppn};
@@ -27,8 +27,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Whether this build knows maps.
-const MAPS: bool = cfg!(feature = "maps");
 const VERSION: u32 = 4;
 /// The version where there are maps.
 const VERSION_MAPPED: u32 = 5;

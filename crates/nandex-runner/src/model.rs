@@ -73,6 +73,22 @@ pub(crate) fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
     }
 }
 
+/// Whether values of so many bytes end with zeros, some sooner and some later, as those of records of any length
+/// do: one size in four of those above 8.
+pub(crate) fn ends_with_zeros(value_bytes: usize) -> bool {
+    value_bytes > 8 && value_bytes % 4 == 1
+}
+
+/// The value that a test of cuts or of a whole life writes.
+pub(crate) fn fill_written(slot: u32, version: u32, out: &mut [u8]) {
+    fill_value(slot, version, out);
+    if ends_with_zeros(out.len()) {
+        // What is left tells slots and versions apart.
+        let more = u64::from(out[0]) * (out.len() as u64 - 8) / 256;
+        out[8 + more as usize..].fill(0);
+    }
+}
+
 /// A set of small numbers with a summary above it, so that a long gap is crossed 4,096 numbers at a step.
 #[derive(Clone, Debug)]
 struct Bits {

@@ -36,7 +36,7 @@ impl<N: Nand> Plow<N> {
             self.work()?;
         }
         self.make_room(inserts, batch.len())?;
-        while self.memtable.len() + batch.len() > self.memtable.capacity() {
+        while !self.memtable.takes(batch.len() + 1) {
             if !self.sink()? {
                 self.step(0)?;
             }

@@ -65,8 +65,11 @@ impl<N: Nand> Plow<N> {
     /// takes at its ends; whether that page commits.
     pub(super) fn carry(&mut self, outcome: &Outcome, (front, back): (usize, usize)) -> bool {
         // The change must find room without another step.
-        let left = self.memtable.len() - if outcome.level == 0 { outcome.taken[0] } else { 0 };
-        if !self.may_carry() || left >= self.memtable.capacity() {
+        let is_room = match outcome.level {
+            0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
+            _ => self.memtable.takes(2),
+        };
+        if !self.may_carry() || !is_room {
             return false;
         }
         let end = self.output.len() - back;

@@ -14,12 +14,21 @@
 //! the rest of the key, the value. So a page is filled record by record, until the two ends meet.
 //!
 //! A search counts zeros to the high part, which leads to the few records that share it.
+//!
+//! Records of more than 32 bytes are *trimmed* (`trim`): zeros at the end of a value, and those before the end
+//! of a key, are left out.
+
+mod trim;
 
 use super::bits::{get_bits, put_bits};
 use crate::ordered::RecordFormat;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::cmp::Ordering;
 use core::ops::Range;
+
+use trim::TRIMMED;
+pub(super) use trim::{TRIMS, is_trimmed, is_trimmed_page};
 
 /// Bytes before the prefix.
 pub(super) const FIXED: usize = 10;
@@ -33,10 +42,25 @@ struct Form {
     /// Low bits of the number.
     width: u32,
     tombstones: bool,
+    /// Whether zeros are left out.
+    trimmed: bool,
     base: u64,
 }
 
 impl Form {
+    /// The form of a page, if its fields make sense.
+    fn of(body: &[u8], record: RecordFormat, tombstones: bool) -> Option<Form> {
+        let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+        let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));
+        let trimmed = TRIMS && first & TRIMMED != 0;
+        let width = u32::from(if trimmed { first & !TRIMMED } else { first });
+        if width > 63 || (prefix > 0 && prefix >= key) || body.len() < FIXED + prefix {
+            return None;
+        }
+        let base = u64::from_le_bytes(body[2..FIXED].try_into().ok()?);
+        Some(Form { key, value, prefix, width, tombstones, trimmed, base })
+    }
+
     /// Bytes of the number.
     fn window(&self) -> usize {
         (self.key - self.prefix).min(8)
@@ -51,12 +75,19 @@ impl Form {
         big_endian(&key[self.prefix..self.prefix + self.window()])
     }
 
-    fn record_bits(&self) -> usize {
-        usize::from(self.tombstones) + self.width as usize + 8 * (self.rest() + self.value)
+    /// Bits of a record before those of its bytes.
+    fn head_bits(&self) -> usize {
+        usize::from(self.tombstones) + self.width as usize
     }
 
-    fn record_at(&self, i: usize) -> usize {
-        8 * (FIXED + self.prefix) + i * self.record_bits()
+    /// Bits of a record that is not trimmed.
+    fn whole_bits(&self) -> usize {
+        self.head_bits() + 8 * (self.rest() + self.value)
+    }
+
+    /// The place of the first record.
+    fn begin(&self) -> usize {
+        8 * (FIXED + self.prefix)
     }
 }
 
@@ -69,6 +100,8 @@ fn big_endian(bytes: &[u8]) -> u64 {
 pub(super) struct Builder {
     form: Form,
     count: usize,
+    /// Bits at the front so far.
+    front: usize,
     /// Bits of the string of high parts so far.
     high_bits: usize,
     high: u64,
@@ -105,16 +138,17 @@ impl Builder {
         let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let shared = expected.first.iter().zip(expected.last).take_while(|(a, b)| a == b).count();
         let prefix = if key <= 8 { 0 } else { shared.min(key - 1).min(body.len().saturating_sub(FIXED) / 2) };
-        let mut form = Form { key, value, prefix, width: 0, tombstones: expected.tombstones, base: 0 };
+        let (tombstones, trimmed) = (expected.tombstones, is_trimmed(record));
+        let mut form = Form { key, value, prefix, width: 0, tombstones, trimmed, base: 0 };
         form.base = form.number(expected.first);
         let shares_prefix = expected.low[..prefix] == expected.first[..prefix];
         let low = if shares_prefix { form.number(expected.low) } else { form.base };
         form.width = log2_of_gap(form.number(expected.last).saturating_sub(low), expected.count);
-        body[0] = form.width as u8;
+        body[0] = form.width as u8 | if trimmed { TRIMMED } else { 0 };
         body[1] = prefix as u8;
         body[2..FIXED].copy_from_slice(&form.base.to_le_bytes());
         body[FIXED..FIXED + prefix].copy_from_slice(&expected.first[..prefix]);
-        Builder { form, count: 0, high_bits: 0, high: 0, kept: 0 }
+        Builder { form, count: 0, front: form.begin(), high_bits: 0, high: 0, kept: 0 }
     }
 
     /// A builder that leaves so many bytes free.
@@ -129,12 +163,12 @@ impl Builder {
 
     /// Whether less than half of a page is used.
     pub(super) fn is_short(&self, body: &[u8]) -> bool {
-        self.form.record_at(self.count) + self.high_bits < 4 * body.len()
+        self.front + self.high_bits < 4 * body.len()
     }
 
     /// Bytes that the page takes so far at the front of the body and at its end.
     pub(super) fn used(&self) -> (usize, usize) {
-        (self.form.record_at(self.count).div_ceil(8), self.high_bits.div_ceil(8))
+        (self.front.div_ceil(8), self.high_bits.div_ceil(8))
     }
 
     /// Adds a record whose key is above all others; false where it finds no room.
@@ -156,13 +190,16 @@ impl Builder {
         debug_assert!(form.number(key) >= form.base + (self.high << form.width), "keys descend");
         let number = form.number(key) - form.base;
         let high = number >> form.width;
-        let taken = form.record_at(self.count) + self.high_bits + 8 * self.kept;
+        let rest = &key[form.prefix + form.window()..];
+        let kept = form.kept(rest, value.unwrap_or(&[]));
+        let bits = form.bits(kept);
+        let taken = self.front + self.high_bits + 8 * self.kept;
         let free = (8 * body.len()).saturating_sub(taken);
-        let needed = (high - self.high).saturating_add(form.record_bits() as u64 + 1);
+        let needed = (high - self.high).saturating_add(bits as u64 + 1);
         if needed > free as u64 || self.count >= usize::from(u16::MAX) {
             return false;
         }
-        let front = form.record_at(self.count + 1).div_ceil(8);
+        let front = (self.front + bits).div_ceil(8);
         let back = (self.high_bits + (high - self.high) as usize + 1).div_ceil(8);
         if !hole.is_empty() && (front > hole.start || hole.end + back > body.len()) {
             return false;
@@ -171,15 +208,22 @@ impl Builder {
         put_bits(body, 8 * body.len() - 1 - self.high_bits, 1, 1);
         self.high_bits += 1;
         self.high = high;
-        let mut at = form.record_at(self.count);
+        let mut at = self.front;
         if form.tombstones {
             put_bits(body, at, 1, u64::from(value.is_none()));
             at += 1;
         }
         put_bits(body, at, form.width, number & ((1 << form.width) - 1));
         at += form.width as usize;
-        put_bytes(body, &mut at, &key[form.prefix + form.window()..]);
-        put_bytes(body, &mut at, value.unwrap_or(&[]));
+        form.put_lengths(body, &mut at, kept);
+        let (middle, tail) = rest.split_at(form.middle());
+        put_bytes(body, &mut at, &middle[..kept.middle]);
+        if TRIMS {
+            put_bytes(body, &mut at, tail);
+        }
+        let value = value.unwrap_or(&[]);
+        put_bytes(body, &mut at, &value[..kept.value.min(value.len())]);
+        self.front += bits;
         self.count += 1;
         true
     }
@@ -200,12 +244,31 @@ fn get_bytes(body: &[u8], mut at: usize, bytes: &mut [u8]) {
     }
 }
 
+/// Bytes of which only the first are there; the others are zeros.
+fn get_kept(body: &[u8], at: usize, kept: usize, bytes: &mut [u8]) {
+    let (there, left_out) = bytes.split_at_mut(kept.min(bytes.len()));
+    get_bytes(body, at, there);
+    left_out.fill(0);
+}
+
 /// The records of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     body: &'a [u8],
     form: Form,
     count: usize,
+    /// Bits at the front.
+    front: usize,
+    /// A place that was found before.
+    known: Option<&'a Cell<Known>>,
+}
+
+/// The place of a record in a page, where that takes a search: the next one asked for is often near.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    pub(super) record: usize,
+    /// Its first bit; 0 for the place of record 0.
+    pub(super) at: usize,
 }
 
 impl<'a> View<'a> {
@@ -216,20 +279,38 @@ impl<'a> View<'a> {
         count: usize,
         tombstones: bool,
     ) -> Option<View<'a>> {
-        let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
-        let (width, prefix) = (u32::from(*body.first()?), usize::from(*body.get(1)?));
-        if width > 63 || (prefix > 0 && prefix >= key) || body.len() < FIXED + prefix {
-            return None;
-        }
-        let base = u64::from_le_bytes(body[2..FIXED].try_into().ok()?);
-        let form = Form { key, value, prefix, width, tombstones, base };
-        let free = (8 * body.len()).checked_sub(form.record_at(count))?;
+        let form = Form::of(body, record, tombstones)?;
+        let front = form.end(body, count)?;
+        let free = (8 * body.len()).checked_sub(front)?;
         // As many ones as records, or a search would leave the string of high parts.
         let ones: u32 = body[body.len() - free / 8..].iter().map(|byte| byte.count_ones()).sum();
         let partial = free % 8;
         let split = body[body.len() - free / 8 - usize::from(partial > 0)..].first().copied().unwrap_or(0);
         let ones = ones + if partial > 0 { (split >> (8 - partial)).count_ones() } else { 0 };
-        (ones as usize >= count).then_some(View { body, form, count })
+        (ones as usize >= count).then_some(View { body, form, count, front, known: None })
+    }
+
+    /// The records of a page whose fields were found to make sense, when `front` bits were at its front.
+    pub(super) fn again(
+        body: &'a [u8],
+        record: RecordFormat,
+        (count, tombstones, front): (usize, bool, usize),
+    ) -> Option<View<'a>> {
+        // Without trimmed records the fields are found at once.
+        if !TRIMS {
+            return View::new(body, record, count, tombstones);
+        }
+        Form::of(body, record, tombstones).map(|form| View { body, form, count, front, known: None })
+    }
+
+    /// The view with a place where it notes the record that it looked at last.
+    pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
+        if TRIMS { View { known: Some(known), ..self } } else { self }
+    }
+
+    /// Bits at the front of the body that fields and records take.
+    pub(super) fn front_bits(&self) -> usize {
+        self.front
     }
 
     /// Records.
@@ -239,7 +320,12 @@ impl<'a> View<'a> {
 
     /// Bytes at the front of the body that fields and records take.
     pub(super) fn front(&self) -> usize {
-        self.form.record_at(self.count).div_ceil(8)
+        self.front.div_ceil(8)
+    }
+
+    /// The place of record `i`.
+    fn record_at(&self, i: usize) -> usize {
+        self.form.record_at(self.body, i, self.known)
     }
 
     /// The byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.
@@ -265,22 +351,20 @@ impl<'a> View<'a> {
         8 * byte + bits.leading_zeros() as usize
     }
 
-    fn low(&self, i: usize) -> u64 {
-        let at = self.form.record_at(i) + usize::from(self.form.tombstones);
-        get_bits(self.body, at, self.form.width)
-    }
-
-    fn rest_at(&self, i: usize) -> usize {
-        self.form.record_at(i) + usize::from(self.form.tombstones) + self.form.width as usize
-    }
-
     fn write_key(&self, i: usize, high: u64, key: &mut [u8]) {
-        let form = self.form;
-        let number = form.base.wrapping_add(high.wrapping_shl(form.width) | self.low(i));
+        let (form, at) = (self.form, self.record_at(i));
+        let low = get_bits(self.body, at + usize::from(form.tombstones), form.width);
+        let number = form.base.wrapping_add(high.wrapping_shl(form.width) | low);
         let (prefix, window) = (form.prefix, form.window());
         key[..prefix].copy_from_slice(&self.body[FIXED..FIXED + prefix]);
         key[prefix..prefix + window].copy_from_slice(&number.to_be_bytes()[8 - window..]);
-        get_bytes(self.body, self.rest_at(i), &mut key[prefix + window..]);
+        if !TRIMS {
+            return get_bytes(self.body, at + form.head_bits(), &mut key[prefix + window..]);
+        }
+        let (at, kept) = form.bytes_of(self.body, at);
+        let (middle, tail) = key[prefix + window..].split_at_mut(form.middle());
+        get_kept(self.body, at, kept.middle, middle);
+        get_bytes(self.body, at + 8 * kept.middle, tail);
     }
 
     /// Key `i`.
@@ -297,12 +381,18 @@ impl<'a> View<'a> {
 
     /// Whether record `i` is a tombstone.
     pub(super) fn is_tombstone(&self, i: usize) -> bool {
-        self.form.tombstones && get_bits(self.body, self.form.record_at(i), 1) == 1
+        self.form.tombstones && get_bits(self.body, self.record_at(i), 1) == 1
     }
 
     /// Value `i`.
     pub(super) fn value(&self, i: usize, value: &mut [u8]) {
-        get_bytes(self.body, self.rest_at(i) + 8 * self.form.rest(), value);
+        let at = self.record_at(i);
+        if !TRIMS {
+            return get_bytes(self.body, at + self.form.head_bits() + 8 * self.form.rest(), value);
+        }
+        let (at, kept) = self.form.bytes_of(self.body, at);
+        let tail = self.form.rest() - self.form.middle();
+        get_kept(self.body, at + 8 * (kept.middle + tail), kept.value, value);
     }
 
     /// The first record whose key is not below this one, and whether it is this one.

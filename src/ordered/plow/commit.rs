@@ -274,7 +274,7 @@ impl<N: Nand> Plow<N> {
     /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the
     /// next commit page.
     pub(super) fn fits_beside_root(&self, records: usize) -> bool {
-        let bytes = records * (self.record.entry_bytes() + 1);
+        let bytes = self.memtable.packed_bytes_max(records);
         let room = self.commit_room() - STEP_ROOT_BYTES.min(self.commit_room() / 8);
         bytes < room && bytes + self.root_bytes() <= room
     }
@@ -290,12 +290,12 @@ impl<N: Nand> Plow<N> {
 
     /// Whether so many records fit into a commit page beside so many bytes.
     pub(super) fn fits_beside(&self, records: usize, bytes: usize) -> bool {
-        records * (self.record.entry_bytes() + 1) + bytes <= self.commit_room()
+        self.memtable.packed_bytes_max(records) + bytes <= self.commit_room()
     }
 
     /// Pages of so many records.
     fn pages_of(&self, records: usize) -> usize {
-        (records * (self.record.entry_bytes() + 1)).div_ceil(self.commit_room())
+        self.memtable.packed_bytes_max(records).div_ceil(self.commit_room())
     }
 
     /// Blocks that the sealed pages and the map of the next commit may take.
@@ -303,7 +303,7 @@ impl<N: Nand> Plow<N> {
         // Sweeps of everything come before the change that they make room for, and may lengthen the root.
         let unsealed = self.memtable.unsealed() + usize::from(!self.sweeping);
         let fits = match self.sweeping {
-            true => unsealed * (self.record.entry_bytes() + 1) + self.root_bytes() <= self.commit_room(),
+            true => self.fits_beside(unsealed, self.root_bytes()),
             false => self.fits_beside_root(unsealed),
         };
         let sealed = if fits || !SEALS { 0 } else { self.pages_of(unsealed) };

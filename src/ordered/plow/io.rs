@@ -1,6 +1,6 @@
 //! Reading and programming pages, and looking a key up in a level.
 
-use super::coder::View;
+use super::coder::{Known, TRIMS, View, is_trimmed_page};
 use super::fences::position;
 use super::filter::{Answer, FILTERS};
 use super::level::{Level, Place};
@@ -29,6 +29,8 @@ pub(super) enum Target {
 pub(super) struct Loaded {
     pub(super) ppn: Ppn,
     pub(super) header: Header,
+    /// Bits that its records take at the front.
+    front: usize,
 }
 
 impl<N: Nand> Plow<N> {
@@ -40,9 +42,11 @@ impl<N: Nand> Plow<N> {
         self.loaded = None;
         let erases = self.blocks.erases(self.geometry.block_of(ppn));
         let record = self.record;
+        let mut front = 0;
         let is_whole = |page: &[u8], _: &[u8]| {
             Header::decode(page, ppn).is_some_and(|header| {
                 let view = View::new(&page[HEADER_BYTES..], record, header.count.into(), header.tombstones);
+                front = view.map_or(0, |view| view.front_bits());
                 header.kind == Kind::Run && header.erases == erases && header.count > 0 && view.is_some()
             })
         };
@@ -50,9 +54,14 @@ impl<N: Nand> Plow<N> {
         if reading == Reading::Weak && self.weak.is_none() {
             self.weak = Some(self.disturbed_with(ppn));
         }
+        self.known.set(Known::default());
         match Header::decode(&self.input, ppn) {
-            Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header }),
-            _ => {
+            Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header, front }),
+            header => {
+                if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {
+                    let what = words("a page leaves zeros out: this build lacks \"trims\"");
+                    return Err(IndexError::Unsupported(what.into()).into());
+                }
                 return Err(IndexError::Corrupted {
                     what: words("I3: a page of a level is not whole"),
                     at: ppn.0.into(),
@@ -65,10 +74,12 @@ impl<N: Nand> Plow<N> {
 
     /// The records of the page in the input buffer.
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
-        let view = self.loaded.and_then(|Loaded { header, .. }| {
-            View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
+        let view = self.loaded.and_then(|Loaded { header, front, .. }| {
+            let fields = (header.count.into(), header.tombstones, front);
+            View::again(&self.input[HEADER_BYTES..], self.record, fields)
         });
-        view.ok_or_else(|| IndexFault::corrupted("I3: the input buffer holds no page", 0))
+        view.map(|view| view.noting(&self.known))
+            .ok_or_else(|| IndexFault::corrupted("I3: the input buffer holds no page", 0))
     }
 
     /// Reads the page at a place of a level.

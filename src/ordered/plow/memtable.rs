@@ -1,6 +1,9 @@
-//! The records that wait in RAM: sorted, in one array, with two flags of each in another.
+//! The records that wait in RAM: sorted, in one array, with two flags of each in another. Records of which
+//! pages leave zeros out are held without them, too ([`Narrow`]).
 
+use super::coder::{TRIMS, is_trimmed};
 use super::commit::SEALS;
+use super::narrow::Narrow;
 use crate::ordered::RecordFormat;
 use alloc::vec::Vec;
 
@@ -13,7 +16,7 @@ const UNSEALED: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Before {
     key: Vec<u8>,
-    /// The record of the key and its flags; none if there was none.
+    /// The value of the key and its flags; none if there was none.
     record: Option<(Vec<u8>, u8)>,
 }
 
@@ -21,7 +24,10 @@ pub(super) struct Before {
 #[derive(Debug)]
 pub(super) struct Memtable {
     record: RecordFormat,
+    /// The records, unless they are narrow.
     bytes: Vec<u8>,
+    #[cfg(feature = "trims")]
+    narrow: Option<Narrow>,
     flags: Vec<u8>,
     capacity: u32,
     /// Records that no sealed page holds.
@@ -29,16 +35,52 @@ pub(super) struct Memtable {
 }
 
 impl Memtable {
-    /// Room for so many records, and for one more that a change may bring before a step makes room.
+    /// Room for so many records, and for one more that a change may bring before a step makes room. Of records
+    /// that are held without zeros there may be more.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
-        let bytes = Vec::with_capacity((capacity + 1) * record.entry_bytes());
-        let flags = Vec::with_capacity((capacity + 1).div_ceil(4));
-        Memtable { record, bytes, flags, capacity: capacity as u32, unsealed: 0 }
+        let records = capacity + 1;
+        let wide = if is_trimmed(record) { 0 } else { records * record.entry_bytes() };
+        let flags = Vec::with_capacity(Memtable::flags_of(record, records));
+        Memtable {
+            record,
+            bytes: Vec::with_capacity(wide),
+            #[cfg(feature = "trims")]
+            narrow: is_trimmed(record).then(|| Narrow::new(record, records)),
+            flags,
+            capacity: capacity as u32,
+            unsealed: 0,
+        }
+    }
+
+    fn flags_of(record: RecordFormat, records: usize) -> usize {
+        if is_trimmed(record) { Narrow::most(record, records).div_ceil(4) } else { records.div_ceil(4) }
     }
 
     /// Bytes that so many records take, and the one more that there is room for.
     pub(super) fn bytes_of(record: RecordFormat, capacity: usize) -> usize {
-        (capacity + 1) * record.entry_bytes() + (capacity + 1).div_ceil(4)
+        let records = capacity + 1;
+        let besides = if is_trimmed(record) { Narrow::most(record, records) } else { 0 };
+        records * record.entry_bytes() + besides + Memtable::flags_of(record, records)
+    }
+
+    #[cfg(feature = "trims")]
+    fn narrow(&self) -> Option<&Narrow> {
+        self.narrow.as_ref()
+    }
+
+    #[cfg(not(feature = "trims"))]
+    fn narrow(&self) -> Option<&Narrow> {
+        None
+    }
+
+    #[cfg(feature = "trims")]
+    fn narrow_mut(&mut self) -> Option<&mut Narrow> {
+        self.narrow.as_mut()
+    }
+
+    #[cfg(not(feature = "trims"))]
+    fn narrow_mut(&mut self) -> Option<&mut Narrow> {
+        None
     }
 
     fn stride(&self) -> usize {
@@ -54,7 +96,7 @@ impl Memtable {
         *byte = *byte & !(3 << (i % 4 * 2)) | flags << (i % 4 * 2);
     }
 
-    /// Moves the flags from one record on by one, to make room for another.
+    /// Moves the flags from one record on by one, to make room for another, which is there already.
     fn open_flags(&mut self, i: usize) {
         if self.len().div_ceil(4) > self.flags.len() {
             self.flags.push(0);
@@ -95,20 +137,62 @@ impl Memtable {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.bytes.len() / self.stride()
+        self.narrow().map_or_else(|| self.bytes.len() / self.stride(), Narrow::len)
     }
 
+    /// Records that there is room for whatever their values.
     pub(super) fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
+    /// Records that there is room for if those to come are like those that are there.
+    pub(super) fn likely_capacity(&self) -> usize {
+        match self.narrow() {
+            Some(narrow) if narrow.len() > 0 => {
+                let all = (self.capacity() + 1) * self.stride();
+                (all * narrow.len() / narrow.bytes())
+                    .clamp(self.capacity(), Narrow::most(self.record, self.capacity()))
+            }
+            _ => self.capacity(),
+        }
+    }
+
+    /// Whether there is room for so many records more, the one included that a change may bring before a step
+    /// makes room.
+    pub(super) fn takes(&self, more: usize) -> bool {
+        match self.narrow() {
+            Some(narrow) => narrow.takes(more, self.stride(), (0, 0)),
+            None => self.len() + more <= self.capacity() + 1,
+        }
+    }
+
+    /// Whether there is room for one record more once those from one key on to another are gone, so many.
+    pub(super) fn takes_without(&self, from: &[u8], to: Option<&[u8]>, gone: usize) -> bool {
+        let Some(narrow) = self.narrow() else { return self.len() - gone < self.capacity() };
+        let low = self.lower_bound(from);
+        let high = to.map_or(self.len(), |to| self.lower_bound(to)).max(low);
+        narrow.takes(2, self.stride(), (high - low, narrow.bytes_of(low..high)))
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= self.capacity()
+        !self.takes(2)
     }
 
     /// Whether a few records more fill it.
     pub(super) fn is_nearly_full(&self) -> bool {
-        self.len() + (self.capacity() / 16).min(2) >= self.capacity()
+        !self.takes(2 + (self.capacity() / 16).min(2))
+    }
+
+    /// Bytes that so many records take in pages at most: those that are there, or some of them, and others. Once
+    /// the others are there, they take no more than was said before.
+    pub(super) fn packed_bytes_max(&self, records: usize) -> usize {
+        let of_any = records * (self.stride() + 1);
+        let Some(narrow) = self.narrow() else { return of_any };
+        // Flag, lengths, and what the key's number may take more than its bytes.
+        let with = |records: usize, bytes: usize| records * 3 + bytes;
+        let others = records.saturating_sub(narrow.len());
+        let of_these = with(narrow.len(), narrow.bytes());
+        of_any.min(of_these + with(others, others * self.stride()))
     }
 
     fn entry(&self, i: usize) -> &[u8] {
@@ -117,13 +201,37 @@ impl Memtable {
 
     /// Key `i`.
     pub(super) fn key(&self, i: usize) -> &[u8] {
-        &self.entry(i)[..usize::from(self.record.key_bytes)]
+        match self.narrow() {
+            Some(narrow) => narrow.key(i),
+            None => &self.entry(i)[..usize::from(self.record.key_bytes)],
+        }
     }
 
-    /// Value `i`, none for a tombstone.
+    /// The bytes of value `i`, perhaps without zeros at its end, or of a tombstone.
+    fn value_or_none(&self, i: usize) -> &[u8] {
+        match self.narrow() {
+            Some(narrow) => narrow.value(i),
+            None => &self.entry(i)[usize::from(self.record.key_bytes)..],
+        }
+    }
+
+    /// Value `i`, none for a tombstone. Zeros at its end may be missing.
     pub(super) fn value(&self, i: usize) -> Option<&[u8]> {
         let is_tombstone = self.flags(i) & TOMBSTONE != 0;
-        (!is_tombstone).then(|| &self.entry(i)[usize::from(self.record.key_bytes)..])
+        (!is_tombstone).then(|| self.value_or_none(i))
+    }
+
+    /// Copies value `i`; false for a tombstone.
+    pub(super) fn copy_value(&self, i: usize, to: &mut [u8]) -> bool {
+        let Some(value) = self.value(i) else { return false };
+        if !TRIMS {
+            to.copy_from_slice(value);
+            return true;
+        }
+        let (there, left_out) = to.split_at_mut(value.len());
+        there.copy_from_slice(value);
+        left_out.fill(0);
+        true
     }
 
     /// Whether no sealed page holds record `i`.
@@ -178,21 +286,31 @@ impl Memtable {
         let (i, record) = match found {
             Ok(i) => {
                 self.unsealed -= u32::from(self.is_unsealed(i));
-                (i, Some((self.entry(i).to_vec(), self.flags(i))))
+                (i, Some((self.value_or_none(i).to_vec(), self.flags(i))))
             }
-            Err(i) => {
-                let end = self.bytes.len();
-                self.bytes.resize(end + stride, 0);
-                self.bytes.copy_within(i * stride..end, (i + 1) * stride);
-                self.open_flags(i);
-                (i, None)
-            }
+            Err(i) => (i, None),
         };
-        let entry = &mut self.bytes[i * stride..(i + 1) * stride];
-        entry[..key.len()].copy_from_slice(key);
-        match value {
-            Some(value) => entry[key.len()..].copy_from_slice(value),
-            None => entry[key.len()..].fill(0),
+        let (is_new, bytes) = (record.is_none(), value.unwrap_or(&[]));
+        match self.narrow_mut() {
+            Some(narrow) if is_new => narrow.insert(i, key, bytes),
+            Some(narrow) => narrow.replace(i, bytes),
+            None => {
+                if is_new {
+                    let end = self.bytes.len();
+                    self.bytes.resize(end + stride, 0);
+                    self.bytes.copy_within(i * stride..end, (i + 1) * stride);
+                }
+                let entry = &mut self.bytes[i * stride..(i + 1) * stride];
+                let (of_key, of_value) = entry.split_at_mut(key.len());
+                of_key.copy_from_slice(key);
+                match value {
+                    Some(value) => of_value.copy_from_slice(value),
+                    None => of_value.fill(0),
+                }
+            }
+        }
+        if is_new {
+            self.open_flags(i);
         }
         let is_tombstone = if value.is_none() { TOMBSTONE } else { 0 };
         self.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
@@ -202,13 +320,17 @@ impl Memtable {
 
     /// Takes a change back, unless the key went to a level since.
     pub(super) fn restore(&mut self, before: &Before) {
-        let stride = self.stride();
         let Ok(i) = self.find(&before.key) else { return };
-        let place = i * stride..(i + 1) * stride;
         self.unsealed -= u32::from(self.is_unsealed(i));
         match &before.record {
-            Some((record, flags)) => {
-                self.bytes[place].copy_from_slice(record);
+            Some((value, flags)) => {
+                match self.narrow_mut() {
+                    Some(narrow) => narrow.replace(i, value),
+                    None => {
+                        let end = (i + 1) * self.stride();
+                        self.bytes[end - value.len()..end].copy_from_slice(value);
+                    }
+                }
                 self.set_flags(i, *flags);
                 self.unsealed += u32::from(self.is_unsealed(i));
             }
@@ -220,7 +342,10 @@ impl Memtable {
     fn drain(&mut self, low: usize, high: usize) {
         self.close_flags(low, high);
         let stride = self.stride();
-        self.bytes.drain(low * stride..high * stride);
+        match self.narrow_mut() {
+            Some(narrow) => narrow.remove(low..high),
+            None => drop(self.bytes.drain(low * stride..high * stride)),
+        }
         self.flags.truncate(self.len().div_ceil(4));
     }
 
@@ -235,7 +360,8 @@ impl Memtable {
 
     /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.bytes.capacity() + self.flags.capacity()
+        let narrow = self.narrow().map_or(0, Narrow::ram_bytes);
+        self.bytes.capacity() + narrow + self.flags.capacity()
     }
 }
 

@@ -64,6 +64,7 @@ mod load;
 mod map;
 mod memtable;
 mod mount;
+mod narrow;
 mod page;
 mod room;
 mod root;
@@ -86,9 +87,11 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};
+use coder::Known;
 use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
+use core::cell::Cell;
 use core::ops::{Bound, Range};
 use cost::{Mix, Plan};
 use drain::Drain;
@@ -122,6 +125,8 @@ pub struct Plow<N> {
     /// The page read last.
     input: Vec<u8>,
     loaded: Option<Loaded>,
+    /// A place in it.
+    known: Cell<Known>,
     /// The page being written, or records of a range.
     output: Vec<u8>,
     /// The newest program.
@@ -199,6 +204,7 @@ impl<N: Nand> Plow<N> {
             map: Map::none(geometry, shares.maps),
             input: vec![0xff; page],
             loaded: None,
+            known: Cell::default(),
             output: vec![0xff; page],
             sequence: 0,
             under_way: Vec::with_capacity(record.entry_bytes()),
@@ -323,7 +329,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         if let Ok(i) = self.memtable.find(key) {
-            return Ok(self.memtable.value(i).map(|found| value.copy_from_slice(found)).is_some());
+            return Ok(self.memtable.copy_value(i, value));
         }
         let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
         Ok(self.judged(found)?)

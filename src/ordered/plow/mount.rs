@@ -15,6 +15,7 @@ use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 /// Findings of a look at the chip.
 #[derive(Debug, Default)]
@@ -289,13 +290,6 @@ impl<N: Nand> Plow<N> {
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
         self.take_records(at, &header, None)?;
         self.take_sealed(&root, &stand)?;
-        if self.memtable.len() > self.memtable.capacity() + 1 {
-            return Err(IndexError::Unsupported(message!(
-                "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
-                self.memtable.len(),
-                self.memtable.capacity()
-            ).into()).into());
-        }
         self.page_records = root.page_records;
         self.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
         self.take_map(&root)?;
@@ -380,6 +374,8 @@ impl<N: Nand> Plow<N> {
             self.input = input;
             return Err(IndexFault::corrupted("I5: the records of a commit page make no sense", 0));
         };
+        let known = Cell::default();
+        let view = view.noting(&known);
         let mut key = alloc::vec![0; self.record.key_bytes.into()];
         let mut value = alloc::vec![0; self.record.value_bytes.into()];
         for i in 0..view.count() {
@@ -387,12 +383,26 @@ impl<N: Nand> Plow<N> {
             view.value(i, &mut value);
             let is_passed = since.is_some_and(|(then, now)| then.has_passed(&key, now));
             if !is_passed && self.memtable.find(&key).is_err() {
+                if !self.memtable.takes(1) {
+                    return Err(self.too_large_a_memtable());
+                }
                 let value = (!view.is_tombstone(i)).then_some(&value[..]);
                 self.memtable.put(&key, value, since.is_some());
             }
         }
         self.input = input;
         Ok(())
+    }
+
+    fn too_large_a_memtable(&self) -> IndexFault {
+        IndexError::Unsupported(
+            message!(
+                "the memtable on the chip is larger than the {} records that the RAM leaves room for",
+                self.memtable.capacity()
+            )
+            .into(),
+        )
+        .into()
     }
 
     /// Takes the records of the sealed pages, the newest page first.
@@ -569,7 +579,10 @@ impl<N: Nand> Plow<N> {
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
                 .filter(|view| view.count() > 0);
         let what = "I3: the records of a page make no sense";
-        let Some(view) = view else { return Err(IndexFault::corrupted(what, ppn.0)) };
+        let known = Cell::default();
+        let Some(view) = view.map(|view| view.noting(&known)) else {
+            return Err(IndexFault::corrupted(what, ppn.0));
+        };
         let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
         if level == 0 && self.planned_for > 0 {
             let pages = self.planned_for;

@@ -480,7 +480,7 @@ impl<N: Nand> Plow<N> {
             pages: self.levels.last().map_or(0, Level::pages) as u64,
             page_records: self.page_records,
             page_bits: 8 * u64::from(self.geometry.page_bytes).saturating_sub(HEADER_BYTES as u64),
-            memtable: self.memtable.capacity() as u64,
+            memtable: self.memtable.likely_capacity() as u64,
             filter_bits: self.shares.filter as u64 * 8,
             levels_max: self.shares.levels,
             mix: self.mix,

@@ -16,6 +16,7 @@ use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::cmp::Ordering;
 
 /// How often a page is begun anew because its code was chosen for other gaps than come.
@@ -444,9 +445,11 @@ impl<N: Nand> Plow<N> {
 
     /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
     pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
+        let known = Cell::default();
         let Some(view) = View::new(&self.output[HEADER_BYTES..], self.record, count, tombstones) else {
             return;
         };
+        let view = view.noting(&known);
         let first = view.key_owned(0);
         let end = cfg!(feature = "ascending").then(|| view.key_owned(count - 1));
         if level == 0 {

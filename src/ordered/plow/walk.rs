@@ -225,7 +225,7 @@ impl<N: Nand> Plow<N> {
                 step_on(&mut gathered, direction);
             }
             if let (true, Some(i)) = (in_pool, head(&pooled, direction)) {
-                found = Some(self.memtable.value(i).map(|pooled| value.copy_from_slice(pooled)).is_some());
+                found = Some(self.memtable.copy_value(i, &mut value));
                 step_on(&mut pooled, direction);
             }
             if in_last {

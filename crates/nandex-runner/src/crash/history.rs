@@ -6,7 +6,7 @@
 
 use super::ops::HostOp;
 use super::subject::Promise;
-use crate::model::fill_value;
+use crate::model::fill_written;
 use nandex::rng::split_mix;
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ impl History {
     pub(crate) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
         let value = |slot: u32| {
             let mut value = vec![0; value_bytes];
-            fill_value(slot, version, &mut value);
+            fill_written(slot, version, &mut value);
             fingerprint(&value)
         };
         let (slots, puts) = op.changes();

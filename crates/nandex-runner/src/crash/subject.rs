@@ -4,7 +4,7 @@
 use super::Target;
 use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
-use crate::model::fill_value;
+use crate::model::{fill_value, fill_written};
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
@@ -323,7 +323,7 @@ fn apply_to_index(
         HostOp::Put(slot) => {
             let mut value = vec![0; record.value_bytes.into()];
             write_key(*slot, &mut key);
-            fill_value(*slot, version, &mut value);
+            fill_written(*slot, version, &mut value);
             index.insert(&key, &value).map(Some)
         }
         HostOp::Remove(slot) => {
@@ -337,7 +337,7 @@ fn apply_to_index(
             let (mut keys, mut values) = (vec![0; slots.len() * width], vec![0; slots.len() * length]);
             for (i, slot) in slots.iter().enumerate() {
                 write_key(*slot, &mut keys[i * width..][..width]);
-                fill_value(*slot, version, &mut values[i * length..][..length]);
+                fill_written(*slot, version, &mut values[i * length..][..length]);
             }
             let changes = (0..slots.len())
                 .map(|i| Change::put(&keys[i * width..][..width], &values[i * length..][..length]));

@@ -95,11 +95,16 @@ impl Setup {
     fn one(victim: Victim, rng: &mut Rng, attempt: u64, with_failures: bool) -> Setup {
         let mut part = draw_part(rng, attempt);
         // Roots of plow grow with the blocks, and are written otherwise where they are many.
-        if matches!(victim.target, Target::Index(index) if index.name == "plow") && rng.chance(1, 3) {
+        let is_plow = matches!(victim.target, Target::Index(index) if index.name == "plow");
+        if is_plow && rng.chance(1, 3) {
             part = mlc_with(1024, 8, 110 + rng.below(80) as u32);
         }
         let part = victim.target.suited(part);
-        let record = draw_record(rng, &part);
+        let mut record = draw_record(rng, &part);
+        // Of larger records plow leaves zeros out.
+        if is_plow && record.value_bytes > 8 && rng.chance(1, 2) {
+            record.value_bytes = record.value_bytes / 4 * 4 + 1;
+        }
         let mut settings = Settings::new(record);
         settings.durability = match rng.below(20) {
             0..10 => Durability::EveryOperation,

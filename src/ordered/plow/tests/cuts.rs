@@ -23,7 +23,8 @@ fn work(chip: Chip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
     let mut states = vec![model.clone()];
     for step in 0..steps {
         let key = key(rng.below(400), set.record.key_bytes);
-        let value = vec![step as u8; set.record.value_bytes.into()];
+        let mut value = vec![step as u8; set.record.value_bytes.into()];
+        shorten(&mut value);
         let (put, sync) = (rng.chance(3, 4), rng.chance(1, 12));
         let done = if put { plow.insert(&key, &value) } else { plow.remove(&key) };
         if put {
@@ -103,6 +104,14 @@ fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
         let set =
             PlowConfig { levels: Some(levels), memtable: Some(40), ..settings(8, 12, Durability::EverySync) };
         cut_everywhere(&set, paired(Pairing::None, (4, 48)), 700);
+    }
+}
+
+#[test]
+fn a_cut_among_records_without_their_zeros_loses_nothing() {
+    for (levels, class, steps) in [(2, Durability::EveryOperation, 120), (3, Durability::EverySync, 400)] {
+        let set = PlowConfig { levels: Some(levels), memtable: Some(6), ..settings(8, 41, class) };
+        cut_everywhere(&set, paired(Pairing::None, (8, 40)), steps);
     }
 }
 

@@ -73,7 +73,8 @@ impl Life {
         let mut refused = 0;
         while refused < refusals {
             let key = key(self.rng.below(200_000), self.shape.record.0);
-            let value = vec![refused as u8; self.shape.record.1.into()];
+            // Zeros would take no room.
+            let value = vec![refused as u8 | 0x80; self.shape.record.1.into()];
             match self.plow().insert(&key, &value) {
                 Ok(_) => drop(self.model.insert(key.clone(), value)),
                 Err(IndexError::Full) => refused += 1,

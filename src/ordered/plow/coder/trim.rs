@@ -1,0 +1,165 @@
+//! Trimmed records: of a value the zeros at its end are left out, and of a key those before its last two bytes.
+//!
+//! ```text
+//! | tombstone | low bits | 0 | bytes of the key, of the value | bytes of the key | its end | bytes of the value |
+//! | tombstone | low bits | 1 | rest of the key | value |
+//! ```
+//!
+//! For example, a value of 60 bytes in a field of 200 takes 61. Values and keys of any length are such records
+//! ([`Variable`](crate::ordered::variable::Variable)): they are filled up with zeros, and a key ends with two bytes
+//! that say how long it is. A record that has too few zeros is stored whole, which costs a bit.
+//!
+//! Where a record lies is known once those before it are passed, so the place of the last one looked at is
+//! kept.
+
+use super::{Form, Known, get_bits, put_bits};
+use crate::ordered::RecordFormat;
+use core::cell::Cell;
+
+/// Whether this build has trimmed records.
+pub(in super::super) const TRIMS: bool = cfg!(feature = "trims");
+/// The mark of a page of trimmed records, beside the width of the low bits.
+pub(super) const TRIMMED: u8 = 0x80;
+/// Bytes of a record beyond which it is trimmed.
+const TRIMMED_BEYOND: usize = 32;
+/// Bytes at the end of a key before which zeros are left out.
+const KEY_TAIL: usize = 2;
+
+/// Bytes that are stored of a key, but for what prefix, number and end take, and of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) middle: usize,
+    pub(super) value: usize,
+}
+
+/// Whether pages of such records are trimmed.
+pub(in super::super) fn is_trimmed(record: RecordFormat) -> bool {
+    TRIMS && record.entry_bytes() > TRIMMED_BEYOND
+}
+
+/// Whether a page's body holds trimmed records.
+pub(in super::super) fn is_trimmed_page(body: &[u8]) -> bool {
+    body.first().is_some_and(|first| first & TRIMMED != 0)
+}
+
+/// Bytes up to the last that is not 0.
+fn without_zeros(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+}
+
+/// Bits of a number up to this one.
+const fn bits_of(most: usize) -> u32 {
+    usize::BITS - most.leading_zeros()
+}
+
+impl Form {
+    /// Whether zeros are left out.
+    fn trims(&self) -> bool {
+        TRIMS && self.trimmed
+    }
+
+    /// Bytes of a key after the number that may be left out.
+    pub(super) fn middle(&self) -> usize {
+        if self.trims() { self.rest().saturating_sub(KEY_TAIL) } else { self.rest() }
+    }
+
+    fn length_bits(&self) -> [u32; 2] {
+        [bits_of(self.middle()), bits_of(self.value)]
+    }
+
+    fn whole(&self) -> Kept {
+        Kept { middle: self.middle(), value: self.value }
+    }
+
+    fn is_whole(&self, kept: Kept) -> bool {
+        kept.middle == self.middle() && kept.value == self.value
+    }
+
+    /// Bytes that are stored of a record.
+    pub(super) fn kept(&self, rest: &[u8], value: &[u8]) -> Kept {
+        if !self.trims() {
+            return self.whole();
+        }
+        let kept = Kept { middle: without_zeros(&rest[..self.middle()]), value: without_zeros(value) };
+        if self.bits(kept) < self.bits(self.whole()) { kept } else { self.whole() }
+    }
+
+    /// Bits of a record.
+    pub(super) fn bits(&self, kept: Kept) -> usize {
+        if !self.trims() || self.is_whole(kept) {
+            return self.whole_bits() + usize::from(self.trims());
+        }
+        let left_out = self.middle() - kept.middle + self.value - kept.value;
+        let lengths: u32 = self.length_bits().iter().sum();
+        self.whole_bits() + 1 + lengths as usize - 8 * left_out
+    }
+
+    /// Writes how much of a record is stored.
+    pub(super) fn put_lengths(&self, body: &mut [u8], at: &mut usize, kept: Kept) {
+        if !self.trims() {
+            return;
+        }
+        let is_whole = self.is_whole(kept);
+        put_bits(body, *at, 1, is_whole.into());
+        *at += 1;
+        if is_whole {
+            return;
+        }
+        for (bits, bytes) in self.length_bits().into_iter().zip([kept.middle, kept.value]) {
+            put_bits(body, *at, bits, bytes as u64);
+            *at += bits as usize;
+        }
+    }
+
+    /// The bytes of the record at a place: where they begin, and how many are stored.
+    pub(super) fn bytes_of(&self, body: &[u8], record_at: usize) -> (usize, Kept) {
+        let mut at = record_at + self.head_bits();
+        if !self.trims() {
+            return (at, self.whole());
+        }
+        at += 1;
+        if get_bits(body, at - 1, 1) == 1 {
+            return (at, self.whole());
+        }
+        let [of_key, of_value] = self.length_bits();
+        let lengths = get_bits(body, at, of_key + of_value);
+        let middle = (lengths & ((1 << of_key) - 1)) as usize;
+        (at + (of_key + of_value) as usize, Kept { middle, value: (lengths >> of_key) as usize })
+    }
+
+    /// The place of record `i` of a page.
+    pub(super) fn record_at(&self, body: &[u8], i: usize, known: Option<&Cell<Known>>) -> usize {
+        if !self.trims() {
+            return self.begin() + i * self.whole_bits();
+        }
+        let near = known.map(Cell::get).filter(|near| near.record <= i && near.at > 0);
+        let (from, at) = near.map_or((0, self.begin()), |near| (near.record, near.at));
+        let at = (from..i).fold(at, |at, _| at + self.bits(self.bytes_of(body, at).1));
+        if let Some(known) = known {
+            known.set(Known { record: i, at });
+        }
+        at
+    }
+
+    /// The place behind so many records, if they lie in the page.
+    pub(super) fn end(&self, body: &[u8], count: usize) -> Option<usize> {
+        if !self.trims() {
+            return Some(self.record_at(body, count, None));
+        }
+        let lengths: u32 = self.length_bits().iter().sum();
+        let mut at = self.begin();
+        for _ in 0..count {
+            // The string of high parts is behind it, so the lengths of the last record lie in the page.
+            if at + self.head_bits() + 1 + lengths as usize > 8 * body.len() {
+                return None;
+            }
+            let (bytes_at, kept) = self.bytes_of(body, at);
+            let is_short = bytes_at > at + self.head_bits() + 1;
+            if kept.middle > self.middle() || kept.value > self.value || is_short && self.is_whole(kept) {
+                return None;
+            }
+            at += self.bits(kept);
+        }
+        (at <= 8 * body.len()).then_some(at)
+    }
+}

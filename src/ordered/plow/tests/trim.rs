@@ -1,0 +1,71 @@
+//! Records that end with zeros, which pages and memtable leave out.
+
+use super::*;
+
+#[test]
+fn records_of_any_length_live_through_changes_and_mounts() {
+    for (record, memtable, class, seed) in [
+        ((8, 61), 10, Durability::EveryOperation, 1),
+        ((20, 101), 6, Durability::EverySync, 2),
+        ((4, 33), 30, Durability::EverySync, 3),
+        ((30, 5), 12, Durability::EveryOperation, 4),
+    ] {
+        let set = PlowConfig { memtable: Some(memtable), ..settings(record.0, record.1, class) };
+        let plow = Plow::format(chip(1024, 16, 60), &set).unwrap();
+        let plow = live(plow, &set, 1500, 12_000, &mut Rng::new(seed));
+        assert!(plow.counters.steps.iter().sum::<u64>() > 5, "{record:?}: {:?}", plow.counters.steps);
+    }
+}
+
+#[test]
+fn short_values_leave_room_for_more() {
+    let ram = 20_000;
+    let set = PlowConfig {
+        ram_bytes: Some(ram),
+        answers: Answers::Pool,
+        ..settings(8, 120, Durability::EverySync)
+    };
+    let mut plow = Plow::format(chip(2048, 32, 40), &set).unwrap();
+    let (capacity, mut most, mut rng) = (plow.memtable.capacity(), 0, Rng::new(1));
+    let (mut model, mut fewest) = (Model::new(), usize::MAX);
+    for i in 0..12_000u32 {
+        // Short ones for a while, then long ones.
+        let mut value = vec![0; 120];
+        rng.fill(&mut value[..if i < 6000 { 10 } else { 120 }]);
+        let key = key(rng.below(2000), 8);
+        plow.put(&key, &value).unwrap();
+        model.insert(key, value);
+        assert!(plow.ram_bytes() <= ram, "{} bytes", plow.ram_bytes());
+        if i < 6000 {
+            most = most.max(plow.memtable.len());
+        } else if i > 9000 {
+            fewest = fewest.min(plow.memtable.len());
+        }
+        if i % 500 == 0 {
+            plow.sync().unwrap();
+        }
+    }
+    assert!(most > 3 * capacity, "{most} of {capacity}");
+    assert!((capacity / 2..=capacity + 1).contains(&fewest), "{fewest} of {capacity}");
+    plow.sync().unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
+    assert_holds(&mut plow, &model);
+}
+
+/// What was written with much RAM is not mounted with little, and the refusal says why.
+#[test]
+fn a_memtable_that_does_not_fit_is_refused() {
+    // With one level nothing sinks.
+    let set = |memtable| PlowConfig {
+        memtable: Some(memtable),
+        levels: Some(1),
+        ..settings(8, 40, Durability::EverySync)
+    };
+    let mut plow = Plow::format(chip(2048, 32, 40), &set(100)).unwrap();
+    (0..90).for_each(|i| plow.put(&key(i, 8), &[7; 40]).unwrap());
+    plow.sync().unwrap();
+    let chip = plow.into_nand();
+    let error = Plow::mount(chip.clone(), &set(60)).map(drop).unwrap_err();
+    assert!(alloc::format!("{error}").contains("than the 60 records"), "{error}");
+    assert_eq!(everything(&mut Plow::mount(chip, &set(100)).unwrap()).len(), 90);
+}

@@ -26,7 +26,6 @@ mod flush;
 mod held;
 mod needed;
 mod opened;
-mod over;
 mod parts;
 mod placed;
 mod program;
@@ -42,7 +41,7 @@ pub use config::{LogConfig, SamePage, WritePartLimit};
 pub(crate) use parts::HAS_WRITE_PART;
 pub use parts::Page;
 pub use placed::Placement;
-use tag::Seal;
+use tag::{Place, Seal};
 pub use tag::{Gaps, Tag};
 
 use crate::blocks::checkpoint::CheckpointArea;
@@ -173,6 +172,11 @@ impl PageBuffer {
             spare: vec![0; tag::spare_bytes_needed(geometry.pages_per_block)],
         }
     }
+
+    /// The place in the log of the page in the buffer, which is whole.
+    fn place(&self) -> Place {
+        tag::place_of(&self.spare)
+    }
 }
 
 impl<N: Nand> Log<N> {
@@ -236,7 +240,7 @@ impl<N: Nand> Log<N> {
             gaps_before: state.gaps,
             needs_checkpoint: false,
             in_doubt: false,
-            is_guessed: false,
+            is_guessed: state.is_guessed,
             counters: LogCounters::default(),
             nand,
         }
@@ -371,34 +375,29 @@ impl<N: Nand> Log<N> {
         let (physical, cause) = (self.physical(ppn), self.charged(cause));
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
-        let mut found = None;
         let reading = read_again(
             &mut self.nand,
             (physical, cause),
             &mut self.page.data,
             &mut self.page.spare,
-            |data, spare| {
-                found = tag::decode(spare, data, seal);
-                found.is_some()
-            },
+            |data, spare| tag::is_whole(spare, data, seal),
         )?;
-        let home = self.geometry.block_of(ppn);
-        let wrong = |what| Err(IndexFault::corrupted(what, ppn.0));
-        match found {
-            Some((_, place)) if place.home != home.0 => wrong("the page belongs to another address"),
-            Some((_, place)) if place.block_sequence as u16 != self.openings[home.index()] => {
-                wrong("an old version of the page")
-            }
-            Some((tag, _)) => {
-                self.page.tag = tag;
-                self.loaded = Some(ppn);
-                if reading == Reading::Weak {
-                    self.note_weak(ppn);
-                }
-                Ok(())
-            }
-            None => wrong("the page's checksum does not match"),
+        if reading == Reading::Broken {
+            return Err(IndexFault::corrupted("the page's checksum does not match", ppn.0));
         }
+        let (home, place) = (self.geometry.block_of(ppn), self.page.place());
+        if place.home != home.0 {
+            return Err(IndexFault::corrupted("the page belongs to another address", ppn.0));
+        }
+        if place.block_sequence as u16 != self.openings[home.index()] {
+            return Err(IndexFault::corrupted("an old version of the page", ppn.0));
+        }
+        self.page.tag = tag::tag_of(&self.page.spare);
+        self.loaded = Some(ppn);
+        if reading == Reading::Weak {
+            self.note_weak(ppn);
+        }
+        Ok(())
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {

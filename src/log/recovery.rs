@@ -34,9 +34,10 @@ use crate::fault::IndexFault;
 use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::parts::ReadPart;
+use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
 use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
-use crate::log::tag::{self, Gaps, Place, Seal, Tag};
+use crate::log::tag::{self, Gaps, Seal};
 use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::sort;
@@ -161,84 +162,50 @@ impl<N: Nand> Log<N> {
 
     /// Finds the newest state again.
     pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
-        // As a remount does, so that a firmware has the code of a mount once.
-        let found = Log::find(&mut nand, config)?.over(());
-        Ok(found.over(nand))
-    }
-
-    /// Finds the newest state on a chip that may be lent.
-    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
-        let geometry = nand.geometry();
-        check_config(&geometry, &config)?;
-        let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
-        let Some(checkpoint::Found { area, newest, .. }) =
-            CheckpointArea::mount_and_look(&mut nand, &mut decode)?
-        else {
-            return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
-        };
-        let mut state = newest?;
-        let mut reserved = area.occupied();
-        if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
-            return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
-        }
-        reserved.extend(state.replaced.iter().map(|pair| pair.1));
-        state.blocks.reserve_exactly(&reserved)?;
-        // A newer checkpoint may be the one that cannot be read.
-        let closed = state.closed && !area.is_ragged();
-        let is_guessed = state.is_guessed;
+        let (area, state) = newest_state(&mut nand, &config)?;
         let mut log = Log::assemble(nand, config, area, state);
-        log.recount();
-        if !(closed && log.nothing_since()?) {
-            log.follow()?;
-            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
-            // name them: the tree enters them first.
-            log.needs_checkpoint = true;
-        }
-        if is_guessed {
-            // The tree says which bits are right, and a checkpoint has them then.
-            (log.is_guessed, log.in_doubt, log.needs_checkpoint) = (true, true, true);
-        }
+        log.catch_up()?;
         Ok(log)
     }
 
+    /// Reads what was written since the checkpoint, if anything was.
+    fn catch_up(&mut self) -> Result<(), IndexFault> {
+        self.recount();
+        // A newer checkpoint may be the one that cannot be read.
+        let closed = self.closed && !self.area.is_ragged();
+        if !(closed && self.nothing_since()?) {
+            self.follow()?;
+            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
+            // name them: the tree enters them first.
+            self.needs_checkpoint = true;
+        }
+        if self.is_guessed {
+            // The tree says which bits are right, and a checkpoint has them then.
+            (self.in_doubt, self.needs_checkpoint) = (true, true);
+        }
+        Ok(())
+    }
+
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
-    /// in RAM.
+    /// in RAM. Where that fails, the log is of no more use.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
-        let Log {
-            blocks,
-            area,
-            replaced,
-            frontier,
-            sequence,
-            root,
-            note,
-            journal,
-            closed,
-            needs_checkpoint,
-            needed,
-            openings,
-            in_doubt,
-            is_guessed,
-            ..
-        } = if self.is_placed() {
-            Log::mount_placed(&mut self.nand, self.config, &self.owner)?
+        let (area, state) = if self.is_placed() {
+            placed_state(self.geometry, &self.owner)
         } else {
-            Log::find(&mut self.nand, self.config)?
+            newest_state(&mut self.nand, &self.config)?
         };
-        (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
-        (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
-        (self.note, self.journal, self.closed, self.needs_checkpoint) =
-            (note, journal, closed, needs_checkpoint);
-        (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
-        (self.in_doubt, self.is_guessed) = (in_doubt, is_guessed);
-        self.next_free = 0;
+        (self.area, self.blocks, self.replaced) = (area, state.blocks, state.replaced);
+        (self.needed, self.frontier) = (Needed::since_checkpoint(&state.frontier), state.frontier);
+        (self.sequence, self.root, self.closed) = (state.sequence, state.root, state.closed);
+        (self.note, self.openings, self.gaps_before) = (state.note, state.openings, state.gaps);
+        (self.in_doubt, self.needs_checkpoint, self.is_guessed) = (false, false, state.is_guessed);
+        (self.held, self.loaded, self.next_free, self.goes_on) = (Held::default(), None, 0, false);
         self.weak.clear();
-        self.goes_on = false;
-        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
-        self.recount();
-        Ok(())
+        self.journal.clear();
+        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
+        if self.is_placed() { self.find_placed() } else { self.catch_up() }
     }
 
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
@@ -325,18 +292,20 @@ impl<N: Nand> Log<N> {
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexFault> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
-        let is_old = |place: Place| place.block_sequence <= newest && place.home == block.0;
-        let first = self.read_raw(self.geometry.page_at(block, 0))?;
-        let is_erased = matches!(first, Found::Erased);
-        Ok(match first {
-            Found::Garbage | Found::Foreign => Sign::New,
-            Found::Page(_, place) if !is_old(place) => Sign::New,
-            Found::Erased | Found::Page(..) => match self.second_page(block)? {
-                Found::Erased if is_erased => Sign::None,
-                Found::Erased => Sign::Old,
-                Found::Page(_, place) if is_old(place) => Sign::Old,
-                Found::Page(..) | Found::Garbage | Found::Foreign => Sign::New,
-            },
+        let is_old = |log: &Self| {
+            let place = log.page.place();
+            place.block_sequence <= newest && place.home == block.0
+        };
+        let is_erased = match self.read_raw(self.geometry.page_at(block, 0))? {
+            Found::Erased => true,
+            Found::Page if is_old(self) => false,
+            Found::Page | Found::Garbage | Found::Foreign => return Ok(Sign::New),
+        };
+        Ok(match self.second_page(block)? {
+            Found::Erased if is_erased => Sign::None,
+            Found::Erased => Sign::Old,
+            Found::Page if is_old(self) => Sign::Old,
+            Found::Page | Found::Garbage | Found::Foreign => Sign::New,
         })
     }
 
@@ -410,23 +379,19 @@ impl<N: Nand> Log<N> {
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
             let found = self.read_raw(self.physical(ppn))?;
-            if !matches!(found, Found::Erased) {
+            if found != Found::Erased {
                 written.end = page + 1;
             }
-            let (tag, place) = match found {
-                Found::Erased if page >= known => {
-                    seen.erased(ppn);
-                    continue;
+            let place = self.page.place();
+            if found != Found::Page || place.block_sequence != number || Pbn(place.home) != home {
+                match found {
+                    _ if page < known => {}
+                    Found::Erased => seen.erased(ppn),
+                    _ => seen.unreadable(ppn),
                 }
-                Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
-                    (tag, place)
-                }
-                _ if page < known => continue,
-                _ => {
-                    seen.unreadable(ppn);
-                    continue;
-                }
-            };
+                continue;
+            }
+            let tag = tag::tag_of(&self.page.spare);
             written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
             if tag.lowest_level > 0 && !self.counts() && !self.blocks.is_valid(ppn) {
@@ -463,19 +428,23 @@ impl<N: Nand> Log<N> {
         self.blocks.valid_count(home)
     }
 
+    /// Reads a page of the chip into the buffer, and says what it is.
     pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
         let mut found = Found::Garbage;
         let (data, spare) = (&mut self.page.data, &mut self.page.spare);
         let read = read_again(&mut self.nand, (physical, Cause::Recovery), data, spare, |data, spare| {
-            found = match tag::decode(spare, data, seal) {
-                Some((tag, place)) => Found::Page(tag, place),
-                None if tag::looks_erased(spare, data) => Found::Erased,
-                None if is_of_checkpoint(physical, data, spare) => Found::Foreign,
-                None => Found::Garbage,
+            found = if tag::is_whole(spare, data, seal) {
+                Found::Page
+            } else if tag::looks_erased(spare, data) {
+                Found::Erased
+            } else if is_of_checkpoint(physical, data, spare) {
+                Found::Foreign
+            } else {
+                Found::Garbage
             };
-            matches!(found, Found::Erased | Found::Page(..))
+            matches!(found, Found::Erased | Found::Page)
         });
         match read {
             Ok(_) => Ok(found),
@@ -484,6 +453,25 @@ impl<N: Nand> Log<N> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The checkpoints of a chip and the newest state that they hold.
+fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(CheckpointArea, State), IndexFault> {
+    let geometry = nand.geometry();
+    check_config(&geometry, config)?;
+    let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
+    let Some(checkpoint::Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, &mut decode)?
+    else {
+        return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
+    };
+    let mut state = newest?;
+    let mut reserved = area.occupied();
+    if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
+        return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
+    }
+    reserved.extend(state.replaced.iter().map(|pair| pair.1));
+    state.blocks.reserve_exactly(&reserved)?;
+    Ok((area, state))
 }
 
 pub(super) fn corrupted(what: &'static str, page: u32) -> IndexFault {
@@ -512,12 +500,14 @@ struct Written {
 }
 
 /// The account that a page gives of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Erased,
     Garbage,
     /// The page is whole, and of checkpoints.
     Foreign,
-    Page(Tag, Place),
+    /// The page is whole, and its tag and place are in the buffer.
+    Page,
 }
 
 /// Refuses a chip or settings that the log cannot work with, saying why.

@@ -59,7 +59,7 @@ impl<N: Nand> Log<N> {
             let source = g.page_at(from, i);
             let seal = Seal { owner: &self.owner, page: i };
             let is_whole = |data: &[u8], spare: &[u8]| {
-                tag::looks_erased(spare, data) || tag::decode(spare, data, seal).is_some()
+                tag::looks_erased(spare, data) || tag::is_whole(spare, data, seal)
             };
             let (data, spare) = (&mut copy.data, &mut copy.spare);
             match read_again(&mut self.nand, (source, Cause::Recovery), data, spare, is_whole) {

@@ -37,12 +37,14 @@ mod state;
 pub mod tag;
 
 use crate::fault::IndexFault;
+pub(crate) use config::left_out;
 pub use config::{LogConfig, SamePage, WritePartLimit};
-pub(crate) use parts::HAS_WRITE_PART;
+pub(crate) use parts::{HAS_READ_PART, HAS_WRITE_PART};
+
 pub use parts::Page;
 pub use placed::Placement;
-use tag::{Place, Seal};
 pub use tag::{Gaps, Tag};
+use tag::{Place, Seal};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable, Wear};
@@ -326,7 +328,7 @@ impl<N: Nand> Log<N> {
         self.counters.cache_misses += 1;
         self.load(ppn, cause)?;
         if self.reads.pages() == 0 {
-            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
         }
         let (_, frame) = self.reads.admit(ppn);
         frame.tag = self.page.tag;
@@ -345,7 +347,7 @@ impl<N: Nand> Log<N> {
             return Ok(self.written(ppn));
         }
         if self.loaded == Some(ppn) {
-            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
         }
         self.read(ppn, cause)
     }
@@ -356,13 +358,13 @@ impl<N: Nand> Log<N> {
             return Ok(self.written(ppn));
         }
         self.load(ppn, Cause::Check)?;
-        Ok(Page { tag: self.page.tag, data: &self.page.data })
+        Ok(Page { tag: &self.page.tag, data: &self.page.data })
     }
 
     fn written(&self, ppn: Ppn) -> Page<'_> {
         debug_assert!(self.writes.find(ppn).is_some(), "{ppn} is not in the write part");
         match self.writes.find(ppn) {
-            Some(slot) => Page { tag: slot.tag, data: &slot.data },
+            Some(slot) => Page { tag: &slot.tag, data: &slot.data },
             None => unreachable!("the caller found {ppn} in the write part"),
         }
     }

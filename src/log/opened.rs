@@ -8,9 +8,19 @@ use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::{Frontier, Log};
 use crate::nand::Nand;
-use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
+
+/// A block with pages newer than the checkpoint: its number, home and the first page to look at.
+pub(super) type Opened = (u32, Pbn, u32);
+
+/// Adds a block in the order of the numbers: few are opened between two checkpoints.
+pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
+    if let Some(block) = block {
+        let at = opened.partition_point(|other| *other < block);
+        opened.insert(at, block);
+    }
+}
 
 /// The account that the pages of a block give of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +57,7 @@ impl Good {
 
 impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
-    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
+    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<Opened>, IndexFault> {
         let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
         let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
@@ -80,7 +90,7 @@ impl<N: Nand> Log<N> {
         let mut opened = Vec::new();
         for block in (0..blocks).map(Pbn) {
             if let Some(account) = good.of(block) {
-                opened.extend(self.look_at_block(block, account, since)?);
+                insert(&mut opened, self.look_at_block(block, account, since)?);
             }
         }
         if let Some(open) = self.frontier.block.take()
@@ -119,7 +129,8 @@ impl<N: Nand> Log<N> {
         let is_known = self.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
         for page in 0..self.geometry.pages_per_block {
-            if self.read_raw(self.geometry.page_at(block, page))? == Found::Page && self.account() == account {
+            if self.read_raw(self.geometry.page_at(block, page))? == Found::Page && self.account() == account
+            {
                 (last, count) = (page, count + 1);
             }
         }
@@ -183,8 +194,8 @@ impl<N: Nand> Log<N> {
     pub(super) fn blocks_hidden_since(
         &mut self,
         since: Frontier,
-        opened: &[(u32, Pbn, u32)],
-    ) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
+        opened: &[Opened],
+    ) -> Result<Vec<Opened>, IndexFault> {
         let mut hidden = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
@@ -198,7 +209,7 @@ impl<N: Nand> Log<N> {
                 Found::Erased | Found::Foreign => None,
             };
             if account.is_some() {
-                hidden.extend(self.look_at_block(block, account, since)?);
+                insert(&mut hidden, self.look_at_block(block, account, since)?);
             }
         }
         for &(number, home, _) in &hidden {
@@ -231,7 +242,7 @@ impl<N: Nand> Log<N> {
         block: Pbn,
         account: Option<Account>,
         since: Frontier,
-    ) -> Result<Option<(u32, Pbn, u32)>, IndexFault> {
+    ) -> Result<Option<Opened>, IndexFault> {
         let Some(account) = account else {
             self.forget(block, None);
             return Ok(None);
@@ -316,9 +327,7 @@ impl<N: Nand> Log<N> {
             self.blocks.retire(before);
         }
         self.take_over(home);
-        self.replaced.retain(|pair| pair.0 != home);
-        self.replaced.push((home, block));
-        sort::total(&mut self.replaced);
+        self.stand_in(home, block);
         Ok(Some(home))
     }
 

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     /// The tag that the owner gave the page.
-    pub tag: Tag,
+    pub tag: &'a Tag,
     /// The page's data area.
     pub data: &'a [u8],
 }
@@ -29,7 +29,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn page(&self) -> Page<'_> {
-        Page { tag: self.tag, data: &self.data }
+        Page { tag: &self.tag, data: &self.data }
     }
 }
 
@@ -43,6 +43,7 @@ pub(super) struct ReadPart {
 
 impl ReadPart {
     pub(super) fn new(pages: usize, page_bytes: usize) -> ReadPart {
+        let pages = if HAS_READ_PART { pages } else { 0 };
         let frame = || Frame { ppn: Ppn(0), tag: Tag::default(), data: vec![0; page_bytes] };
         ReadPart {
             frames: (0..pages).map(|_| frame()).collect(),
@@ -53,11 +54,14 @@ impl ReadPart {
     }
 
     pub(super) fn pages(&self) -> usize {
-        self.frames.len()
+        if HAS_READ_PART { self.frames.len() } else { 0 }
     }
 
     /// The frame of a page, which becomes the most recently used.
     pub(super) fn find(&mut self, ppn: Ppn) -> Option<u32> {
+        if !HAS_READ_PART {
+            return None;
+        }
         let frame = *self.places.get(&ppn)?;
         self.order.touch(frame);
         debug_assert_eq!(self.frames[frame as usize].ppn, ppn, "frame {frame} has another page");
@@ -89,6 +93,9 @@ impl ReadPart {
     }
 
     pub(super) fn remove(&mut self, ppn: Ppn) {
+        if !HAS_READ_PART {
+            return;
+        }
         if let Some(frame) = self.places.remove(&ppn) {
             self.order.remove(frame);
             self.unused.push(frame);
@@ -96,6 +103,9 @@ impl ReadPart {
         }
     }
 }
+
+/// Whether pages may be kept to be read from RAM, by what the engine was built with.
+pub(crate) const HAS_READ_PART: bool = cfg!(feature = "page-cache");
 
 /// Whether pages may wait in RAM, by what the engine was built with.
 pub(crate) const HAS_WRITE_PART: bool = cfg!(feature = "write-part");

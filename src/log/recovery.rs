@@ -31,16 +31,17 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
 use crate::fault::IndexFault;
+use crate::log::config::{NOTES_LEFT_OUT, left_out};
 use crate::log::held::Held;
 use crate::log::needed::Needed;
+use crate::log::opened::insert;
 use crate::log::parts::ReadPart;
 use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
-use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
+use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
 use crate::log::tag::{self, Gaps, Seal};
 use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -145,7 +146,8 @@ impl<N: Nand> Log<N> {
     }
 
     fn fixed_part(&self) -> [u8; FIXED_BYTES] {
-        assert!(self.note.len() < 1 << 24, "a note of {} bytes", self.note.len());
+        let note_bytes = if HAS_NOTES { self.note.len() as u32 } else { 0 };
+        assert!(note_bytes < 1 << 24, "a note of {note_bytes} bytes");
         let mut fixed = [0; FIXED_BYTES];
         fixed[0] = if self.counts() { VERSION_COUNTED } else { VERSION };
         put_u64(&mut fixed, 2, self.sequence);
@@ -153,7 +155,7 @@ impl<N: Nand> Log<N> {
         put_u32(&mut fixed, 14, self.frontier.block.map_or(NONE, |b| b.0));
         put_u32(&mut fixed, 18, self.frontier.next_page);
         put_u32(&mut fixed, 22, self.root.map_or(NONE, |r| r.ppn.0));
-        put_u32(&mut fixed, 26, (self.note.len() as u32) << 8 | u32::from(self.root.map_or(0, |r| r.height)));
+        put_u32(&mut fixed, 26, note_bytes << 8 | u32::from(self.root.map_or(0, |r| r.height)));
         put_u16(&mut fixed, 30, self.owner.len() as u16);
         put_u32(&mut fixed, 32, self.replaced.len() as u32);
         put_u32(&mut fixed, 36, self.bad_at_format);
@@ -315,7 +317,6 @@ impl<N: Nand> Log<N> {
         let since = self.frontier;
         let known_blocks = since.block_sequence.saturating_sub(u32::from(since.block.is_some()));
         let mut opened = self.blocks_opened_since()?;
-        sort::total(&mut opened);
         let mut seen = Seen::new(self.sequence, known_blocks, self.root);
         let mut last = None;
         let mut has_looked_twice = false;
@@ -329,8 +330,9 @@ impl<N: Nand> Log<N> {
             };
             if is_in_doubt && !has_looked_twice {
                 has_looked_twice = true;
-                opened.extend(self.blocks_hidden_since(since, &opened)?);
-                sort::total(&mut opened);
+                for hidden in self.blocks_hidden_since(since, &opened)? {
+                    insert(&mut opened, Some(hidden));
+                }
                 continue;
             }
             let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
@@ -352,7 +354,11 @@ impl<N: Nand> Log<N> {
             // The note was of the journal above the root that the checkpoint names.
             self.note.clear();
         }
-        self.journal = seen.journal();
+        if HAS_NOTES {
+            self.journal = seen.journal();
+        } else if seen.has_journal {
+            return Err(left_out(NOTES_LEFT_OUT));
+        }
         self.recount();
         if let Some(last) = last {
             self.resume(last);

@@ -4,6 +4,7 @@
 use crate::fault::IndexFault;
 use crate::log::Root;
 use crate::log::recovery::corrupted;
+use crate::log::state::HAS_NOTES;
 use crate::log::tag::{Gaps, Place, Tag};
 use crate::sort;
 use crate::units::Ppn;
@@ -20,6 +21,8 @@ pub(super) struct Seen {
     /// The number of pages that the next page of that flush names as still to come.
     still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
+    /// Whether a page was a journal leaf.
+    pub(super) has_journal: bool,
     /// Pages that are not whole since the last one that is: the first of them, and how many.
     unreadable: Option<(Ppn, u32)>,
     /// Pages that look erased since the last one that does not: the first of them, and how many.
@@ -49,6 +52,7 @@ impl Seen {
             pending: Vec::new(),
             still_to_come: None,
             journal: Vec::new(),
+            has_journal: false,
             unreadable: None,
             erased: None,
             lost: None,
@@ -148,7 +152,8 @@ impl Seen {
                 self.root_sequence = sequence;
                 self.lost = self.lost.filter(|_| is_flush_torn);
             }
-            if tag.journal {
+            self.has_journal |= tag.journal;
+            if tag.journal && HAS_NOTES {
                 self.journal.push((sequence, ppn));
             }
         }

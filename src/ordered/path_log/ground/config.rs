@@ -4,7 +4,7 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
-use crate::log::{HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
+use crate::log::{HAS_READ_PART, HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
 
@@ -125,7 +125,7 @@ impl RawConfig {
         // A cache has no use for more pages than the chip has.
         let most = geometry.pages() as usize;
         let write_pages = self.write_pages.unwrap_or(write_default).min(most);
-        let read_default = spare_pages.saturating_sub(write_pages);
+        let read_default = if HAS_READ_PART { spare_pages.saturating_sub(write_pages) } else { 0 };
         let read_pages = self.read_pages.map_or(read_default, |pages| pages.min(most));
         if let Some(ram) = self.ram_bytes {
             let overfull_pages = if write_pages > 0 { overfull_pages } else { 0 };

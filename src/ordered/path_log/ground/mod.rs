@@ -48,7 +48,7 @@ use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, Placement, SamePage};
+use crate::log::{Log, LogConfig, Placement, SamePage, left_out};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
@@ -226,7 +226,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
         let with = |scheme: S, validity, ram_bytes: Option<usize>| {
             let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
-            let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
+            let moves_bytes = if S::MAPS_MOVES { moves.ram_bytes(geometry) } else { 0 };
+            let tables = journal * size_of::<(u32, u32)>() + moves_bytes;
             let fixed_bytes = size_of::<Self>() + scheme.path_bytes(height + 1) + tables;
             let log = config.common().log(geometry, validity, fixed_bytes, pages_at_once)?;
             Ok(Setup { scheme, log, moves })
@@ -251,6 +252,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(
                 IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
             );
+        }
+        if journal > 0 && !cfg!(feature = "journal") {
+            return Err(left_out("a journal of moved leaves: feature 'journal'"));
         }
         if journal > 0 && !S::TAKES_JOURNAL {
             return Err(
@@ -409,7 +413,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
             let page = self.log.read(ppn, Cause::Host)?;
             pages += 1;
             loop {
-                let (shape, count) = node_in(&self.scheme, &page.tag, (level, self.height), ppn)?;
+                let (shape, count) = node_in(&self.scheme, page.tag, (level, self.height), ppn)?;
                 let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
                 if level == 1 {
                     self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });

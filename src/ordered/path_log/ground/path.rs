@@ -175,7 +175,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let (ppn, height) = (Ppn(self.path.step(level).page), self.height);
         let page = self.log.read(ppn, cause)?;
-        let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+        let (shape, count) = node_in(&self.scheme, page.tag, (level, height), ppn)?;
         debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
         let area = self.scheme.path_area(0, level, height);
         self.path.buffer[area.clone()].copy_from_slice(page.data);

@@ -74,8 +74,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
         self.path.forget();
-        self.journal.clear();
-        self.moves.clear();
+        if S::TAKES_JOURNAL {
+            self.journal.clear();
+        }
+        if S::MAPS_MOVES {
+            self.moves.clear();
+        }
         self.log.remount()?;
         self.restore()?;
         self.interrupted = false;

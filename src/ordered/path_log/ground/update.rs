@@ -421,8 +421,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
             return Err(IndexError::Full.into());
         }
-        self.log
-            .begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
+        self.log.begin(self.scheme.programs_per_move(self.height) + self.journal_pages(self.height))?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.drop_unreached(ppn);
             return Ok(());
@@ -489,7 +488,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn owed_pages(&self) -> u32 {
-        self.journal.pages_to_commit(self.height)
+        if S::TAKES_JOURNAL { self.journal.pages_to_commit(self.height) } else { 0 }
     }
 
     fn collection_slack(&self) -> u32 {
@@ -555,7 +554,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::GarbageCollection)?;
-            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let (shape, count) = node_in(&self.scheme, page.tag, (level, height), ppn)?;
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let child = address::<S>(shape.value(node, i));

@@ -4,8 +4,9 @@ use crate::blocks::Validity;
 use crate::blocks::victim::VictimPolicy;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
+use crate::log::cached::HAS_READ_PART;
 use crate::log::held::HAS_HOLDS;
-use crate::log::parts::{HAS_READ_PART, HAS_WRITE_PART};
+use crate::log::parts::HAS_WRITE_PART;
 use crate::log::placed::Placement;
 
 /// The cost of a child that lies in the same page as its parent.

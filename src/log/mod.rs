@@ -19,6 +19,7 @@
 //!   addresses from then on (its home), so that no pointer in the tree changes.
 
 pub mod ahead;
+mod cached;
 pub mod collect;
 mod config;
 mod counted;
@@ -37,9 +38,10 @@ mod state;
 pub mod tag;
 
 use crate::fault::IndexFault;
+pub(crate) use cached::HAS_READ_PART;
 pub(crate) use config::left_out;
 pub use config::{LogConfig, SamePage, WritePartLimit};
-pub(crate) use parts::{HAS_READ_PART, HAS_WRITE_PART};
+pub(crate) use parts::HAS_WRITE_PART;
 
 pub use parts::Page;
 pub use placed::Placement;
@@ -53,9 +55,10 @@ use crate::units::{Pbn, Ppn};
 use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
+use cached::ReadPart;
 use held::Held;
 use needed::Needed;
-use parts::{ReadPart, WritePart};
+use parts::WritePart;
 use recovery::check_config;
 use room::Capacity;
 use state::State;
@@ -319,7 +322,7 @@ impl<N: Nand> Log<N> {
         }
         if let Some(frame) = self.reads.find(ppn) {
             self.counters.cache_hits += 1;
-            return Ok(self.reads.frame(frame).page());
+            return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
             self.counters.cache_hits += 1;
@@ -330,18 +333,15 @@ impl<N: Nand> Log<N> {
         if self.reads.pages() == 0 {
             return Ok(Page { tag: &self.page.tag, data: &self.page.data });
         }
-        let (_, frame) = self.reads.admit(ppn);
-        frame.tag = self.page.tag;
-        core::mem::swap(&mut frame.data, &mut self.page.data);
         self.loaded = None;
-        Ok(frame.page())
+        Ok(self.reads.admit(ppn, self.page.tag, &mut self.page.data))
     }
 
     /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
     /// cost.
     pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexFault> {
         if let Some(frame) = self.reads.find(ppn) {
-            return Ok(self.reads.frame(frame).page());
+            return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
             return Ok(self.written(ppn));

@@ -31,11 +31,11 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
 use crate::fault::IndexFault;
+use crate::log::cached::ReadPart;
 use crate::log::config::{NOTES_LEFT_OUT, left_out};
 use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::opened::insert;
-use crate::log::parts::ReadPart;
 use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
 use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
@@ -112,9 +112,8 @@ impl<N: Nand> Log<N> {
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
     /// the newest and the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexFault> {
-        let mut fixed = self.fixed_part();
-        let contents = LogContents {
-            fixed,
+        let mut contents = LogContents {
+            fixed: self.fixed_part(),
             owner: &self.owner,
             replaced: &self.replaced,
             note: &self.note,
@@ -125,8 +124,7 @@ impl<N: Nand> Log<N> {
         // `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, contents.byte_count());
         let closed = closed && self.blocks.free_count() as usize > blocks_needed;
-        fixed[1] = u8::from(closed) | self.gaps().code() << 1;
-        let contents = LogContents { fixed, ..contents };
+        contents.fixed[1] = u8::from(closed) | self.gaps().code() << 1;
         self.blocks_since_checkpoint = 0;
         // The buffer serves for the pages of the checkpoint meanwhile.
         self.loaded = None;
@@ -353,6 +351,9 @@ impl<N: Nand> Log<N> {
         if seen.root_sequence > 0 {
             // The note was of the journal above the root that the checkpoint names.
             self.note.clear();
+        }
+        if seen.has_flush {
+            return Err(left_out("pages of a write part: feature 'write-part'"));
         }
         if HAS_NOTES {
             self.journal = seen.journal();

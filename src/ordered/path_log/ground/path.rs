@@ -334,7 +334,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.path.lowered.clear();
         }
         let area = self.scheme.path_area(self.path_layout, level, self.height);
-        if tag.layout == self.path_layout {
+        if self.scheme.layouts() == 1 || tag.layout == self.path_layout {
             self.path.buffer[area].copy_from_slice(node);
         } else if self.scheme.fits(self.path_layout, (level, self.height), count) {
             let place = &mut self.path.buffer[area];

@@ -63,6 +63,10 @@ use recovery::check_config;
 use room::Capacity;
 use state::State;
 
+/// Whether checkpoints may be closing ones, by what the engine was built with. Without them a mount follows
+/// what was written since, whatever a checkpoint says of itself.
+const CLOSES: bool = cfg!(feature = "closing");
+
 /// Where the tree hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {

@@ -40,7 +40,7 @@ use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
 use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
 use crate::log::tag::{self, Gaps, Seal};
-use crate::log::{Log, LogConfig, Root};
+use crate::log::{CLOSES, Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -77,7 +77,7 @@ impl<N: Nand> Log<N> {
             return Ok(());
         }
         self.flush(Cause::CacheEviction)?;
-        if self.is_tight() {
+        if !CLOSES || self.is_tight() {
             return self.write_checkpoint(false);
         }
         let open = self.frontier.block.take();
@@ -123,7 +123,7 @@ impl<N: Nand> Log<N> {
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
         // `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, contents.byte_count());
-        let closed = closed && self.blocks.free_count() as usize > blocks_needed;
+        let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;
         contents.fixed[1] = u8::from(closed) | self.gaps().code() << 1;
         self.blocks_since_checkpoint = 0;
         // The buffer serves for the pages of the checkpoint meanwhile.
@@ -172,7 +172,7 @@ impl<N: Nand> Log<N> {
     fn catch_up(&mut self) -> Result<(), IndexFault> {
         self.recount();
         // A newer checkpoint may be the one that cannot be read.
-        let closed = self.closed && !self.area.is_ragged();
+        let closed = self.is_closed() && !self.area.is_ragged();
         if !(closed && self.nothing_since()?) {
             self.follow()?;
             // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not

@@ -124,15 +124,21 @@ pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreFault> {
     take_bytes(source, left)
 }
 
+/// Refuses a source in which fewer rows of so many bytes are left.
+fn require_rows(source: &dyn Source, count: usize, bytes_each: usize) -> Result<(), StoreFault> {
+    match count.checked_mul(bytes_each) {
+        Some(bytes) if bytes <= source.left() => Ok(()),
+        _ => Err(SHORT.into()),
+    }
+}
+
 /// The next rows of equal length, as something else. Room for them is taken at once, and no more.
 pub fn take_rows<const N: usize, T>(
     source: &mut dyn Source,
     count: usize,
     mut row: impl FnMut([u8; N]) -> T,
 ) -> Result<Vec<T>, StoreFault> {
-    if count.checked_mul(N).is_none_or(|bytes| bytes > source.left()) {
-        return Err(SHORT.into());
-    }
+    require_rows(source, count, N)?;
     let mut rows = Vec::with_capacity(count);
     for _ in 0..count {
         let mut bytes = [0; N];

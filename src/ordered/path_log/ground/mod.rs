@@ -223,7 +223,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let moves_bytes = if S::MAPS_MOVES { moves.ram_bytes(geometry) } else { 0 };
             let tables = journal * size_of::<(u32, u32)>() + moves_bytes;
             let fixed_bytes = size_of::<Self>() + scheme.path_bytes(height + 1) + tables;
-            let log = config.common().log(geometry, validity, fixed_bytes, pages_at_once)?;
+            let log = config.log(geometry, validity, fixed_bytes, pages_at_once)?;
             Ok(Setup { scheme, log, moves })
         };
         let validity = config.validity.unwrap_or_default();
@@ -237,7 +237,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                     set_up = other;
                 }
             }
-        } else if ram_lacked(&set_up).is_some() {
+        } else if S::MAPS_MOVES && ram_lacked(&set_up).is_some() {
             // A table that grows with the RAM takes no more than there is, and a refusal names the least.
             set_up = with(scheme, validity, Some(0));
         }

@@ -391,11 +391,11 @@ impl<N: Nand> Log<N> {
         if reading == Reading::Broken {
             return Err(IndexFault::corrupted("the page's checksum does not match", ppn.0));
         }
-        let (home, place) = (self.geometry.block_of(ppn), self.page.place());
-        if place.home != home.0 {
+        let (home, account) = (self.geometry.block_of(ppn), self.account());
+        if account.home != home {
             return Err(IndexFault::corrupted("the page belongs to another address", ppn.0));
         }
-        if place.block_sequence as u16 != self.openings[home.index()] {
+        if account.number as u16 != self.openings[home.index()] {
             return Err(IndexFault::corrupted("an old version of the page", ppn.0));
         }
         self.page.tag = tag::tag_of(&self.page.spare);

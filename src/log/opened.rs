@@ -6,7 +6,7 @@ use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
-use crate::log::{Frontier, Log};
+use crate::log::{Frontier, Log, tag};
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -24,11 +24,11 @@ pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
 
 /// The account that the pages of a block give of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Account {
+pub(super) struct Account {
     /// The block that the pages' addresses name.
-    home: Pbn,
+    pub(super) home: Pbn,
     /// The number of the block in the order of opening.
-    number: u32,
+    pub(super) number: u32,
 }
 
 /// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
@@ -143,9 +143,9 @@ impl<N: Nand> Log<N> {
     }
 
     /// The account of the page in the buffer.
-    fn account(&self) -> Account {
-        let place = self.page.place();
-        Account { home: Pbn(place.home), number: place.block_sequence }
+    pub(super) fn account(&self) -> Account {
+        let (home, number) = tag::account_of(&self.page.spare);
+        Account { home: Pbn(home), number }
     }
 
     /// The account of a block by its first page, or by another page if that one cannot be read or is of

@@ -293,8 +293,8 @@ impl<N: Nand> Log<N> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
         let is_old = |log: &Self| {
-            let place = log.page.place();
-            place.block_sequence <= newest && place.home == block.0
+            let account = log.account();
+            account.number <= newest && account.home == block
         };
         let is_erased = match self.read_raw(self.geometry.page_at(block, 0))? {
             Found::Erased => true,

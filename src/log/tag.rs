@@ -196,17 +196,16 @@ pub(super) fn tag_of(spare: &[u8]) -> Tag {
     }
 }
 
+/// The block that the address of a whole page names, and the number of that in the order of opening.
+pub(super) fn account_of(spare: &[u8]) -> (u32, u32) {
+    (u32::from_le_bytes([spare[14], spare[15], spare[16], 0]), get_u32(spare, 5))
+}
+
 /// The place of a whole page in its log.
 pub(super) fn place_of(spare: &[u8]) -> Place {
     let (gaps, passed_over) = Gaps::of(spare[1]).unwrap_or((Gaps::Any, 0));
-    Place {
-        remaining: spare[4],
-        block_sequence: get_u32(spare, 5),
-        sequence: get_u40(spare, 9),
-        home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
-        gaps,
-        passed_over,
-    }
+    let (home, block_sequence) = account_of(spare);
+    Place { remaining: spare[4], block_sequence, sequence: get_u40(spare, 9), home, gaps, passed_over }
 }
 
 /// The bit map in the last page of a block.

@@ -168,15 +168,18 @@ impl Seen {
             self.root = Some(Root { ppn, height: tag.height });
             self.root_sequence = sequence;
             self.lost = self.lost.filter(|_| is_flush_torn);
+            if HAS_NOTES {
+                // The list is no longer than what the newest root does not know of.
+                self.journal.retain(|entry| entry.0 > sequence);
+            }
         }
         self.has_journal |= tag.journal;
-        if tag.journal && HAS_NOTES {
+        if HAS_NOTES && tag.journal && sequence > self.root_sequence {
             self.journal.push((sequence, ppn));
         }
     }
 
     pub(super) fn journal(mut self) -> Vec<Ppn> {
-        self.journal.retain(|entry| entry.0 > self.root_sequence);
         sort::total(&mut self.journal);
         self.journal.into_iter().map(|entry| entry.1).collect()
     }

@@ -189,9 +189,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let mut tree = RawTree::assemble(log, scheme, record, moves);
         if is_new {
-            tree.plant()?
+            tree.plant()?;
         } else {
-            tree.restore()?
+            tree.restore()?;
         }
         Ok(tree)
     }

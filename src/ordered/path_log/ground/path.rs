@@ -320,7 +320,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let at_hand = is_same_page && self.log.config().same_page == SamePage::Free;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
         let tag = page.tag;
-        let (shape, count) = node_in(&self.scheme, &tag, (level, self.height), ppn)?;
+        let (shape, count) = node_in(&self.scheme, tag, (level, self.height), ppn)?;
         let node = &page.data[self.scheme.page_area(tag.layout, level, self.height)];
         let mut step = Step {
             page: ppn.0,

@@ -5,7 +5,7 @@
 //! of closing, from 1; 0 where that order is not kept.
 
 use super::order::Order;
-use super::{BlockState, BlockTable, Validity};
+use super::{BlockState, BlockTable, KEEPS_AGES, Validity};
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Source, Window};
 use crate::blocks::victim::VictimPolicy;
@@ -193,7 +193,7 @@ impl BlockTable {
         if modified > self.clock {
             return None;
         }
-        if modified > 0 {
+        if KEEPS_AGES && modified > 0 {
             self.keep_ages();
             self.ages[at] = modified;
         }

@@ -57,6 +57,9 @@ pub use valid::Validity;
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
 
+/// Whether anybody may ask when blocks were last modified, by what the engine was built with.
+const KEEPS_AGES: bool = cfg!(feature = "policies");
+
 /// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -184,13 +187,13 @@ impl BlockTable {
     /// kept.
     #[inline]
     pub fn modified(&self, pbn: Pbn) -> u64 {
-        self.ages.get(pbn.index()).copied().unwrap_or(0)
+        if KEEPS_AGES { self.ages.get(pbn.index()).copied().unwrap_or(0) } else { 0 }
     }
 
     /// Keeps from now on when each block was last modified, 8 bytes a block. Policies that ask for it do so
     /// by themselves.
     pub fn keep_ages(&mut self) {
-        if self.ages.is_empty() {
+        if KEEPS_AGES && self.ages.is_empty() {
             self.ages = vec![0; self.rows.len()];
         }
     }
@@ -350,7 +353,7 @@ impl BlockTable {
     fn change_valid(&mut self, pbn: Pbn, more: bool) {
         let state = self.state(pbn);
         assert!(matches!(state, BlockState::Open | BlockState::Full), "T2: {pbn} is {state:?}");
-        if let Some(age) = self.ages.get_mut(pbn.index()) {
+        if KEEPS_AGES && let Some(age) = self.ages.get_mut(pbn.index()) {
             *age = self.clock;
         }
         if more {

@@ -40,6 +40,7 @@ pub(super) enum Valid {
     /// A bit for each page.
     Bits(Vec<Word>),
     /// A number for each block.
+    #[cfg(feature = "in-parts")]
     Counts(Box<Counts>),
 }
 
@@ -47,7 +48,8 @@ impl Valid {
     /// No page is valid.
     pub(super) fn none(geometry: Geometry, validity: Validity) -> Valid {
         match validity {
-            Validity::Counts if cfg!(feature = "in-parts") => Valid::Counts(Box::new(Counts::none(geometry))),
+            #[cfg(feature = "in-parts")]
+            Validity::Counts => Valid::Counts(Box::new(Counts::none(geometry))),
             _ => Valid::Bits(bits::clear(geometry.pages() as usize)),
         }
     }
@@ -56,16 +58,18 @@ impl Valid {
     #[inline]
     pub(super) fn counts(&self) -> Option<&Counts> {
         match self {
-            Valid::Counts(counts) if cfg!(feature = "in-parts") => Some(counts),
-            _ => None,
+            #[cfg(feature = "in-parts")]
+            Valid::Counts(counts) => Some(counts),
+            Valid::Bits(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn counts_mut(&mut self) -> Option<&mut Counts> {
         match self {
-            Valid::Counts(counts) if cfg!(feature = "in-parts") => Some(counts),
-            _ => None,
+            #[cfg(feature = "in-parts")]
+            Valid::Counts(counts) => Some(counts),
+            Valid::Bits(_) => None,
         }
     }
 
@@ -74,6 +78,7 @@ impl Valid {
     pub(super) fn bits(&self) -> &[Word] {
         match self {
             Valid::Bits(bits) => bits,
+            #[cfg(feature = "in-parts")]
             Valid::Counts(_) => &[],
         }
     }
@@ -82,6 +87,7 @@ impl Valid {
     pub(super) fn bits_mut(&mut self) -> &mut [Word] {
         match self {
             Valid::Bits(bits) => bits,
+            #[cfg(feature = "in-parts")]
             Valid::Counts(_) => &mut [],
         }
     }

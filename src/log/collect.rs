@@ -2,7 +2,7 @@
 
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
-use crate::log::{Log, parts};
+use crate::log::{CLOSES, Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
@@ -236,7 +236,7 @@ impl<N: Nand> Log<N> {
     /// that anything was written, and a reclaim could remove the sign or have another block opened first: a
     /// plain checkpoint precedes it.
     pub fn is_closed(&self) -> bool {
-        self.closed
+        CLOSES && self.closed
     }
 
     fn valid_count(&self, block: Pbn) -> u32 {
@@ -247,7 +247,7 @@ impl<N: Nand> Log<N> {
     /// place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
-        assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
+        assert!(!self.is_closed(), "{home} is reclaimed while the newest checkpoint is a closing one");
         debug_assert_ne!(self.frontier.block, Some(home), "the open block {home} is reclaimed");
         self.flush(Cause::CacheEviction)?;
         // What was read of the block must not answer for the pages that will take its addresses.

@@ -4,6 +4,8 @@ use crate::blocks::Validity;
 use crate::blocks::victim::VictimPolicy;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
+use crate::log::cached::HAS_READ_PART;
+use crate::log::held::HAS_HOLDS;
 use crate::log::parts::HAS_WRITE_PART;
 use crate::log::placed::Placement;
 
@@ -65,6 +67,12 @@ impl LogConfig {
 
     /// Refuses what was left out when the engine was built.
     pub(super) fn require_built(&self) -> Result<(), IndexFault> {
+        if !HAS_READ_PART && self.read_pages > 0 {
+            return Err(left_out("a read part: feature 'page-cache'"));
+        }
+        if self.holds && !HAS_HOLDS {
+            return Err(left_out("nodes that move without their parents: feature 'moved-nodes'"));
+        }
         if !HAS_WRITE_PART && self.write_pages > 0 {
             return Err(left_out("a write part: feature 'write-part'"));
         }
@@ -85,7 +93,10 @@ impl LogConfig {
 /// Names valid pages that are counted, to who cannot do it.
 pub(super) const COUNTS_LEFT_OUT: &str = "valid pages counted by block: feature 'in-parts'";
 
-pub(super) fn left_out(what: &'static str) -> IndexFault {
+/// Names a journal, and notes of moved nodes, to who cannot do it.
+pub(super) const NOTES_LEFT_OUT: &str = "moved leaves or nodes: feature 'journal' or 'moved-nodes'";
+
+pub(crate) fn left_out(what: &'static str) -> IndexFault {
     IndexError::Unsupported(message!("left out when the engine was built: {what}").into()).into()
 }
 

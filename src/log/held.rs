@@ -1,6 +1,7 @@
 //! Addresses that must not be given to a page, because something on the chip still names what was there: one
 //! bit a page, and how many of them lie where the log is yet to write.
 
+use crate::bits::{self, WORD_BITS, Word};
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::tag::{Place, Tag};
@@ -9,31 +10,34 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Whether addresses may be held, by what the engine was built with.
+pub(super) const HAS_HOLDS: bool = cfg!(feature = "moved-nodes");
+
 /// The addresses held. Takes RAM from the first hold on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
-    bits: Vec<u64>,
+    bits: Vec<Word>,
     total: u32,
     ahead: u32,
 }
 
 impl Held {
     pub(super) fn is_empty(&self) -> bool {
-        self.total == 0
+        !HAS_HOLDS || self.total == 0
     }
 
     #[inline]
     pub(super) fn contains(&self, ppn: Ppn) -> bool {
-        self.total > 0 && self.bits[ppn.0 as usize / 64] >> (ppn.0 % 64) & 1 == 1
+        !self.is_empty() && bits::is_set(&self.bits, ppn.0 as usize)
     }
 
     pub(super) fn hold(&mut self, geometry: Geometry, ppn: Ppn, ahead: bool) {
         debug_assert!(ppn.0 < geometry.pages(), "{ppn} is held and beyond the chip");
         if self.bits.is_empty() {
-            self.bits = vec![0; geometry.pages().div_ceil(64) as usize];
+            self.bits = bits::clear(geometry.pages() as usize);
         }
         if !self.contains(ppn) {
-            self.bits[ppn.0 as usize / 64] |= 1 << (ppn.0 % 64);
+            bits::set(&mut self.bits, ppn.0 as usize);
             self.total += 1;
             self.ahead += u32::from(ahead);
             debug_assert!(
@@ -48,7 +52,8 @@ impl Held {
     pub(super) fn release(&mut self, geometry: Geometry, ppn: Ppn, ahead: bool) {
         assert!(ppn.0 < geometry.pages());
         if self.contains(ppn) {
-            self.bits[ppn.0 as usize / 64] &= !(1 << (ppn.0 % 64));
+            let (word, bit) = bits::place(ppn.0 as usize);
+            self.bits[word] &= !bit;
             self.total -= 1;
             self.ahead -= u32::from(ahead);
             debug_assert!(
@@ -68,7 +73,7 @@ impl Held {
 
     /// Held addresses where the log is yet to write before it erases anything.
     pub(super) fn ahead(&self) -> u32 {
-        self.ahead
+        if HAS_HOLDS { self.ahead } else { 0 }
     }
 
     pub(super) fn set_ahead(&mut self, ahead: u32) {
@@ -80,13 +85,14 @@ impl Held {
         let words = self.bits.iter().enumerate().filter(|(_, word)| **word != 0);
         words
             .flat_map(|(at, word)| {
-                (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| Ppn((at * 64 + bit) as u32))
+                let set = (0..WORD_BITS).filter(move |bit| word >> bit & 1 == 1);
+                set.map(move |bit| Ppn((at * WORD_BITS + bit) as u32))
             })
             .inspect(move |ppn| assert!(ppn.0 < geometry.pages()))
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.bits.len() * 8
+        size_of_val(&self.bits[..])
     }
 }
 

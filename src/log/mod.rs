@@ -19,6 +19,7 @@
 //!   addresses from then on (its home), so that no pointer in the tree changes.
 
 pub mod ahead;
+mod cached;
 pub mod collect;
 mod config;
 mod counted;
@@ -26,7 +27,6 @@ mod flush;
 mod held;
 mod needed;
 mod opened;
-mod over;
 mod parts;
 mod placed;
 mod program;
@@ -38,12 +38,15 @@ mod state;
 pub mod tag;
 
 use crate::fault::IndexFault;
+pub(crate) use cached::HAS_READ_PART;
+pub(crate) use config::left_out;
 pub use config::{LogConfig, SamePage, WritePartLimit};
 pub(crate) use parts::HAS_WRITE_PART;
+
 pub use parts::Page;
 pub use placed::Placement;
-use tag::Seal;
 pub use tag::{Gaps, Tag};
+use tag::{Place, Seal};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable, Wear};
@@ -52,12 +55,17 @@ use crate::units::{Pbn, Ppn};
 use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
+use cached::ReadPart;
 use held::Held;
 use needed::Needed;
-use parts::{ReadPart, WritePart};
+use parts::WritePart;
 use recovery::check_config;
 use room::Capacity;
 use state::State;
+
+/// Whether checkpoints may be closing ones, by what the engine was built with. Without them a mount follows
+/// what was written since, whatever a checkpoint says of itself.
+const CLOSES: bool = cfg!(feature = "closing");
 
 /// Where the tree hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +181,11 @@ impl PageBuffer {
             spare: vec![0; tag::spare_bytes_needed(geometry.pages_per_block)],
         }
     }
+
+    /// The place in the log of the page in the buffer, which is whole.
+    fn place(&self) -> Place {
+        tag::place_of(&self.spare)
+    }
 }
 
 impl<N: Nand> Log<N> {
@@ -236,7 +249,7 @@ impl<N: Nand> Log<N> {
             gaps_before: state.gaps,
             needs_checkpoint: false,
             in_doubt: false,
-            is_guessed: false,
+            is_guessed: state.is_guessed,
             counters: LogCounters::default(),
             nand,
         }
@@ -313,7 +326,7 @@ impl<N: Nand> Log<N> {
         }
         if let Some(frame) = self.reads.find(ppn) {
             self.counters.cache_hits += 1;
-            return Ok(self.reads.frame(frame).page());
+            return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
             self.counters.cache_hits += 1;
@@ -322,26 +335,23 @@ impl<N: Nand> Log<N> {
         self.counters.cache_misses += 1;
         self.load(ppn, cause)?;
         if self.reads.pages() == 0 {
-            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
         }
-        let (_, frame) = self.reads.admit(ppn);
-        frame.tag = self.page.tag;
-        core::mem::swap(&mut frame.data, &mut self.page.data);
         self.loaded = None;
-        Ok(frame.page())
+        Ok(self.reads.admit(ppn, self.page.tag, &mut self.page.data))
     }
 
     /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
     /// cost.
     pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexFault> {
         if let Some(frame) = self.reads.find(ppn) {
-            return Ok(self.reads.frame(frame).page());
+            return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
             return Ok(self.written(ppn));
         }
         if self.loaded == Some(ppn) {
-            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
         }
         self.read(ppn, cause)
     }
@@ -352,13 +362,13 @@ impl<N: Nand> Log<N> {
             return Ok(self.written(ppn));
         }
         self.load(ppn, Cause::Check)?;
-        Ok(Page { tag: self.page.tag, data: &self.page.data })
+        Ok(Page { tag: &self.page.tag, data: &self.page.data })
     }
 
     fn written(&self, ppn: Ppn) -> Page<'_> {
         debug_assert!(self.writes.find(ppn).is_some(), "{ppn} is not in the write part");
         match self.writes.find(ppn) {
-            Some(slot) => Page { tag: slot.tag, data: &slot.data },
+            Some(slot) => Page { tag: &slot.tag, data: &slot.data },
             None => unreachable!("the caller found {ppn} in the write part"),
         }
     }
@@ -371,34 +381,29 @@ impl<N: Nand> Log<N> {
         let (physical, cause) = (self.physical(ppn), self.charged(cause));
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
-        let mut found = None;
         let reading = read_again(
             &mut self.nand,
             (physical, cause),
             &mut self.page.data,
             &mut self.page.spare,
-            |data, spare| {
-                found = tag::decode(spare, data, seal);
-                found.is_some()
-            },
+            |data, spare| tag::is_whole(spare, data, seal),
         )?;
-        let home = self.geometry.block_of(ppn);
-        let wrong = |what| Err(IndexFault::corrupted(what, ppn.0));
-        match found {
-            Some((_, place)) if place.home != home.0 => wrong("the page belongs to another address"),
-            Some((_, place)) if place.block_sequence as u16 != self.openings[home.index()] => {
-                wrong("an old version of the page")
-            }
-            Some((tag, _)) => {
-                self.page.tag = tag;
-                self.loaded = Some(ppn);
-                if reading == Reading::Weak {
-                    self.note_weak(ppn);
-                }
-                Ok(())
-            }
-            None => wrong("the page's checksum does not match"),
+        if reading == Reading::Broken {
+            return Err(IndexFault::corrupted("the page's checksum does not match", ppn.0));
         }
+        let (home, account) = (self.geometry.block_of(ppn), self.account());
+        if account.home != home {
+            return Err(IndexFault::corrupted("the page belongs to another address", ppn.0));
+        }
+        if account.number as u16 != self.openings[home.index()] {
+            return Err(IndexFault::corrupted("an old version of the page", ppn.0));
+        }
+        self.page.tag = tag::tag_of(&self.page.spare);
+        self.loaded = Some(ppn);
+        if reading == Reading::Weak {
+            self.note_weak(ppn);
+        }
+        Ok(())
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {

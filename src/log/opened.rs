@@ -6,26 +6,29 @@ use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
-use crate::log::tag::Place;
-use crate::log::{Frontier, Log};
+use crate::log::{Frontier, Log, tag};
 use crate::nand::Nand;
-use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// The account that the pages of a block give of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Account {
-    /// The block that the pages' addresses name.
-    home: Pbn,
-    /// The number of the block in the order of opening.
-    number: u32,
+/// A block with pages newer than the checkpoint: its number, home and the first page to look at.
+pub(super) type Opened = (u32, Pbn, u32);
+
+/// Adds a block in the order of the numbers: few are opened between two checkpoints.
+pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
+    if let Some(block) = block {
+        let at = opened.partition_point(|other| *other < block);
+        opened.insert(at, block);
+    }
 }
 
-impl From<Place> for Account {
-    fn from(place: Place) -> Account {
-        Account { home: Pbn(place.home), number: place.block_sequence }
-    }
+/// The account that the pages of a block give of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    /// The block that the pages' addresses name.
+    pub(super) home: Pbn,
+    /// The number of the block in the order of opening.
+    pub(super) number: u32,
 }
 
 /// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
@@ -54,7 +57,7 @@ impl Good {
 
 impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
-    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
+    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<Opened>, IndexFault> {
         let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
         let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
@@ -67,7 +70,7 @@ impl<N: Nand> Log<N> {
                 bad.push(block);
                 continue;
             }
-            let account = self.place_of_block(block)?.map(Account::from);
+            let account = self.account_of_block(block)?;
             // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
             if let Some(home) = self.home_of_stand_in(block)
                 && account.is_none_or(|account| account.home != home)
@@ -87,7 +90,7 @@ impl<N: Nand> Log<N> {
         let mut opened = Vec::new();
         for block in (0..blocks).map(Pbn) {
             if let Some(account) = good.of(block) {
-                opened.extend(self.look_at_block(block, account, since)?);
+                insert(&mut opened, self.look_at_block(block, account, since)?);
             }
         }
         if let Some(open) = self.frontier.block.take()
@@ -126,8 +129,7 @@ impl<N: Nand> Log<N> {
         let is_known = self.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
         for page in 0..self.geometry.pages_per_block {
-            if let Found::Page(_, found) = self.read_raw(self.geometry.page_at(block, page))?
-                && Account::from(found) == account
+            if self.read_raw(self.geometry.page_at(block, page))? == Found::Page && self.account() == account
             {
                 (last, count) = (page, count + 1);
             }
@@ -140,18 +142,24 @@ impl<N: Nand> Log<N> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
 
-    /// The place of a block by its first page, or by another page if that one cannot be read or is of
+    /// The account of the page in the buffer.
+    pub(super) fn account(&self) -> Account {
+        let (home, number) = tag::account_of(&self.page.spare);
+        Account { home: Pbn(home), number }
+    }
+
+    /// The account of a block by its first page, or by another page if that one cannot be read or is of
     /// another block.
-    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexFault> {
+    fn account_of_block(&mut self, block: Pbn) -> Result<Option<Account>, IndexFault> {
         let home = self.home_of_stand_in(block).unwrap_or(block);
         let first = self.geometry.page_at(block, 0);
         let damaged = match self.read_raw(first)? {
-            Found::Page(_, place) if place.home == home.0 => return Ok(Some(place)),
-            Found::Page(_, place) => {
-                return Ok(match self.second_page(block)? {
-                    Found::Page(_, second) if second.home == home.0 => Some(second),
-                    _ => Some(place),
-                });
+            Found::Page => {
+                let account = self.account();
+                let is_other = account.home != home
+                    && self.second_page(block)? == Found::Page
+                    && self.account().home == home;
+                return Ok(Some(if is_other { self.account() } else { account }));
             }
             Found::Erased if self.blocks.valid_count(home) == 0 => return Ok(None),
             Found::Erased | Found::Foreign => None,
@@ -160,17 +168,17 @@ impl<N: Nand> Log<N> {
         self.later_whole_page(block, damaged)
     }
 
-    /// The place of a block by the first whole page behind its first one; `damaged` is the first page, if it
-    /// cannot be read.
+    /// The account of a block by the first whole page behind its first one; `damaged` is the first page, if
+    /// it cannot be read.
     fn later_whole_page(
         &mut self,
         block: Pbn,
         mut damaged: Option<Ppn>,
-    ) -> Result<Option<Place>, IndexFault> {
+    ) -> Result<Option<Account>, IndexFault> {
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(block, page);
             match self.read_raw(ppn)? {
-                Found::Page(_, place) => return Ok(Some(place)),
+                Found::Page => return Ok(Some(self.account())),
                 Found::Garbage => damaged = damaged.or(Some(ppn)),
                 Found::Erased | Found::Foreign => {}
             }
@@ -186,8 +194,8 @@ impl<N: Nand> Log<N> {
     pub(super) fn blocks_hidden_since(
         &mut self,
         since: Frontier,
-        opened: &[(u32, Pbn, u32)],
-    ) -> Result<Vec<(u32, Pbn, u32)>, IndexFault> {
+        opened: &[Opened],
+    ) -> Result<Vec<Opened>, IndexFault> {
         let mut hidden = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
@@ -195,13 +203,13 @@ impl<N: Nand> Log<N> {
             if is_known || (unused && self.home_of_stand_in(block).is_none()) || self.nand.is_bad(block)? {
                 continue;
             }
-            let place = match self.second_page(block)? {
-                Found::Page(_, place) => Some(place),
+            let account = match self.second_page(block)? {
+                Found::Page => Some(self.account()),
                 Found::Garbage => self.later_whole_page(block, None)?,
                 Found::Erased | Found::Foreign => None,
             };
-            if place.is_some() {
-                hidden.extend(self.look_at_block(block, place.map(Account::from), since)?);
+            if account.is_some() {
+                insert(&mut hidden, self.look_at_block(block, account, since)?);
             }
         }
         for &(number, home, _) in &hidden {
@@ -220,7 +228,7 @@ impl<N: Nand> Log<N> {
         let pages = self.geometry.pages_per_block;
         for page in 1..self.gaps_before.most().map_or(pages, |most| pages.min(2 + most)) {
             let found = self.read_raw(self.geometry.page_at(block, page))?;
-            if !matches!(found, Found::Erased) {
+            if found != Found::Erased {
                 return Ok(found);
             }
         }
@@ -234,7 +242,7 @@ impl<N: Nand> Log<N> {
         block: Pbn,
         account: Option<Account>,
         since: Frontier,
-    ) -> Result<Option<(u32, Pbn, u32)>, IndexFault> {
+    ) -> Result<Option<Opened>, IndexFault> {
         let Some(account) = account else {
             self.forget(block, None);
             return Ok(None);
@@ -294,10 +302,8 @@ impl<N: Nand> Log<N> {
         if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
             // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
             // since, where it could not be marked bad.
-            let is_of_block =
-                |original: Place| original.home == home.0 && original.block_sequence >= account.number;
-            if let Found::Page(_, original) = self.read_raw(self.geometry.page_at(source, 0))?
-                && !is_of_block(original)
+            if self.read_raw(self.geometry.page_at(source, 0))? == Found::Page
+                && (self.account().home != home || self.account().number < account.number)
             {
                 return Err(corrupted("a block holds the pages of another one", at));
             }
@@ -321,9 +327,7 @@ impl<N: Nand> Log<N> {
             self.blocks.retire(before);
         }
         self.take_over(home);
-        self.replaced.retain(|pair| pair.0 != home);
-        self.replaced.push((home, block));
-        sort::total(&mut self.replaced);
+        self.stand_in(home, block);
         Ok(Some(home))
     }
 

@@ -5,9 +5,7 @@
 //! address but are not programmed yet, in the order of their addresses, so that it can be programmed whole,
 //! in ascending page order. When a page of it dies, the next page takes over its place and its address.
 
-use crate::cache::lru::LruList;
 use crate::log::tag::Tag;
-use crate::sorted::Map;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,85 +14,9 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     /// The tag that the owner gave the page.
-    pub tag: Tag,
+    pub tag: &'a Tag,
     /// The page's data area.
     pub data: &'a [u8],
-}
-
-pub(super) struct Frame {
-    ppn: Ppn,
-    pub(super) tag: Tag,
-    pub(super) data: Vec<u8>,
-}
-
-impl Frame {
-    pub(super) fn page(&self) -> Page<'_> {
-        Page { tag: self.tag, data: &self.data }
-    }
-}
-
-/// The read part: least recently used page out.
-pub(super) struct ReadPart {
-    frames: Vec<Frame>,
-    places: Map<Ppn, u32>,
-    order: LruList,
-    unused: Vec<u32>,
-}
-
-impl ReadPart {
-    pub(super) fn new(pages: usize, page_bytes: usize) -> ReadPart {
-        let frame = || Frame { ppn: Ppn(0), tag: Tag::default(), data: vec![0; page_bytes] };
-        ReadPart {
-            frames: (0..pages).map(|_| frame()).collect(),
-            places: Map::new(),
-            order: LruList::new(pages),
-            unused: (0..pages as u32).rev().collect(),
-        }
-    }
-
-    pub(super) fn pages(&self) -> usize {
-        self.frames.len()
-    }
-
-    /// The frame of a page, which becomes the most recently used.
-    pub(super) fn find(&mut self, ppn: Ppn) -> Option<u32> {
-        let frame = *self.places.get(&ppn)?;
-        self.order.touch(frame);
-        debug_assert_eq!(self.frames[frame as usize].ppn, ppn, "frame {frame} has another page");
-        Some(frame)
-    }
-
-    pub(super) fn frame(&self, frame: u32) -> &Frame {
-        &self.frames[frame as usize]
-    }
-
-    /// Gives `ppn` a frame, emptying the least recently used one when none is unused.
-    pub(super) fn admit(&mut self, ppn: Ppn) -> (u32, &mut Frame) {
-        debug_assert!(!self.places.contains_key(&ppn), "{ppn} has a frame already");
-        let frame = match (self.unused.pop(), self.order.least()) {
-            (Some(frame), _) => frame,
-            (None, Some(frame)) => {
-                self.order.remove(frame);
-                self.places.remove(&self.frames[frame as usize].ppn);
-                frame
-            }
-            (None, None) => unreachable!("a read part without frames admits nothing"),
-        };
-        self.places.insert(ppn, frame);
-        self.order.push(frame);
-        debug_assert_eq!(self.places.len() + self.unused.len(), self.frames.len(), "a frame is lost");
-        let entry = &mut self.frames[frame as usize];
-        entry.ppn = ppn;
-        (frame, entry)
-    }
-
-    pub(super) fn remove(&mut self, ppn: Ppn) {
-        if let Some(frame) = self.places.remove(&ppn) {
-            self.order.remove(frame);
-            self.unused.push(frame);
-            debug_assert!(self.places.len() + self.unused.len() == self.frames.len(), "a frame is lost");
-        }
-    }
 }
 
 /// Whether pages may wait in RAM, by what the engine was built with.

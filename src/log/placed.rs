@@ -19,8 +19,8 @@ use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::state::State;
-use crate::log::{Log, LogConfig, Root};
-use crate::nand::{Cause, Nand};
+use crate::log::{Log, LogConfig, Root, tag};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
 /// Where pages are written.
@@ -31,6 +31,17 @@ pub enum Placement {
     OutOfPlace,
     /// Over the page that they replace.
     InPlace,
+}
+
+/// The state of a log in which nothing lives yet. All blocks count as full: nothing is ever written to one in
+/// order.
+pub(super) fn placed_state(geometry: Geometry, owner: &[u8]) -> (CheckpointArea, State) {
+    let mut blocks = BlockTable::new(geometry);
+    for pbn in (0..geometry.blocks).map(Pbn) {
+        blocks.claim(pbn);
+        blocks.close(pbn);
+    }
+    (CheckpointArea::empty(geometry), State::new(blocks, owner))
 }
 
 impl<N: Nand> Log<N> {
@@ -46,15 +57,24 @@ impl<N: Nand> Log<N> {
     /// says so.
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::place(nand, config, owner)?;
+        log.find_placed()?;
+        Ok(log)
+    }
+
+    /// Reads every page for the newest root.
+    pub(super) fn find_placed(&mut self) -> Result<(), IndexFault> {
+        self.recount();
         let (mut newest, mut broken) = (0, None);
-        for ppn in (0..log.geometry.pages()).map(Ppn) {
-            match log.read_raw(ppn)? {
+        for ppn in (0..self.geometry.pages()).map(Ppn) {
+            match self.read_raw(ppn)? {
                 Found::Erased => {}
-                Found::Page(tag, place) if place.home == log.geometry.block_of(ppn).0 => {
-                    log.sequence = log.sequence.max(place.sequence);
-                    if tag.root && place.sequence > newest {
-                        newest = place.sequence;
-                        log.root = Some(Root { ppn, height: tag.height });
+                Found::Page if self.page.place().home == self.geometry.block_of(ppn).0 => {
+                    let sequence = self.page.place().sequence;
+                    self.sequence = self.sequence.max(sequence);
+                    let tag = tag::tag_of(&self.page.spare);
+                    if tag.root && sequence > newest {
+                        newest = sequence;
+                        self.root = Some(Root { ppn, height: tag.height });
                     }
                 }
                 Found::Foreign => {
@@ -63,17 +83,17 @@ impl<N: Nand> Log<N> {
                     ))
                     .into());
                 }
-                Found::Page(..) | Found::Garbage => broken = broken.or(Some(ppn)),
+                Found::Page | Found::Garbage => broken = broken.or(Some(ppn)),
             }
         }
-        if let Some(ppn) = broken.filter(|_| log.sequence > 0) {
+        if let Some(ppn) = broken.filter(|_| self.sequence > 0) {
             return Err(corrupted("a page that cannot be read may be the newest root", ppn.0));
         }
-        log.in_doubt = true;
-        Ok(log)
+        self.in_doubt = true;
+        Ok(())
     }
 
-    /// A log in which nothing lives yet. All blocks count as full: nothing is ever written to one in order.
+    /// A log in which nothing lives yet.
     fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let geometry = nand.geometry();
         crate::log::recovery::check_config(&geometry, &config)?;
@@ -92,13 +112,8 @@ impl<N: Nand> Log<N> {
             )
             .into());
         }
-        let mut blocks = BlockTable::new(geometry);
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            blocks.claim(pbn);
-            blocks.close(pbn);
-        }
-        let area = CheckpointArea::empty(geometry);
-        let mut log = Log::assemble(nand, config, area, State::new(blocks, owner));
+        let (area, state) = placed_state(geometry, owner);
+        let mut log = Log::assemble(nand, config, area, state);
         log.recount();
         Ok(log)
     }

@@ -2,8 +2,9 @@
 
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::log::Log;
+use crate::log::held::HAS_HOLDS;
 use crate::log::tag::{self, Gaps, Seal, Tag};
+use crate::log::{HAS_WRITE_PART, Log};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 
@@ -14,9 +15,10 @@ impl<N: Nand> Log<N> {
     /// How many addresses are passed over in a row.
     pub(super) fn gaps(&self) -> Gaps {
         match (self.config.holds, self.config.write_pages) {
-            (true, _) => Gaps::Any,
-            (false, 0) => Gaps::None,
-            (false, _) => Gaps::Narrow,
+            (true, _) if HAS_HOLDS => Gaps::Any,
+            (_, 0) => Gaps::None,
+            _ if HAS_WRITE_PART => Gaps::Narrow,
+            _ => Gaps::None,
         }
     }
 

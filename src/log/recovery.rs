@@ -31,15 +31,17 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
 use crate::fault::IndexFault;
+use crate::log::cached::ReadPart;
+use crate::log::config::{NOTES_LEFT_OUT, left_out};
 use crate::log::held::Held;
 use crate::log::needed::Needed;
-use crate::log::parts::ReadPart;
+use crate::log::opened::insert;
+use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
-use crate::log::state::{FIXED_BYTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
-use crate::log::tag::{self, Gaps, Place, Seal, Tag};
-use crate::log::{Log, LogConfig, Root};
+use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
+use crate::log::tag::{self, Gaps, Seal};
+use crate::log::{CLOSES, Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
-use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -75,7 +77,7 @@ impl<N: Nand> Log<N> {
             return Ok(());
         }
         self.flush(Cause::CacheEviction)?;
-        if self.is_tight() {
+        if !CLOSES || self.is_tight() {
             return self.write_checkpoint(false);
         }
         let open = self.frontier.block.take();
@@ -110,9 +112,8 @@ impl<N: Nand> Log<N> {
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
     /// the newest and the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexFault> {
-        let mut fixed = self.fixed_part();
-        let contents = LogContents {
-            fixed,
+        let mut contents = LogContents {
+            fixed: self.fixed_part(),
             owner: &self.owner,
             replaced: &self.replaced,
             note: &self.note,
@@ -122,9 +123,8 @@ impl<N: Nand> Log<N> {
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
         // `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, contents.byte_count());
-        let closed = closed && self.blocks.free_count() as usize > blocks_needed;
-        fixed[1] = u8::from(closed) | self.gaps().code() << 1;
-        let contents = LogContents { fixed, ..contents };
+        let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;
+        contents.fixed[1] = u8::from(closed) | self.gaps().code() << 1;
         self.blocks_since_checkpoint = 0;
         // The buffer serves for the pages of the checkpoint meanwhile.
         self.loaded = None;
@@ -144,7 +144,8 @@ impl<N: Nand> Log<N> {
     }
 
     fn fixed_part(&self) -> [u8; FIXED_BYTES] {
-        assert!(self.note.len() < 1 << 24, "a note of {} bytes", self.note.len());
+        let note_bytes = if HAS_NOTES { self.note.len() as u32 } else { 0 };
+        assert!(note_bytes < 1 << 24, "a note of {note_bytes} bytes");
         let mut fixed = [0; FIXED_BYTES];
         fixed[0] = if self.counts() { VERSION_COUNTED } else { VERSION };
         put_u64(&mut fixed, 2, self.sequence);
@@ -152,7 +153,7 @@ impl<N: Nand> Log<N> {
         put_u32(&mut fixed, 14, self.frontier.block.map_or(NONE, |b| b.0));
         put_u32(&mut fixed, 18, self.frontier.next_page);
         put_u32(&mut fixed, 22, self.root.map_or(NONE, |r| r.ppn.0));
-        put_u32(&mut fixed, 26, (self.note.len() as u32) << 8 | u32::from(self.root.map_or(0, |r| r.height)));
+        put_u32(&mut fixed, 26, note_bytes << 8 | u32::from(self.root.map_or(0, |r| r.height)));
         put_u16(&mut fixed, 30, self.owner.len() as u16);
         put_u32(&mut fixed, 32, self.replaced.len() as u32);
         put_u32(&mut fixed, 36, self.bad_at_format);
@@ -161,84 +162,50 @@ impl<N: Nand> Log<N> {
 
     /// Finds the newest state again.
     pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
-        // As a remount does, so that a firmware has the code of a mount once.
-        let found = Log::find(&mut nand, config)?.over(());
-        Ok(found.over(nand))
-    }
-
-    /// Finds the newest state on a chip that may be lent.
-    fn find(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
-        let geometry = nand.geometry();
-        check_config(&geometry, &config)?;
-        let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
-        let Some(checkpoint::Found { area, newest, .. }) =
-            CheckpointArea::mount_and_look(&mut nand, &mut decode)?
-        else {
-            return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
-        };
-        let mut state = newest?;
-        let mut reserved = area.occupied();
-        if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
-            return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
-        }
-        reserved.extend(state.replaced.iter().map(|pair| pair.1));
-        state.blocks.reserve_exactly(&reserved)?;
-        // A newer checkpoint may be the one that cannot be read.
-        let closed = state.closed && !area.is_ragged();
-        let is_guessed = state.is_guessed;
+        let (area, state) = newest_state(&mut nand, &config)?;
         let mut log = Log::assemble(nand, config, area, state);
-        log.recount();
-        if !(closed && log.nothing_since()?) {
-            log.follow()?;
-            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
-            // name them: the tree enters them first.
-            log.needs_checkpoint = true;
-        }
-        if is_guessed {
-            // The tree says which bits are right, and a checkpoint has them then.
-            (log.is_guessed, log.in_doubt, log.needs_checkpoint) = (true, true, true);
-        }
+        log.catch_up()?;
         Ok(log)
     }
 
+    /// Reads what was written since the checkpoint, if anything was.
+    fn catch_up(&mut self) -> Result<(), IndexFault> {
+        self.recount();
+        // A newer checkpoint may be the one that cannot be read.
+        let closed = self.is_closed() && !self.area.is_ragged();
+        if !(closed && self.nothing_since()?) {
+            self.follow()?;
+            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
+            // name them: the tree enters them first.
+            self.needs_checkpoint = true;
+        }
+        if self.is_guessed {
+            // The tree says which bits are right, and a checkpoint has them then.
+            (self.in_doubt, self.needs_checkpoint) = (true, true);
+        }
+        Ok(())
+    }
+
     /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
-    /// in RAM.
+    /// in RAM. Where that fails, the log is of no more use.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
-        let Log {
-            blocks,
-            area,
-            replaced,
-            frontier,
-            sequence,
-            root,
-            note,
-            journal,
-            closed,
-            needs_checkpoint,
-            needed,
-            openings,
-            in_doubt,
-            is_guessed,
-            ..
-        } = if self.is_placed() {
-            Log::mount_placed(&mut self.nand, self.config, &self.owner)?
+        let (area, state) = if self.is_placed() {
+            placed_state(self.geometry, &self.owner)
         } else {
-            Log::find(&mut self.nand, self.config)?
+            newest_state(&mut self.nand, &self.config)?
         };
-        (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
-        (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
-        (self.note, self.journal, self.closed, self.needs_checkpoint) =
-            (note, journal, closed, needs_checkpoint);
-        (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
-        (self.in_doubt, self.is_guessed) = (in_doubt, is_guessed);
-        self.next_free = 0;
+        (self.area, self.blocks, self.replaced) = (area, state.blocks, state.replaced);
+        (self.needed, self.frontier) = (Needed::since_checkpoint(&state.frontier), state.frontier);
+        (self.sequence, self.root, self.closed) = (state.sequence, state.root, state.closed);
+        (self.note, self.openings, self.gaps_before) = (state.note, state.openings, state.gaps);
+        (self.in_doubt, self.needs_checkpoint, self.is_guessed) = (false, false, state.is_guessed);
+        (self.held, self.loaded, self.next_free, self.goes_on) = (Held::default(), None, 0, false);
         self.weak.clear();
-        self.goes_on = false;
-        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
-        self.recount();
-        Ok(())
+        self.journal.clear();
+        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
+        if self.is_placed() { self.find_placed() } else { self.catch_up() }
     }
 
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
@@ -325,18 +292,20 @@ impl<N: Nand> Log<N> {
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexFault> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
-        let is_old = |place: Place| place.block_sequence <= newest && place.home == block.0;
-        let first = self.read_raw(self.geometry.page_at(block, 0))?;
-        let is_erased = matches!(first, Found::Erased);
-        Ok(match first {
-            Found::Garbage | Found::Foreign => Sign::New,
-            Found::Page(_, place) if !is_old(place) => Sign::New,
-            Found::Erased | Found::Page(..) => match self.second_page(block)? {
-                Found::Erased if is_erased => Sign::None,
-                Found::Erased => Sign::Old,
-                Found::Page(_, place) if is_old(place) => Sign::Old,
-                Found::Page(..) | Found::Garbage | Found::Foreign => Sign::New,
-            },
+        let is_old = |log: &Self| {
+            let account = log.account();
+            account.number <= newest && account.home == block
+        };
+        let is_erased = match self.read_raw(self.geometry.page_at(block, 0))? {
+            Found::Erased => true,
+            Found::Page if is_old(self) => false,
+            Found::Page | Found::Garbage | Found::Foreign => return Ok(Sign::New),
+        };
+        Ok(match self.second_page(block)? {
+            Found::Erased if is_erased => Sign::None,
+            Found::Erased => Sign::Old,
+            Found::Page if is_old(self) => Sign::Old,
+            Found::Page | Found::Garbage | Found::Foreign => Sign::New,
         })
     }
 
@@ -346,7 +315,6 @@ impl<N: Nand> Log<N> {
         let since = self.frontier;
         let known_blocks = since.block_sequence.saturating_sub(u32::from(since.block.is_some()));
         let mut opened = self.blocks_opened_since()?;
-        sort::total(&mut opened);
         let mut seen = Seen::new(self.sequence, known_blocks, self.root);
         let mut last = None;
         let mut has_looked_twice = false;
@@ -360,8 +328,9 @@ impl<N: Nand> Log<N> {
             };
             if is_in_doubt && !has_looked_twice {
                 has_looked_twice = true;
-                opened.extend(self.blocks_hidden_since(since, &opened)?);
-                sort::total(&mut opened);
+                for hidden in self.blocks_hidden_since(since, &opened)? {
+                    insert(&mut opened, Some(hidden));
+                }
                 continue;
             }
             let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
@@ -383,7 +352,14 @@ impl<N: Nand> Log<N> {
             // The note was of the journal above the root that the checkpoint names.
             self.note.clear();
         }
-        self.journal = seen.journal();
+        if seen.has_flush {
+            return Err(left_out("pages of a write part: feature 'write-part'"));
+        }
+        if HAS_NOTES {
+            self.journal = seen.journal();
+        } else if seen.has_journal {
+            return Err(left_out(NOTES_LEFT_OUT));
+        }
         self.recount();
         if let Some(last) = last {
             self.resume(last);
@@ -410,23 +386,19 @@ impl<N: Nand> Log<N> {
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
             let found = self.read_raw(self.physical(ppn))?;
-            if !matches!(found, Found::Erased) {
+            if found != Found::Erased {
                 written.end = page + 1;
             }
-            let (tag, place) = match found {
-                Found::Erased if page >= known => {
-                    seen.erased(ppn);
-                    continue;
+            let place = self.page.place();
+            if found != Found::Page || place.block_sequence != number || Pbn(place.home) != home {
+                match found {
+                    _ if page < known => {}
+                    Found::Erased => seen.erased(ppn),
+                    _ => seen.unreadable(ppn),
                 }
-                Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
-                    (tag, place)
-                }
-                _ if page < known => continue,
-                _ => {
-                    seen.unreadable(ppn);
-                    continue;
-                }
-            };
+                continue;
+            }
+            let tag = tag::tag_of(&self.page.spare);
             written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
             if tag.lowest_level > 0 && !self.counts() && !self.blocks.is_valid(ppn) {
@@ -463,19 +435,23 @@ impl<N: Nand> Log<N> {
         self.blocks.valid_count(home)
     }
 
+    /// Reads a page of the chip into the buffer, and says what it is.
     pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
         let mut found = Found::Garbage;
         let (data, spare) = (&mut self.page.data, &mut self.page.spare);
         let read = read_again(&mut self.nand, (physical, Cause::Recovery), data, spare, |data, spare| {
-            found = match tag::decode(spare, data, seal) {
-                Some((tag, place)) => Found::Page(tag, place),
-                None if tag::looks_erased(spare, data) => Found::Erased,
-                None if is_of_checkpoint(physical, data, spare) => Found::Foreign,
-                None => Found::Garbage,
+            found = if tag::is_whole(spare, data, seal) {
+                Found::Page
+            } else if tag::looks_erased(spare, data) {
+                Found::Erased
+            } else if is_of_checkpoint(physical, data, spare) {
+                Found::Foreign
+            } else {
+                Found::Garbage
             };
-            matches!(found, Found::Erased | Found::Page(..))
+            matches!(found, Found::Erased | Found::Page)
         });
         match read {
             Ok(_) => Ok(found),
@@ -484,6 +460,25 @@ impl<N: Nand> Log<N> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The checkpoints of a chip and the newest state that they hold.
+fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(CheckpointArea, State), IndexFault> {
+    let geometry = nand.geometry();
+    check_config(&geometry, config)?;
+    let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
+    let Some(checkpoint::Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, &mut decode)?
+    else {
+        return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
+    };
+    let mut state = newest?;
+    let mut reserved = area.occupied();
+    if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
+        return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
+    }
+    reserved.extend(state.replaced.iter().map(|pair| pair.1));
+    state.blocks.reserve_exactly(&reserved)?;
+    Ok((area, state))
 }
 
 pub(super) fn corrupted(what: &'static str, page: u32) -> IndexFault {
@@ -512,12 +507,14 @@ struct Written {
 }
 
 /// The account that a page gives of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Erased,
     Garbage,
     /// The page is whole, and of checkpoints.
     Foreign,
-    Page(Tag, Place),
+    /// The page is whole, and its tag and place are in the buffer.
+    Page,
 }
 
 /// Refuses a chip or settings that the log cannot work with, saying why.

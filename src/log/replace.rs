@@ -9,7 +9,6 @@ use crate::fault::IndexFault;
 use crate::log::tag::Seal;
 use crate::log::{Log, PageBuffer, tag};
 use crate::nand::{Cause, Nand, NandError, read_again};
-use crate::sort;
 use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> Log<N> {
@@ -29,9 +28,7 @@ impl<N: Nand> Log<N> {
             if self.copy_block(failed, target, last, (data, spare))? {
                 mark_bad(&mut self.nand, failed).map_err(|error| self.worn_or(error.into()))?;
                 self.blocks.reserve(target);
-                self.replaced.retain(|pair| pair.0 != home);
-                self.replaced.push((home, target));
-                sort::total(&mut self.replaced);
+                self.stand_in(home, target);
                 if failed != home {
                     self.blocks.retire(failed);
                 }
@@ -42,6 +39,14 @@ impl<N: Nand> Log<N> {
             }
             let given_up = self.blocks.give_up(&mut self.nand, target);
             given_up.map_err(|error| self.worn_or(error.into()))?;
+        }
+    }
+
+    /// Has a block answer to the addresses of another from now on.
+    pub(super) fn stand_in(&mut self, home: Pbn, block: Pbn) {
+        match self.replaced.binary_search_by_key(&home, |pair| pair.0) {
+            Ok(at) => self.replaced[at].1 = block,
+            Err(at) => self.replaced.insert(at, (home, block)),
         }
     }
 
@@ -59,7 +64,7 @@ impl<N: Nand> Log<N> {
             let source = g.page_at(from, i);
             let seal = Seal { owner: &self.owner, page: i };
             let is_whole = |data: &[u8], spare: &[u8]| {
-                tag::looks_erased(spare, data) || tag::decode(spare, data, seal).is_some()
+                tag::looks_erased(spare, data) || tag::is_whole(spare, data, seal)
             };
             let (data, spare) = (&mut copy.data, &mut copy.spare);
             match read_again(&mut self.nand, (source, Cause::Recovery), data, spare, is_whole) {

@@ -16,7 +16,7 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
-use crate::log::state::{FIXED_BYTES, PAIR_BYTES};
+use crate::log::state::{FIXED_BYTES, HAS_NOTES, PAIR_BYTES};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 
@@ -43,7 +43,7 @@ impl<N: Nand> Log<N> {
         let bad = self.blocks.in_state(bad).count() as u32;
         let reserved = self.blocks.in_state(reserved).count() as u32;
         let pairs = (self.replaced.len() + 1) * PAIR_BYTES;
-        let note = self.note_bound.max(self.note.len());
+        let note = if HAS_NOTES { self.note_bound.max(self.note.len()) } else { 0 };
         let payload =
             FIXED_BYTES + self.owner.len() + pairs + note + BlockTable::encoded_bytes(self.geometry);
         let pages = CheckpointArea::pages_needed(self.geometry, payload) as u32;

@@ -3,7 +3,9 @@
 
 use crate::fault::IndexFault;
 use crate::log::Root;
+use crate::log::parts::HAS_WRITE_PART;
 use crate::log::recovery::corrupted;
+use crate::log::state::HAS_NOTES;
 use crate::log::tag::{Gaps, Place, Tag};
 use crate::sort;
 use crate::units::Ppn;
@@ -20,6 +22,10 @@ pub(super) struct Seen {
     /// The number of pages that the next page of that flush names as still to come.
     still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
+    /// Whether a page was a journal leaf.
+    pub(super) has_journal: bool,
+    /// Whether a page was programmed out of a write part, by an engine that has none.
+    pub(super) has_flush: bool,
     /// Pages that are not whole since the last one that is: the first of them, and how many.
     unreadable: Option<(Ppn, u32)>,
     /// Pages that look erased since the last one that does not: the first of them, and how many.
@@ -49,6 +55,8 @@ impl Seen {
             pending: Vec::new(),
             still_to_come: None,
             journal: Vec::new(),
+            has_journal: false,
+            has_flush: false,
             unreadable: None,
             erased: None,
             lost: None,
@@ -68,8 +76,10 @@ impl Seen {
         self.block_sequence = number;
         if between > 0 {
             // A block is reclaimed between flushes: the one that went on in it was whole.
-            self.break_flush();
-            self.still_to_come = None;
+            if HAS_WRITE_PART {
+                self.break_flush();
+                self.still_to_come = None;
+            }
             (self.is_after_gap, self.is_missing_any) = (true, true);
         }
     }
@@ -119,6 +129,11 @@ impl Seen {
             self.lost = self.lost.or(lost);
         }
         self.sequence = self.sequence.max(place.sequence);
+        if !HAS_WRITE_PART {
+            // Each page is whole by itself.
+            self.has_flush |= place.gaps == Gaps::Narrow;
+            return self.count((ppn, tag, place.sequence), false);
+        }
         // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages
         // of it are lost.
         if self.still_to_come.is_some_and(|next| next != place.remaining) {
@@ -142,20 +157,29 @@ impl Seen {
     /// Ends a flush: what was read of it counts.
     fn end_flush(&mut self) {
         let is_flush_torn = core::mem::take(&mut self.is_flush_torn);
-        for (ppn, tag, sequence) in self.pending.drain(..) {
-            if tag.root && sequence > self.root_sequence {
-                self.root = Some(Root { ppn, height: tag.height });
-                self.root_sequence = sequence;
-                self.lost = self.lost.filter(|_| is_flush_torn);
+        for page in core::mem::take(&mut self.pending) {
+            self.count(page, is_flush_torn);
+        }
+    }
+
+    /// A page counts: it was not cut, nor was the flush that it is of.
+    fn count(&mut self, (ppn, tag, sequence): (Ppn, Tag, u64), is_flush_torn: bool) {
+        if tag.root && sequence > self.root_sequence {
+            self.root = Some(Root { ppn, height: tag.height });
+            self.root_sequence = sequence;
+            self.lost = self.lost.filter(|_| is_flush_torn);
+            if HAS_NOTES {
+                // The list is no longer than what the newest root does not know of.
+                self.journal.retain(|entry| entry.0 > sequence);
             }
-            if tag.journal {
-                self.journal.push((sequence, ppn));
-            }
+        }
+        self.has_journal |= tag.journal;
+        if HAS_NOTES && tag.journal && sequence > self.root_sequence {
+            self.journal.push((sequence, ppn));
         }
     }
 
     pub(super) fn journal(mut self) -> Vec<Ppn> {
-        self.journal.retain(|entry| entry.0 > self.root_sequence);
         sort::total(&mut self.journal);
         self.journal.into_iter().map(|entry| entry.1).collect()
     }

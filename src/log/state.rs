@@ -5,7 +5,7 @@ use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, words};
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::fault::IndexFault;
-use crate::log::config::{COUNTS_LEFT_OUT, left_out};
+use crate::log::config::{COUNTS_LEFT_OUT, NOTES_LEFT_OUT, left_out};
 use crate::log::tag::Gaps;
 use crate::log::{Frontier, Root};
 use crate::nand::Geometry;
@@ -16,6 +16,9 @@ use alloc::vec::Vec;
 /// The version whose table of blocks has a bit for each page, and the one that counts valid pages.
 pub(super) const VERSION: u8 = 3;
 pub(super) const VERSION_COUNTED: u8 = 4;
+/// Whether checkpoints keep notes of their owner and pages are journal leaves, by what the engine was built
+/// with.
+pub(super) const HAS_NOTES: bool = cfg!(any(feature = "journal", feature = "moved-nodes"));
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
 /// Bytes of a replaced block and the block that answers for it.
@@ -73,6 +76,9 @@ impl State {
         if written.is_some_and(|written| !written.is_built()) {
             return Err(left_out(COUNTS_LEFT_OUT));
         }
+        if !HAS_NOTES && get_u32(&fixed, 26) >> 8 > 0 {
+            return Err(left_out(NOTES_LEFT_OUT));
+        }
         let state = written.and_then(|from| State::decode_fields(source, geometry, fixed, (from, validity)));
         let what = words("the newest checkpoint is not that of a log");
         state.ok_or_else(|| IndexError::NotFormatted(what).into())
@@ -100,7 +106,10 @@ impl State {
         if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
             return None;
         }
-        let note = take_bytes(source, (get_u32(&fixed, 26) >> 8) as usize).ok()?;
+        let note = match get_u32(&fixed, 26) >> 8 {
+            bytes if HAS_NOTES => take_bytes(source, bytes as usize).ok()?,
+            _ => Vec::new(),
+        };
         let openings = take_rows(source, geometry.blocks as usize, u16::from_le_bytes).ok()?;
         Some(State {
             blocks: BlockTable::decode_into(geometry, source, (from, into)).ok()?,
@@ -135,7 +144,8 @@ pub(super) struct LogContents<'a> {
 
 impl Contents for LogContents<'_> {
     fn byte_count(&self) -> usize {
-        let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + self.note.len();
+        let note_bytes = if HAS_NOTES { self.note.len() } else { 0 };
+        let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + note_bytes;
         FIXED_BYTES + lists + size_of_val(self.openings) + self.table_bytes
     }
 
@@ -146,7 +156,9 @@ impl Contents for LogContents<'_> {
             let (home, block) = self.replaced[at];
             (u64::from(block.0) << 32 | u64::from(home.0)).to_le_bytes()
         });
-        page.bytes(self.note);
+        if HAS_NOTES {
+            page.bytes(self.note);
+        }
         page.rows(self.openings.len(), |at| self.openings[at].to_le_bytes());
         blocks.put(page);
     }

@@ -176,27 +176,36 @@ pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
 pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)> {
-    let (gaps, passed_over) = Gaps::of(spare[1])?;
-    if checksum(spare, data, seal) != get_u32(spare, CRC_AT) {
-        return None;
-    }
-    let tag = Tag {
+    is_whole(spare, data, seal).then(|| (tag_of(spare), place_of(spare)))
+}
+
+/// Whether a page is a sound one of this log in this place.
+pub fn is_whole(spare: &[u8], data: &[u8], seal: Seal<'_>) -> bool {
+    Gaps::of(spare[1]).is_some() && checksum(spare, data, seal) == get_u32(spare, CRC_AT)
+}
+
+/// The tag of a whole page.
+pub(super) fn tag_of(spare: &[u8]) -> Tag {
+    Tag {
         root: spare[1] & FLAG_ROOT != 0,
         journal: spare[1] & FLAG_JOURNAL != 0,
         layout: spare[1] >> LAYOUT_SHIFT & (LAYOUTS_MAX - 1),
         lowest_level: spare[2],
         height: spare[3],
         counts: core::array::from_fn(|i| get_u16(spare, COUNTS_AT + 2 * i)),
-    };
-    let place = Place {
-        remaining: spare[4],
-        block_sequence: get_u32(spare, 5),
-        sequence: get_u40(spare, 9),
-        home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
-        gaps,
-        passed_over,
-    };
-    Some((tag, place))
+    }
+}
+
+/// The block that the address of a whole page names, and the number of that in the order of opening.
+pub(super) fn account_of(spare: &[u8]) -> (u32, u32) {
+    (u32::from_le_bytes([spare[14], spare[15], spare[16], 0]), get_u32(spare, 5))
+}
+
+/// The place of a whole page in its log.
+pub(super) fn place_of(spare: &[u8]) -> Place {
+    let (gaps, passed_over) = Gaps::of(spare[1]).unwrap_or((Gaps::Any, 0));
+    let (home, block_sequence) = account_of(spare);
+    Place { remaining: spare[4], block_sequence, sequence: get_u40(spare, 9), home, gaps, passed_over }
 }
 
 /// The bit map in the last page of a block.

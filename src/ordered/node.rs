@@ -11,6 +11,9 @@
 
 use core::cmp::Ordering;
 
+/// Whether the processor compares keys of 8 bytes as numbers: on others that takes as long as byte by byte.
+const WIDE: bool = usize::BITS >= 64;
+
 /// How many entries a node holds and how wide they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShape {
@@ -77,7 +80,7 @@ impl NodeShape {
         debug_assert_eq!(key.len(), self.key_bytes, "a key of another width");
         match self.key_bytes {
             4 => be_u32(self.key(node, i)).cmp(&be_u32(key)),
-            8 => be_u64(self.key(node, i)).cmp(&be_u64(key)),
+            8 if WIDE => be_u64(self.key(node, i)).cmp(&be_u64(key)),
             _ => self.key(node, i).cmp(key),
         }
     }
@@ -88,7 +91,7 @@ impl NodeShape {
         assert!(count <= self.capacity && key.len() == self.key_bytes);
         match self.key_bytes {
             4 => search_by(count, be_u32(key), |i| be_u32(self.key(node, i))),
-            8 => search_by(count, be_u64(key), |i| be_u64(self.key(node, i))),
+            8 if WIDE => search_by(count, be_u64(key), |i| be_u64(self.key(node, i))),
             _ => search_by(count, key, |i| self.key(node, i)),
         }
     }

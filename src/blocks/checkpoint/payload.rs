@@ -66,14 +66,19 @@ impl Window<'_> {
 
     /// Says so many rows of equal length, of which only those are made that fall into the page.
     pub fn rows<const N: usize>(&mut self, count: usize, row: impl Fn(usize) -> [u8; N]) {
+        self.rows_of(count, N, &mut |page, number| page.bytes(&row(number)));
+    }
+
+    /// The loop of [`Window::rows`]: one copy for rows of any length.
+    fn rows_of(&mut self, count: usize, bytes_each: usize, say: &mut dyn FnMut(&mut Self, usize)) {
         let start = self.at;
-        let first = self.from.saturating_sub(start) / N;
-        let end = (self.from + self.page.len()).saturating_sub(start).div_ceil(N).min(count);
+        let first = self.from.saturating_sub(start) / bytes_each;
+        let end = (self.from + self.page.len()).saturating_sub(start).div_ceil(bytes_each).min(count);
         for number in first..end {
-            self.at = start + number * N;
-            self.bytes(&row(number));
+            self.at = start + number * bytes_each;
+            say(self, number);
         }
-        self.at = start + count * N;
+        self.at = start + count * bytes_each;
     }
 }
 
@@ -119,15 +124,21 @@ pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreFault> {
     take_bytes(source, left)
 }
 
+/// Refuses a source in which fewer rows of so many bytes are left.
+fn require_rows(source: &dyn Source, count: usize, bytes_each: usize) -> Result<(), StoreFault> {
+    match count.checked_mul(bytes_each) {
+        Some(bytes) if bytes <= source.left() => Ok(()),
+        _ => Err(SHORT.into()),
+    }
+}
+
 /// The next rows of equal length, as something else. Room for them is taken at once, and no more.
 pub fn take_rows<const N: usize, T>(
     source: &mut dyn Source,
     count: usize,
     mut row: impl FnMut([u8; N]) -> T,
 ) -> Result<Vec<T>, StoreFault> {
-    if count.checked_mul(N).is_none_or(|bytes| bytes > source.left()) {
-        return Err(SHORT.into());
-    }
+    require_rows(source, count, N)?;
     let mut rows = Vec::with_capacity(count);
     for _ in 0..count {
         let mut bytes = [0; N];

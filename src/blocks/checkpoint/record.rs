@@ -183,7 +183,7 @@ struct Reader<'a, N> {
     left: usize,
     /// The page at which the record ends before it is complete.
     lost: Option<Cut>,
-    failed: Option<StoreError>,
+    failed: Option<StoreFault>,
 }
 
 impl<N: Nand> Reader<'_, N> {
@@ -221,7 +221,7 @@ impl<N: Nand> Reader<'_, N> {
     /// Looks at what was not taken, too: where the record ends, if it is not complete.
     fn finish(mut self) -> Result<Option<Cut>, StoreFault> {
         if let Some(error) = self.failed.take() {
-            return Err(error.into());
+            return Err(error);
         }
         while self.number < self.start.pages(self.nand.geometry()) {
             self.next_page()?;
@@ -244,9 +244,10 @@ impl<N: Nand> Source for Reader<'_, N> {
                 match self.next_page() {
                     Ok(true) => {}
                     Ok(false) => return Err(SHORT.into()),
+                    // Whoever reads stops, and `finish` says why.
                     Err(error) => {
-                        self.failed = Some(error.clone().into());
-                        return Err(error);
+                        self.failed = Some(error);
+                        return Err(SHORT.into());
                     }
                 }
             }

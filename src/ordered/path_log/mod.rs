@@ -2,6 +2,8 @@
 //! makes of it.
 
 pub(crate) mod ground;
+#[cfg(test)]
+mod left_out;
 pub mod mu;
 #[cfg(test)]
 mod tests;

@@ -412,7 +412,8 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         let mut next = root.newest_sealed;
-        for _ in 0..if SEALS { root.sealed } else { 0 } {
+        let sealed = if SEALS { root.sealed } else { 0 };
+        for _ in 0..sealed {
             let missing = |ppn: Ppn| IndexFault::corrupted("I5: a sealed page is missing", ppn.0);
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             let header = match self.examine(ppn)? {

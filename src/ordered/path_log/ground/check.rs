@@ -122,7 +122,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     fn check_pages(&mut self, walk: &mut Walk) -> Result<(), IndexFault> {
         for (&page, &level) in &walk.reached {
-            let tag: Tag = self.log.read(page, Cause::Check)?.tag;
+            let tag: Tag = *self.log.read(page, Cause::Check)?.tag;
             if !self.log.is_valid(page) || tag.lowest_level != level {
                 let found = message!("reached from level {level}, begins at {}", tag.lowest_level);
                 walk.report.violation("R5", u64::from(page.0), found);

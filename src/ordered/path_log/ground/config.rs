@@ -4,7 +4,7 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
-use crate::log::{HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
+use crate::log::{HAS_READ_PART, HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
 
@@ -69,32 +69,10 @@ impl<C: Copy + Default> RawConfig<C> {
     }
 }
 
-impl<C> RawConfig<C> {
-    /// The configuration without what the kind of tree takes.
-    pub(crate) fn common(&self) -> RawConfig {
-        RawConfig {
-            record: self.record,
-            durability: self.durability,
-            ram_bytes: self.ram_bytes,
-            read_pages: self.read_pages,
-            write_pages: self.write_pages,
-            write_part: self.write_part,
-            victim: self.victim,
-            collect_at_blocks: self.collect_at_blocks,
-            checkpoint_blocks: self.checkpoint_blocks,
-            placement: self.placement,
-            validity: self.validity,
-            same_page: self.same_page,
-            journal: self.journal,
-            scheme: (),
-        }
-    }
-}
-
 /// Bytes of cache bookkeeping per page, besides the page.
 const FRAME_BYTES: usize = 96;
 
-impl RawConfig {
+impl<C> RawConfig<C> {
     /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the
     /// cache: to its read part when every operation is to be durable, else half to each part. Where valid
     /// pages are counted there is no write part.
@@ -125,7 +103,7 @@ impl RawConfig {
         // A cache has no use for more pages than the chip has.
         let most = geometry.pages() as usize;
         let write_pages = self.write_pages.unwrap_or(write_default).min(most);
-        let read_default = spare_pages.saturating_sub(write_pages);
+        let read_default = if HAS_READ_PART { spare_pages.saturating_sub(write_pages) } else { 0 };
         let read_pages = self.read_pages.map_or(read_default, |pages| pages.min(most));
         if let Some(ram) = self.ram_bytes {
             let overfull_pages = if write_pages > 0 { overfull_pages } else { 0 };

@@ -82,15 +82,22 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
     /// the next update commits them.
     pub fn set_journal(&mut self, leaves: usize) {
-        self.journal.capacity = leaves;
-        let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
-        self.log.expect_note(entries * size_of::<(u32, u32)>());
+        if S::MAPS_MOVES || S::TAKES_JOURNAL {
+            self.journal.capacity = leaves;
+            let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
+            self.log.expect_note(entries * size_of::<(u32, u32)>());
+        }
     }
 
     /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
     /// none.
     pub(super) fn is_journaled(&self) -> bool {
         S::TAKES_JOURNAL && self.journal.is_on()
+    }
+
+    /// The pages that may be owed for a full journal in a tree of this height.
+    pub(super) fn journal_pages(&self, height: u8) -> u32 {
+        if S::TAKES_JOURNAL { self.journal.owed_at_most(height) } else { 0 }
     }
 
     /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.

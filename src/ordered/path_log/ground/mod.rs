@@ -48,7 +48,7 @@ use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, Placement, SamePage};
+use crate::log::{Log, LogConfig, Placement, SamePage, left_out};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
@@ -124,34 +124,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        Ok(RawTree::format_scheme(nand, scheme, record, config, Moves::default())?)
-    }
-
-    fn format_scheme(
-        nand: N,
-        scheme: S,
-        record: RecordFormat,
-        config: LogConfig,
-        moves: Moves,
-    ) -> Result<RawTree<N, S>, IndexFault> {
-        let geometry = nand.geometry();
-        if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(
-                message!("{} pages are too many for this tree", geometry.pages()).into(),
-            )
-            .into());
-        }
-        let page_bytes = geometry.page_bytes as usize;
-        let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
-        let mut log = Log::format(nand, LogConfig { holds: S::MAPS_MOVES, ..config }, &owner)?;
-        let root = log.allocate(Cause::Checkpoint)?;
-        let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
-        log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
-        log.close()?;
-        if log.counters().checkpoints == 0 && !log.is_placed() {
-            return Err(IndexError::Full.into());
-        }
-        Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
+        Ok(RawTree::open(nand, record, Setup { scheme, log: config, moves: Moves::default() }, true)?)
     }
 
     /// Finds the tree on the chip again, and runs its log like this.
@@ -161,57 +134,78 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        Ok(RawTree::mount_scheme(nand, scheme, record, config, Moves::default())?)
-    }
-
-    fn mount_scheme(
-        nand: N,
-        scheme: S,
-        record: RecordFormat,
-        config: LogConfig,
-        moves: Moves,
-    ) -> Result<RawTree<N, S>, IndexFault> {
-        let log = if config.is_placed() {
-            Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
-        } else {
-            Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?
-        };
-        match log.owner().strip_prefix(S::KIND) {
-            Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
-            Some(_) => {
-                return Err(IndexError::NotFormatted(words(
-                    "the tree on the chip has records of other sizes",
-                ))
-                .into());
-            }
-            None => {
-                return Err(IndexError::NotFormatted(words(
-                    "the log on the chip is that of another kind of tree",
-                ))
-                .into());
-            }
-        }
-        let mut tree = RawTree::assemble(log, scheme, record, (Ppn(0), 1));
-        tree.moves = moves;
-        tree.restore()?;
-        Ok(tree)
+        Ok(RawTree::open(nand, record, Setup { scheme, log: config, moves: Moves::default() }, false)?)
     }
 
     /// Formats the chip for a tree that is set up like this.
     pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
-        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, config.record, log, moves)?;
-        tree.set_journal(config.journal);
-        tree.require_room_for_a_record()?;
-        Ok(tree)
+        Ok(RawTree::open_like(nand, config, true)?)
     }
 
     /// Finds the tree on the chip again and runs it like this.
     pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
-        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, log, moves)?;
+        Ok(RawTree::open_like(nand, config, false)?)
+    }
+
+    fn open_like(nand: N, config: &RawConfig<S::Config>, is_new: bool) -> Result<RawTree<N, S>, IndexFault> {
+        let setup = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::open(nand, config.record, setup, is_new)?;
         tree.set_journal(config.journal);
+        if is_new {
+            tree.require_room_for_a_record()?;
+        }
         Ok(tree)
+    }
+
+    /// One way for a new tree and one that is there, so that a firmware has what is the same for both once.
+    fn open(
+        nand: N,
+        record: RecordFormat,
+        Setup { scheme, log: config, moves }: Setup<S>,
+        is_new: bool,
+    ) -> Result<RawTree<N, S>, IndexFault> {
+        let pages = nand.geometry().pages();
+        if is_new && S::NAMES_WIDTHS && pages >= 1 << WIDTH_SHIFT {
+            return Err(
+                IndexError::Unsupported(message!("{pages} pages are too many for this tree").into()).into()
+            );
+        }
+        let sizes = [record.key_bytes, record.value_bytes];
+        let owner = [S::KIND, &sizes].concat();
+        let config = LogConfig { holds: S::MAPS_MOVES, ..config };
+        let log = if is_new {
+            Log::format(nand, config, &owner)?
+        } else if config.is_placed() {
+            Log::mount_placed(nand, config, &owner)?
+        } else {
+            Log::mount(nand, config)?
+        };
+        if log.owner() != owner {
+            let what = match log.owner().starts_with(S::KIND) {
+                true => words("the tree on the chip has records of other sizes"),
+                false => words("the log on the chip is that of another kind of tree"),
+            };
+            return Err(IndexError::NotFormatted(what).into());
+        }
+        let mut tree = RawTree::assemble(log, scheme, record, moves);
+        if is_new {
+            tree.plant()?;
+        } else {
+            tree.restore()?;
+        }
+        Ok(tree)
+    }
+
+    /// Writes the root of an empty tree to a chip that was formatted.
+    fn plant(&mut self) -> Result<(), IndexFault> {
+        self.root = self.log.allocate(Cause::Checkpoint)?;
+        let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
+        self.log.write(self.root, tag, &self.detached, Cause::Checkpoint)?;
+        self.log.close()?;
+        if self.log.counters().checkpoints == 0 && !self.log.is_placed() {
+            return Err(IndexError::Full.into());
+        }
+        Ok(())
     }
 
     fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexFault> {
@@ -226,9 +220,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
         let with = |scheme: S, validity, ram_bytes: Option<usize>| {
             let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
-            let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
+            let moves_bytes = if S::MAPS_MOVES { moves.ram_bytes(geometry) } else { 0 };
+            let tables = journal * size_of::<(u32, u32)>() + moves_bytes;
             let fixed_bytes = size_of::<Self>() + scheme.path_bytes(height + 1) + tables;
-            let log = config.common().log(geometry, validity, fixed_bytes, pages_at_once)?;
+            let log = config.log(geometry, validity, fixed_bytes, pages_at_once)?;
             Ok(Setup { scheme, log, moves })
         };
         let validity = config.validity.unwrap_or_default();
@@ -242,7 +237,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                     set_up = other;
                 }
             }
-        } else if ram_lacked(&set_up).is_some() {
+        } else if S::MAPS_MOVES && ram_lacked(&set_up).is_some() {
             // A table that grows with the RAM takes no more than there is, and a refusal names the least.
             set_up = with(scheme, validity, Some(0));
         }
@@ -251,6 +246,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(
                 IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
             );
+        }
+        if journal > 0 && !cfg!(feature = "journal") {
+            return Err(left_out("a journal of moved leaves: feature 'journal'"));
         }
         if journal > 0 && !S::TAKES_JOURNAL {
             return Err(
@@ -270,19 +268,19 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             && config.placement == Placement::OutOfPlace
     }
 
-    fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
+    fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves) -> RawTree<N, S> {
         let height = height_bound(&scheme, log.geometry().pages());
         let path_bytes_max = scheme.path_bytes(height + 1);
         RawTree {
             scheme,
             record,
-            root: root.0,
-            height: root.1,
-            path: Path::new(scheme.path_bytes(root.1 + 1), path_bytes_max),
+            root: Ppn(0),
+            height: 1,
+            path: Path::new(scheme.path_bytes(2), path_bytes_max),
             path_layout: 0,
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
-            moves: Moves::default(),
+            moves,
             counts: PathCounts::default(),
             interrupted: false,
             update_began: false,
@@ -409,7 +407,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
             let page = self.log.read(ppn, Cause::Host)?;
             pages += 1;
             loop {
-                let (shape, count) = node_in(&self.scheme, &page.tag, (level, self.height), ppn)?;
+                let (shape, count) = node_in(&self.scheme, page.tag, (level, self.height), ppn)?;
                 let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
                 if level == 1 {
                     self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });

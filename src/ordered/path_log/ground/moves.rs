@@ -415,7 +415,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let (mut ppn, mut level, height) = (self.root, self.height, self.height);
         loop {
             let page = self.log.read(ppn, Cause::Check)?;
-            let (shape, count) = super::node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let (shape, count) = super::node_in(&self.scheme, page.tag, (level, height), ppn)?;
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             if level == 1 {
                 return Ok(shape.search(node, count, key).is_ok());
@@ -483,7 +483,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::Recovery)?;
-            let (shape, count) = super::node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let (shape, count) = super::node_in(&self.scheme, page.tag, (level, height), ppn)?;
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let named = address::<S>(shape.value(node, i));

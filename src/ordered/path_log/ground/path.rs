@@ -175,7 +175,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let (ppn, height) = (Ppn(self.path.step(level).page), self.height);
         let page = self.log.read(ppn, cause)?;
-        let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+        let (shape, count) = node_in(&self.scheme, page.tag, (level, height), ppn)?;
         debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
         let area = self.scheme.path_area(0, level, height);
         self.path.buffer[area.clone()].copy_from_slice(page.data);
@@ -320,7 +320,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let at_hand = is_same_page && self.log.config().same_page == SamePage::Free;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
         let tag = page.tag;
-        let (shape, count) = node_in(&self.scheme, &tag, (level, self.height), ppn)?;
+        let (shape, count) = node_in(&self.scheme, tag, (level, self.height), ppn)?;
         let node = &page.data[self.scheme.page_area(tag.layout, level, self.height)];
         let mut step = Step {
             page: ppn.0,
@@ -334,7 +334,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.path.lowered.clear();
         }
         let area = self.scheme.path_area(self.path_layout, level, self.height);
-        if tag.layout == self.path_layout {
+        if self.scheme.layouts() == 1 || tag.layout == self.path_layout {
             self.path.buffer[area].copy_from_slice(node);
         } else if self.scheme.fits(self.path_layout, (level, self.height), count) {
             let place = &mut self.path.buffer[area];

@@ -6,6 +6,9 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
 
+/// Whether an update that got stuck is undone, by what the engine was built with.
+const UNDOES: bool = cfg!(feature = "undo");
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
@@ -61,21 +64,26 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
-    /// be read. Where pages wait in RAM that is only possible by another mount.
+    /// be read. Where pages wait in RAM that is only possible by another mount,
+    /// and so it is where undoing is left out.
     pub(super) fn undo(&mut self) -> Result<(), IndexFault> {
-        if self.log.config().write_pages > 0 { Ok(()) } else { self.find_again() }
+        if self.log.config().write_pages > 0 || !UNDOES { Ok(()) } else { self.find_again() }
     }
 
     /// Goes back after a batch: all that waits in RAM is of it, for what waited before was programmed first.
     pub(super) fn undo_batch(&mut self) -> Result<(), IndexFault> {
         self.log.drop_written();
-        self.find_again()
+        if UNDOES { self.find_again() } else { Ok(()) }
     }
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
         self.path.forget();
-        self.journal.clear();
-        self.moves.clear();
+        if S::TAKES_JOURNAL {
+            self.journal.clear();
+        }
+        if S::MAPS_MOVES {
+            self.moves.clear();
+        }
         self.log.remount()?;
         self.restore()?;
         self.interrupted = false;

@@ -33,7 +33,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Pages that an update and the commit of a full journal write at most.
     pub(super) fn pages_at_once(&self) -> u32 {
-        self.scheme.pages_per_update(self.height + 1) + self.journal.owed_at_most(self.height + 1)
+        self.scheme.pages_per_update(self.height + 1) + self.journal_pages(self.height + 1)
     }
 
     pub(super) fn pages_to_remove(&self) -> u32 {
@@ -48,7 +48,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Pages that may live before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
-        let journal = self.journal.owed_at_most(height);
+        let journal = self.journal_pages(height);
         let most =
             self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
         // A page for each half and a root.

@@ -2,7 +2,7 @@
 //! path.
 
 use super::path::Key;
-use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value, node_in};
+use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::collect::Relocate;
@@ -11,7 +11,6 @@ use crate::log::{Log, SamePage};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
@@ -421,8 +420,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
             return Err(IndexError::Full.into());
         }
-        self.log
-            .begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
+        self.log.begin(self.scheme.programs_per_move(self.height) + self.journal_pages(self.height))?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.drop_unreached(ppn);
             return Ok(());
@@ -489,7 +487,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn owed_pages(&self) -> u32 {
-        self.journal.pages_to_commit(self.height)
+        if S::TAKES_JOURNAL { self.journal.pages_to_commit(self.height) } else { 0 }
     }
 
     fn collection_slack(&self) -> u32 {
@@ -544,24 +542,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
     /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
-        let height = self.height;
-        let mut todo = Vec::from([(self.root, height)]);
-        while let Some((named, level)) = todo.pop() {
-            let ppn = if level < height { self.resolve(level, named) } else { named };
-            if ppn == wanted {
-                return Ok(true);
-            }
-            if level == 1 {
-                continue;
-            }
-            let page = self.log.read(ppn, Cause::GarbageCollection)?;
-            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
-            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
-            for i in 0..count {
-                let child = address::<S>(shape.value(node, i));
-                todo.push((child, level - 1));
-            }
+        let mut is_met = false;
+        let mut visit = |_: &mut Log<N>, ppn| {
+            is_met |= ppn == wanted;
+            Ok(())
+        };
+        match self.visit_reached(Cause::GarbageCollection, &mut visit)? {
+            Some(damage) if !is_met => Err(damage),
+            _ => Ok(is_met),
         }
-        Ok(false)
     }
 }

@@ -122,7 +122,7 @@ pub struct PathPages<C> {
 impl<C: LayoutChoice> PathPages<C> {
     /// The layout with this number.
     fn numbered(&self, layout: u8) -> Layout {
-        self.layout.with_share(LeafShare::ALL[usize::from(layout)])
+        if C::IS_MENU { self.layout.with_share(LeafShare::ALL[usize::from(layout)]) } else { self.layout }
     }
 
     /// The layouts of the menu, those nearest to the wanted one first.

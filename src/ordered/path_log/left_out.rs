@@ -1,0 +1,134 @@
+//! Trees on raw NAND built with any features: a cut costs nothing that was acknowledged, and what was left out
+//! is refused.
+
+use crate::Shared;
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::nand::catalogue::mlc_64m;
+use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
+use crate::ordered::mu::MuTree;
+use crate::ordered::vm::{VmConfig, VmTree};
+use crate::ordered::wandering::WanderingTree;
+use crate::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+fn chip(blocks: u32) -> Shared<SimChip> {
+    let mut part = mlc_64m();
+    part.geometry = crate::Geometry::new(512, 64, 16, blocks);
+    Shared::new(SimChip::new(&part).unwrap())
+}
+
+/// Updates a tree until the cut: what it held after the last operation that returned, and the one after that.
+fn run_into_cut(chip: &Shared<SimChip>, at_operation: u64) -> (BTreeMap<u32, u32>, BTreeMap<u32, u32>) {
+    let config = RawConfig::new(RECORD);
+    let mut tree = MuTree::format(chip.clone(), &config).unwrap();
+    let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
+    let now = chip.lock().operations();
+    let cut = PowerCut { at_operation: now + at_operation, when: CutWhen::Inside, torn, seed: at_operation };
+    chip.lock().plan_power_cut(cut);
+    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(at_operation));
+    for op in 0.. {
+        let (key, mut next) = (rng.below(200) as u32, model.clone());
+        let done = if rng.below(4) > 0 {
+            next.insert(key, op);
+            tree.insert(&key.to_be_bytes(), &u32::to_le_bytes(op)).map(|_| ())
+        } else {
+            next.remove(&key);
+            tree.remove(&key.to_be_bytes()).map(|_| ())
+        };
+        let closed = done.and_then(|()| if op % 97 == 96 { tree.close() } else { Ok(()) });
+        if closed.is_err() {
+            return (model, next);
+        }
+        model = next;
+    }
+    unreachable!("the cut ends the loop")
+}
+
+fn contents<N: Nand>(tree: &mut MuTree<N>) -> BTreeMap<u32, u32> {
+    let mut found = BTreeMap::new();
+    for key in 0..200u32 {
+        let mut value = [0; 4];
+        if tree.get(&key.to_be_bytes(), &mut value).unwrap() {
+            found.insert(key, u32::from_le_bytes(value));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_cut_anywhere_costs_no_operation_that_returned() {
+    for at_operation in (0..2_400).step_by(23) {
+        let chip = chip(24);
+        let (before, after) = run_into_cut(&chip, at_operation);
+        chip.lock().power_on();
+        let mut tree = MuTree::mount(chip, &RawConfig::new(RECORD)).unwrap();
+        let found = contents(&mut tree);
+        assert!(found == before || found == after, "cut at operation {at_operation}");
+        let report = tree.check().unwrap();
+        assert!(report.is_sound(), "{at_operation}: {:?}", report.violations);
+        for key in 0..300u32 {
+            tree.insert(&(key % 200).to_be_bytes(), &key.to_le_bytes()).unwrap();
+        }
+        assert!(tree.check().unwrap().is_sound());
+    }
+}
+
+#[test]
+fn failing_blocks_leave_a_tree_that_a_mount_finds_whole() {
+    for seed in 0..6 {
+        let chip = chip(40);
+        let mut tree = MuTree::format(chip.clone(), &RawConfig::new(RECORD)).unwrap();
+        chip.lock().set_faults(Faults { program_failures_ppm: 2_000, seed, ..Faults::default() });
+        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed));
+        let mut refused = None;
+        for op in 0..60_000u32 {
+            let key = rng.below(200) as u32;
+            match tree.insert(&key.to_be_bytes(), &op.to_le_bytes()) {
+                Ok(_) => _ = model.insert(key, op),
+                Err(error) => {
+                    refused = Some((error, key, op));
+                    break;
+                }
+            }
+        }
+        drop(tree);
+        let Some((error, key, op)) = refused else { panic!("{seed}: blocks enough for ever") };
+        assert!(matches!(error, IndexError::WornOut | IndexError::Full), "{error:?}");
+        chip.lock().set_faults(Faults::default());
+        let mut tree = MuTree::mount(chip, &RawConfig::new(RECORD)).unwrap();
+        let found = contents(&mut tree);
+        let is_done = found.get(&key) == Some(&op);
+        if is_done {
+            model.insert(key, op);
+        }
+        assert_eq!(found, model, "{seed}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_refused() {
+    let refused = |result: Result<(), IndexError>, is_there: bool, what: &str| match result {
+        Ok(()) => assert!(is_there, "{what} was left out, and taken"),
+        Err(error) => {
+            assert!(!is_there, "{what}: {error:?}");
+            let words = alloc::format!("{error:?}");
+            assert!(!cfg!(feature = "messages") || words.contains(what), "{words} does not name {what}");
+        }
+    };
+    let config = RawConfig::<()>::new(RECORD);
+    let cached = RawConfig { read_pages: Some(4), ..config };
+    let mu = |config: &RawConfig| MuTree::format(chip(64), config).map(|_| ());
+    refused(mu(&cached), cfg!(feature = "page-cache"), "page-cache");
+    let synced = RawConfig { write_pages: Some(4), durability: Durability::EverySync, ..config };
+    refused(mu(&synced), cfg!(feature = "write-part"), "write-part");
+    let journaled = RawConfig { journal: 8, ..config };
+    let wandering = WanderingTree::format(chip(64), &journaled).map(|_| ());
+    refused(wandering, cfg!(feature = "journal"), "journal");
+    let vmtree = VmTree::format(chip(64), &VmConfig::new(RECORD)).map(|_| ());
+    refused(vmtree, cfg!(feature = "moved-nodes"), "moved-nodes");
+    assert!(mu(&RawConfig { ram_bytes: Some(1 << 20), ..config }).is_ok(), "RAM without use is no harm");
+}

@@ -1,5 +1,5 @@
-//! The read part of the cache: whole pages as they are on the chip, the least recently used one out. A stand-in
-//! takes its place where it is left out.
+//! The read part of the cache: whole pages as they are on the chip, the least recently used one out. A
+//! stand-in takes its place where it is left out.
 
 #[cfg(feature = "page-cache")]
 pub(super) use kept::ReadPart;
@@ -66,8 +66,8 @@ mod kept {
             self.frames[frame as usize].page()
         }
 
-        /// Gives a page a frame, emptying the least recently used one when none is unused: the buffer's contents
-        /// for what the frame held.
+        /// Gives a page a frame, emptying the least recently used one when none is unused: the buffer's
+        /// contents for what the frame held.
         pub(in crate::log) fn admit(&mut self, ppn: Ppn, tag: Tag, data: &mut Vec<u8>) -> Page<'_> {
             debug_assert!(!self.places.contains_key(&ppn), "{ppn} has a frame already");
             let frame = match (self.unused.pop(), self.order.least()) {

@@ -73,8 +73,8 @@ pub(crate) fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
     }
 }
 
-/// Whether values of so many bytes end with zeros, some sooner and some later, as those of records of any length
-/// do: one size in four of those above 8.
+/// Whether values of so many bytes end with zeros, some sooner and some later, as those of records of any
+/// length do: one size in four of those above 8.
 pub(crate) fn ends_with_zeros(value_bytes: usize) -> bool {
     value_bytes > 8 && value_bytes % 4 == 1
 }

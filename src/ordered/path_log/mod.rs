@@ -2,8 +2,6 @@
 //! makes of it.
 
 pub(crate) mod ground;
-#[cfg(test)]
-mod left_out;
 pub mod mu;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
+mod left_out;
+
 use super::ground::{RawScheme, RawTree};
 use crate::Nand;
 use crate::Shared;

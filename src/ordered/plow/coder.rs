@@ -15,8 +15,8 @@
 //!
 //! A search counts zeros to the high part, which leads to the few records that share it.
 //!
-//! Records of more than 32 bytes are *trimmed* (`trim`): zeros at the end of a value, and those before the end
-//! of a key, are left out.
+//! Records of more than 32 bytes are *trimmed* (`trim`): zeros at the end of a value, and those before the
+//! end of a key, are left out.
 
 mod trim;
 
@@ -267,7 +267,7 @@ pub(super) struct View<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     pub(super) record: usize,
-    /// Its first bit; 0 for the place of record 0.
+    /// The first bit of it; 0 for the place of record 0.
     pub(super) at: usize,
 }
 

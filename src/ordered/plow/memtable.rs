@@ -35,8 +35,8 @@ pub(super) struct Memtable {
 }
 
 impl Memtable {
-    /// Room for so many records, and for one more that a change may bring before a step makes room. Of records
-    /// that are held without zeros there may be more.
+    /// Room for so many records, and for one more that a change may bring before a step makes room. Of
+    /// records that are held without zeros there may be more.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
         let records = capacity + 1;
         let wide = if is_trimmed(record) { 0 } else { records * record.entry_bytes() };
@@ -183,8 +183,8 @@ impl Memtable {
         !self.takes(2 + (self.capacity() / 16).min(2))
     }
 
-    /// Bytes that so many records take in pages at most: those that are there, or some of them, and others. Once
-    /// the others are there, they take no more than was said before.
+    /// Bytes that so many records take in pages at most: those that are there, or some of them, and others.
+    /// Once the others are there, they take no more than was said before.
     pub(super) fn packed_bytes_max(&self, records: usize) -> usize {
         let of_any = records * (self.stride() + 1);
         let Some(narrow) = self.narrow() else { return of_any };

@@ -5,8 +5,8 @@
 //! | key 0 | key 1 | key 2 |            free            | value 2 | value 1 | value 0 |
 //! ```
 //!
-//! Both are in key order, so a value lies where the lengths before it say: they are bytes of their own, and are
-//! added up.
+//! Both are in key order, so a value lies where the lengths before it say: they are bytes of their own, and
+//! are added up.
 
 use crate::ordered::RecordFormat;
 use alloc::vec;

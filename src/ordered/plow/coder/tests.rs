@@ -141,8 +141,8 @@ fn zeros_at_the_end_of_a_value_take_no_room() {
         .collect();
     let mut body = vec![0; 4096];
     let count = built(&mut body, format, &records, false);
-    // 20 bytes of the value, 2 of the key's end, 13 bits of lengths and flag, and 34 of the key's number, half
-    // of which are zeros, too. Whole records would be 19.
+    // 20 bytes of the value, 2 of the key's end, 13 bits of lengths and flag, and 34 of the key's number,
+    // half of which are zeros, too. Whole records would be 19.
     assert!((130..150).contains(&count), "{count}");
     assert_same(&body, format, &records, count, false);
 }

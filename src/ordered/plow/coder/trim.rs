@@ -1,13 +1,14 @@
-//! Trimmed records: of a value the zeros at its end are left out, and of a key those before its last two bytes.
+//! Trimmed records: of a value the zeros at its end are left out, and of a key those before its last two
+//! bytes.
 //!
 //! ```text
 //! | tombstone | low bits | 0 | bytes of the key, of the value | bytes of the key | its end | bytes of the value |
 //! | tombstone | low bits | 1 | rest of the key | value |
 //! ```
 //!
-//! For example, a value of 60 bytes in a field of 200 takes 61. Values and keys of any length are such records
-//! ([`Variable`](crate::ordered::variable::Variable)): they are filled up with zeros, and a key ends with two bytes
-//! that say how long it is. A record that has too few zeros is stored whole, which costs a bit.
+//! For example, a value of 60 bytes in a field of 200 takes 61. Records of any length are such records
+//! ([`Variable`](crate::ordered::variable::Variable)): they are filled up with zeros, and a key ends with two
+//! bytes that say how long it is. A record that has too few zeros is stored whole, which costs a bit.
 //!
 //! Where a record lies is known once those before it are passed, so the place of the last one looked at is
 //! kept.

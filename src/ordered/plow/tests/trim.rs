@@ -52,7 +52,6 @@ fn short_values_leave_room_for_more() {
     assert_holds(&mut plow, &model);
 }
 
-/// What was written with much RAM is not mounted with little, and the refusal says why.
 #[test]
 fn a_memtable_that_does_not_fit_is_refused() {
     // With one level nothing sinks.

@@ -71,6 +71,23 @@ impl BlockTable {
         }
     }
 
+    /// Whether it is asked which pages of a block are valid.
+    pub fn is_asked_about(&self, pbn: Pbn) -> bool {
+        self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))
+    }
+
+    /// Where valid pages are counted: makes a block what a later record than the table's says of it. False:
+    /// that makes no sense.
+    pub fn restore_count(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), count: u32) -> bool {
+        let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
+        if !takes_pages && count > 0 || count > self.geometry.pages_per_block {
+            return false;
+        }
+        let is_restored = self.restore(pbn, (state, erases), &[]);
+        self.set_valid_count(pbn, count);
+        is_restored
+    }
+
     /// Begins to count the valid pages of all blocks anew.
     pub fn begin_count(&mut self) {
         if let Some(counts) = self.valid.counts_mut() {

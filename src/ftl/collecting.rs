@@ -1,14 +1,15 @@
 //! Room in the schemes whose mapping table is cached: DFTL and CFTL collect data and translation pages alike,
 //! by the same rules, and differ in how data leaves a victim.
 
-use crate::blocks::Wear;
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{Validity, Wear};
 use crate::fault::StoreFault;
 use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
 use crate::ftl::cmt::ENTRY_BYTES;
-use crate::ftl::mapping::{ChipPlan, Flash};
+use crate::ftl::mapping::{COUNTED, ChipPlan, Flash};
 use crate::ftl::table::{Frontier, blocks_for};
+use crate::ftl::told::told_bytes_max;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -28,17 +29,21 @@ pub(super) struct Room {
     /// The blocks kept for the next base.
     kept_blocks: u32,
     pub(super) block_pages: u32,
+    /// Bytes of the map in a record, where valid pages are counted.
+    pub(super) told_bytes: usize,
 }
 
 impl Room {
     pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
-        let kept_blocks = ChipPlan::base_blocks(geometry, extra_bytes_max(setup));
-        Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
+        let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
+        let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));
+        Room { victim, kept_blocks, block_pages: geometry.pages_per_block, told_bytes: told_bytes(setup) }
     }
 
-    /// Bytes of RAM for where the pages of a group are and were, and for lists of a few blocks.
+    /// Bytes of RAM for where the pages of a group are and were, for lists of a few blocks, and for the map
+    /// that a record is told.
     pub(super) const fn lists_bytes(self) -> usize {
-        self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
+        self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES + self.told_bytes
     }
 
     /// Whether enough blocks are free for a write.
@@ -52,9 +57,10 @@ impl Room {
     }
 }
 
-/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table.
+/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table;
+/// whether valid pages are counted, and bytes of the map in a record then.
 pub(super) fn setup(
-    cache_bytes: Option<u32>,
+    (cache_bytes, validity): (Option<u32>, Validity),
     entries_min: u32,
     geometry: Geometry,
     good_blocks: u32,
@@ -64,7 +70,12 @@ pub(super) fn setup(
         Some(bytes) => bytes / ENTRY_BYTES as u32,
         None => (pages / 16 / ENTRY_BYTES as u32).max(16),
     };
-    [entries.clamp(entries_min, pages.max(entries_min)), blocks_for(geometry, good_blocks), 0, 0]
+    let entries = entries.clamp(entries_min, pages.max(entries_min));
+    let (is_counted, told_bytes) = match validity {
+        Validity::Bits => (0, 0),
+        Validity::Counts => (COUNTED, told_bytes_max(geometry, good_blocks, entries) as u32),
+    };
+    [entries, blocks_for(geometry, good_blocks), is_counted, told_bytes]
 }
 
 /// Blocks needed beside the data.
@@ -72,9 +83,14 @@ pub(super) fn blocks_needed(setup: [u32; 4]) -> u32 {
     setup[1].saturating_add(FREE_BLOCKS + 2)
 }
 
-/// Bytes of a base for the dirty entries.
-pub(super) fn extra_bytes_max(setup: [u32; 4]) -> usize {
-    setup[0] as usize * ENCODED_BYTES
+/// Bytes of a base for the dirty entries, or for the map.
+pub(super) const fn extra_bytes_max(setup: [u32; 4]) -> usize {
+    if setup[2] == COUNTED { told_bytes(setup) } else { setup[0] as usize * ENCODED_BYTES }
+}
+
+/// Bytes of the map in a record, where valid pages are counted.
+const fn told_bytes(setup: [u32; 4]) -> usize {
+    if setup[2] == COUNTED { setup[3] as usize } else { 0 }
 }
 
 /// A scheme that makes room by collecting blocks of data and of the table.
@@ -164,7 +180,8 @@ pub(super) trait Collecting {
         if self.cached().untold.is_empty() {
             return Ok(());
         }
-        flash.begin(Vec::new)?;
+        let is_counted = flash.is_counted();
+        flash.begin(|| if is_counted { self.cached().encode() } else { Vec::new() })?;
         self.make_room(flash)
     }
 }

@@ -95,6 +95,11 @@ impl Untold {
         }
     }
 
+    /// Drops those of the entries of these logical pages that do not stay.
+    pub(super) fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
+        self.row.retain(|&(lpn, ppn)| !lpns.contains(&lpn) || stays(lpn, ppn));
+    }
+
     /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
     pub(super) fn ram_bytes(&self) -> usize {
         self.planned * ENTRY_BYTES

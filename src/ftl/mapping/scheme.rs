@@ -2,6 +2,7 @@
 
 use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
+use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, message, words};
 use crate::fault::StoreFault;
@@ -25,6 +26,11 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
+
+    /// How it is to be known which pages are valid on a chip about to be formatted.
+    fn validity(_settings: &Self::Settings) -> Validity {
+        Validity::Bits
+    }
 
     /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to
     /// [`Scheme::open`].
@@ -168,11 +174,13 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
         S::common(&settings).wear_levelling.require_built()?;
-        let mut flash = Flash::format(nand, S::RULES)?;
+        let validity = S::validity(&settings);
+        let mut flash = Flash::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
         let setup = S::setup(&settings, geometry, good);
         let needs = Needs {
             blocks: S::blocks_needed(setup),
+            validity,
             extra_bytes: S::extra_bytes_max(setup),
             whole_blocks: S::RULES.one_data_block,
         };
@@ -199,7 +207,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             flash.blocks_mut().keep_ages();
         }
         let setup = flash.setup();
-        let base_blocks = ChipPlan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        let (geometry, validity) = (flash.geometry(), flash.blocks().validity());
+        let base_blocks = ChipPlan::base_blocks_with(geometry, validity, S::extra_bytes_max(setup));
         SchemeFtl {
             leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),
@@ -475,7 +484,9 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        (ppn.0 < self.flash.geometry().pages()).then(|| self.flash.is_valid(ppn))
+        let geometry = self.flash.geometry();
+        let is_known = ppn.0 < geometry.pages() && self.flash.blocks().knows_pages_of(geometry.block_of(ppn));
+        is_known.then(|| self.flash.is_valid(ppn))
     }
 }
 

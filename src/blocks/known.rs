@@ -71,6 +71,13 @@ impl BlockTable {
         }
     }
 
+    /// The full block with the fewest valid pages among those that were asked about.
+    pub fn fewest_valid_known(&self) -> Option<Pbn> {
+        let known = self.valid.counts()?.asked_about();
+        let full = known.filter(|&pbn| self.state(pbn) == BlockState::Full);
+        full.min_by_key(|&pbn| self.valid_count(pbn))
+    }
+
     /// Whether it is asked which pages of a block are valid.
     pub fn is_asked_about(&self, pbn: Pbn) -> bool {
         self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))

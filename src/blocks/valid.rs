@@ -11,17 +11,11 @@
 //! - T5: the bits of a known block are those of its valid pages.
 
 use crate::bits::{self, WORD_BITS, Word};
-use crate::check;
-use crate::fault::StoreFault;
 use crate::nand::Geometry;
-use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-
-const LEFT_OUT: &str =
-    "valid pages counted by block were left out when the engine was built: feature 'in-parts'";
 
 /// How it is known which pages are valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,14 +31,6 @@ impl Validity {
     /// Whether this is there: counts may be left out when the engine is built (feature `in-parts`).
     pub(crate) fn is_built(self) -> bool {
         cfg!(feature = "in-parts") || self == Validity::Bits
-    }
-
-    /// Refuses what was left out when the engine was built.
-    pub(crate) fn require_built(self) -> Result<(), StoreFault> {
-        if self.is_built() {
-            return Ok(());
-        }
-        Err(StoreError::Unsupported(check::words(LEFT_OUT).into()).into())
     }
 }
 
@@ -292,6 +278,11 @@ impl Counts {
         for at in 0..self.asked_at_once() {
             self.clear_place(OPENED + 1 + at, blocks.get(at).map_or(NONE, |pbn| pbn.0));
         }
+    }
+
+    /// The blocks that were asked about and are known.
+    pub(super) fn asked_about(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.known[OPENED + 1..].iter().filter(|&&block| block != NONE).map(|&block| Pbn(block))
     }
 
     /// Whether a block is among those that are asked about.

@@ -18,6 +18,9 @@ use alloc::vec::Vec;
 /// Collection ends when so many blocks are free.
 const FREE_BLOCKS: u32 = 5;
 
+/// A block that is known may have so much of its pages valid beyond those of the emptiest one.
+const MORE_VALID: u32 = 32;
+
 /// Bytes of the lists that a collection or a record makes for a moment.
 const LISTS_BYTES: usize = 256;
 
@@ -49,6 +52,23 @@ impl Room {
     /// Whether enough blocks are free for a write.
     pub(super) fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
+    }
+
+    /// In place of the emptiest block one that has hardly more valid pages, if it is known which: to move these
+    /// costs less than to ask.
+    fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
+        let blocks = flash.blocks();
+        let is_of_table = flash.tag(victim).role == Some(PageKind::Map);
+        if !flash.is_counted()
+            || is_of_table
+            || self.victim != VictimPolicy::Greedy
+            || blocks.knows_pages_of(victim)
+        {
+            return victim;
+        }
+        // Each victim gains a page at least.
+        let most = (blocks.valid_count(victim) + self.block_pages / MORE_VALID).min(self.block_pages - 1);
+        blocks.fewest_valid_known().filter(|&pbn| blocks.valid_count(pbn) <= most).unwrap_or(victim)
     }
 
     /// Free blocks, those of the next base apart.
@@ -133,7 +153,10 @@ pub(super) trait Collecting {
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
         let victim = match of_table {
             Some(pbn) => pbn,
-            None => flash.blocks_mut().victim(room.victim).ok_or(StoreError::Full)?,
+            None => {
+                let victim = flash.blocks_mut().victim(room.victim).ok_or(StoreError::Full)?;
+                room.known_or(flash, victim)
+            }
         };
         flash.counters.collections += 1;
         if flash.tag(victim).role == Some(PageKind::Map) {

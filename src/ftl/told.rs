@@ -30,7 +30,7 @@ pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32)
 impl CachedTable {
     /// Whether every record says what the map is.
     pub(super) fn is_told(&self) -> bool {
-        cfg!(feature = "in-parts") && self.is_told
+        cfg!(feature = "counted") && self.is_told
     }
 
     /// The table after a mount that counted valid pages.
@@ -39,13 +39,17 @@ impl CachedTable {
         mounted: &mut Mounted,
         entries: usize,
     ) -> Result<CachedTable, StoreFault> {
-        let mut rewritten =
-            bits::clear(flash.page_count().div_ceil(entries_per_page(flash.geometry())) as usize);
+        let geometry = flash.geometry();
+        if flash.setup()[3] as usize > told_bytes_max(geometry, geometry.blocks, entries as u32) {
+            let what = "the size of the map in records makes no sense";
+            return Err(StoreFault::corrupted(what, flash.setup()[3]));
+        }
+        let mut rewritten = bits::clear(flash.page_count().div_ceil(entries_per_page(geometry)) as usize);
         for page in mounted.live.iter().filter(|page| page.is_map() && page.is_new()) {
             bits::set(&mut rewritten, page.number() as usize);
         }
         let table = MapTable::open(flash, &mut mounted.live)?;
-        let untold = Untold::new(untold_planned(flash.geometry(), entries));
+        let untold = Untold::new(untold_planned(geometry, entries));
         let (cmt, counters) = (Cmt::new(2), CacheCounters::default());
         let mut cached = CachedTable { table, cmt, untold, counters, is_told: true };
         // A store without a record is new.

@@ -30,6 +30,7 @@
 //! record before it, and that of the logical pages it lists nothing older is left. Base and notes together
 //! are one newer base.
 
+use super::counted::is_counted;
 use super::marks::Marks;
 use super::slots::Slots;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
@@ -260,8 +261,7 @@ impl Base {
         let next_version = get_u64(&fixed, 38);
         let lost_fit = lost <= page_count as usize && page_count <= g.pages();
         let setup = [number(4), number(5), number(6), number(7)];
-        let validity = rules.validity(setup);
-        validity.require_built()?;
+        let validity = rules.validity(setup)?;
         let total = encoded_bytes(g, validity, extra) as u64 + 4 * lost as u64;
         if !lost_fit || total != len as u64 || fixed[37] > 1 || next_version >= VERSION_MAX {
             return Err(corrupted(17));
@@ -301,8 +301,8 @@ impl Base {
         note.take(&mut fixed).map_err(|_| corrupted(0))?;
         let stamp = get_u64(&fixed, 1);
         let (trims, rows) = (get_u32(&fixed, 9) as usize, get_u32(&fixed, 13) as usize);
-        let is_counted = self.blocks.is_counted();
-        let row_bytes = row_bytes(g, is_counted);
+        let counts = is_counted(&self.blocks);
+        let row_bytes = row_bytes(g, counts);
         let total = NOTE_BYTES as u64 + 4 * trims as u64 + row_bytes as u64 * rows as u64;
         if !(self.next_version..VERSION_MAX).contains(&stamp) || total > len as u64 {
             return Err(corrupted(1));
@@ -317,7 +317,7 @@ impl Base {
             note.take(&mut row)?;
             self.update_block(g, &row).ok_or_else(|| corrupted(17))?;
         }
-        if is_counted {
+        if counts {
             // Not both at a time.
             self.extra = Vec::new();
             let mut length = [0; LENGTH_BYTES];
@@ -337,14 +337,14 @@ impl Base {
         if u32::from(next) > g.pages_per_block || !fits(first) {
             return None;
         }
-        let is_counted = self.blocks.is_counted();
-        let (valid, spent) = row[ROW_BYTES..].split_at(valid_bytes(g, is_counted));
+        let counts = is_counted(&self.blocks);
+        let (valid, spent) = row[ROW_BYTES..].split_at(valid_bytes(g, counts));
         self.tags.set(pbn.index(), BlockTag::from_bytes(row[5], get_u32(row, 6))?);
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
         let spent = g.random_order.then(|| bits(g, spent));
         self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());
         let now = (state, get_u32(row, 10));
-        if is_counted {
+        if counts {
             return self.blocks.restore_count(pbn, now, get_u16(valid, 0).into()).then_some(());
         }
         let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();

@@ -1,4 +1,4 @@
-//! A mount where valid pages are counted by block ([`Validity::Counts`](crate::blocks::Validity)).
+//! A mount where valid pages are counted by block ([`Validity::Counts`]).
 //!
 //! Records say how many pages of each block are valid, and what the map was ([`Told`]): so the map tells which
 //! they are, and no page of data is asked whose it is. Of each page of the mapping table the newest version
@@ -7,15 +7,35 @@
 
 use super::elect::{Key, Live};
 use super::scan::{Scan, reserve};
-use super::{Flash, NOBODY, Told};
-use crate::blocks::BlockState;
+use super::{Flash, Told};
 use crate::blocks::spare::PageKind;
+use crate::blocks::{BlockState, BlockTable, Validity};
+use crate::check::words;
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::sort;
+use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec::Vec;
+
+/// Whether valid pages are counted by block: that may be left out when the engine is built (feature `counted`).
+pub(super) fn is_counted(blocks: &BlockTable) -> bool {
+    cfg!(feature = "counted") && blocks.is_counted()
+}
+
+/// How it is known which pages are valid; refuses what was left out.
+pub(super) fn built(validity: Validity) -> Result<Validity, StoreFault> {
+    if cfg!(feature = "counted") {
+        return Ok(validity);
+    }
+    match validity {
+        Validity::Bits => Ok(Validity::Bits),
+        Validity::Counts => Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()),
+    }
+}
+
+const LEFT_OUT: &str = "valid pages counted by block: left out when the engine was built, feature 'counted'";
 
 /// The page of the mapping table that counts.
 struct Newest {
@@ -28,7 +48,8 @@ impl<N: Nand> Flash<N> {
     /// The map of the record that a mount started from.
     pub(crate) fn told<'a>(&self, own: &'a [u8]) -> Result<Told<'a>, StoreFault> {
         let what = "the map in a record makes no sense";
-        Told::new(own, self.geometry, self.page_count).ok_or_else(|| StoreFault::corrupted(what, NOBODY))
+        Told::new(own, self.geometry, self.page_count)
+            .ok_or_else(|| StoreFault::corrupted_at(what, self.area.version()))
     }
 
     /// After a clean end: the pages of the mapping table. Counts all blocks anew.
@@ -76,7 +97,7 @@ impl<N: Nand> Flash<N> {
         }
         if self.blocks.end_count(true) {
             let what = "more pages are named by the map than the newest record that can be found counts";
-            return Err(StoreFault::corrupted(what, NOBODY));
+            return Err(StoreFault::corrupted_at(what, self.area.version()));
         }
         Ok(())
     }

@@ -126,8 +126,9 @@ pub struct Rules {
 
 impl Rules {
     /// How it is known which pages are valid on a chip that was formatted with these numbers.
-    pub(crate) fn validity(&self, setup: [u32; 4]) -> Validity {
-        if self.counts && setup[2] == COUNTED { Validity::Counts } else { Validity::Bits }
+    pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
+        let is_counted = self.counts && setup[2] == COUNTED;
+        counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
     }
 }
 
@@ -241,7 +242,7 @@ pub struct Flash<N> {
 impl<N: Nand> Flash<N> {
     /// Erases the chip. The scheme must write a base before anything else.
     pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
-        validity.require_built()?;
+        let validity = counted::built(validity)?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.retire_marked(&mut nand)?;
@@ -268,11 +269,7 @@ impl<N: Nand> Flash<N> {
     /// Sets what the scheme was formatted with; once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
-        debug_assert_eq!(
-            self.rules.validity(setup),
-            self.blocks.validity(),
-            "valid pages are kept otherwise"
-        );
+        debug_assert!(self.rules.validity(setup).is_ok_and(|kept| kept == self.blocks.validity()));
         (self.page_count, self.setup) = (page_count, setup);
     }
 
@@ -365,7 +362,7 @@ impl<N: Nand> Flash<N> {
 
     /// Whether valid pages are counted by block.
     pub(crate) fn is_counted(&self) -> bool {
-        self.blocks.is_counted()
+        counted::is_counted(&self.blocks)
     }
 
     /// Whether a page holds live data; where valid pages are counted, whether it may.

@@ -109,6 +109,9 @@ mod tests {
             wrong[at..at + 4].copy_from_slice(&u32::to_le_bytes(raw));
             assert!(Told::new(&wrong, geometry, page_count).is_none(), "{raw} at {at}");
         }
-        assert!((0..bytes.len()).all(|end| end == 24 || Told::new(&bytes[..end], geometry, 90).is_none()));
+        assert!(
+            (0..bytes.len())
+                .all(|end| [16, 24].contains(&end) || Told::new(&bytes[..end], geometry, 90).is_none())
+        );
     }
 }

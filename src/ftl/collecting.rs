@@ -54,8 +54,8 @@ impl Room {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
 
-    /// In place of the emptiest block one that has hardly more valid pages, if it is known which: to move these
-    /// costs less than to ask.
+    /// In place of the emptiest block one that has hardly more valid pages, if it is known which: to move
+    /// these costs less than to ask.
     fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
         let blocks = flash.blocks();
         let is_of_table = flash.tag(victim).role == Some(PageKind::Map);

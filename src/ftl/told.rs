@@ -1,5 +1,5 @@
-//! A mapping table with cached entries where valid pages are counted by block: which pages of a block are valid
-//! is asked of the map, and every record says what the map is ([`crate::ftl::mapping::Told`]).
+//! A mapping table with cached entries where valid pages are counted by block: which pages of a block are
+//! valid is asked of the map, and every record says what the map is ([`crate::ftl::mapping::Told`]).
 
 use crate::bits;
 use crate::check::{CheckReport, message};

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! Where valid pages are counted ([`Validity::Counts`]) the block table says how many each block has, a note
-//! u16 for the bit per page; and a note ends with the bytes of the scheme's own, which say where everything is
-//! ([`Told`](super::Told)), and u32 before them how many there are.
+//! u16 for the bit per page; and a note ends with the bytes of the scheme's own, which say where everything
+//! is ([`Told`](super::Told)), and u32 before them how many there are.
 //!
 //! A note says that something was programmed after the base, what became of each block that changed since the
 //! record before it, and that of the logical pages it lists nothing older is left. Base and notes together

@@ -1,7 +1,7 @@
 //! A mount where valid pages are counted by block ([`Validity::Counts`]).
 //!
-//! Records say how many pages of each block are valid, and what the map was ([`Told`]): so the map tells which
-//! they are, and no page of data is asked whose it is. Of each page of the mapping table the newest version
+//! Records say how many pages of each block are valid, and what the map was ([`Told`]): so the map tells
+//! which they are, and no page of data is asked whose it is. Of each page of the mapping table the newest version
 //! counts, which may have been written since the record; it says all that was known then. A page programmed
 //! since that record is elected as ever (`elect`), and what the map names beside it is held as well.
 
@@ -19,7 +19,8 @@ use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Whether valid pages are counted by block: that may be left out when the engine is built (feature `counted`).
+/// Whether valid pages are counted by block: that may be left out when the engine is built (feature
+/// `counted`).
 pub(super) fn is_counted(blocks: &BlockTable) -> bool {
     cfg!(feature = "counted") && blocks.is_counted()
 }
@@ -147,7 +148,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Logical pages that the map has where nothing can be read, and of which nothing else was found, are lost.
+    /// Logical pages that the map has where nothing can be read, and of which nothing else was found, are
+    /// lost.
     pub(super) fn lose_named(&mut self, scan: &Scan, live: &[Live]) {
         for &lpn in &scan.named {
             if !live.iter().any(|page| !page.is_map() && page.number() == lpn) {

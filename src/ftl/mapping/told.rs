@@ -5,7 +5,8 @@
 //! at  bytes   field
 //!  0    4     pages of the mapping table
 //!  4    -     where each is, u32, all ones for nowhere
-//!  -    -     entries that the table does not say yet: logical page u32, physical page u32, all ones for none
+//!  -    -     entries that the table does not say yet: logical page u32, physical page u32, all ones for
+//!             none
 //! ```
 
 use crate::codec::get_u32;

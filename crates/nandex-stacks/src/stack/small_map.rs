@@ -48,8 +48,8 @@ pub(super) fn fitting_ftl(
         |settings: Settings| if sizes_cache { settings.with(MAPPING_RAM, LEAST) } else { settings };
     let counted = smallest(settings.clone().with(VALID, COUNTS));
     let fewest = if may_count { ask(&counted).ok() } else { None };
-    // One with a bit for each page has no room even to be asked where the RAM is this little; a tree takes more
-    // than what counts take besides.
+    // One with a bit for each page has no room even to be asked where the RAM is this little; a tree takes
+    // more than what counts take besides.
     let bits_bytes = geometry.pages().div_ceil(8) as usize;
     let has_room = |&(least, tables): &(usize, usize)| ram < least || ram >= tables + bits_bytes;
     let mut chosen = smallest(settings.clone());

@@ -47,8 +47,6 @@ pub(super) struct CachedTable {
     pub(super) cmt: Cmt,
     pub(super) untold: Untold,
     pub(super) counters: CacheCounters,
-    /// Records say what the map is, since valid pages are counted.
-    pub(super) is_told: bool,
 }
 
 impl CachedTable {
@@ -82,7 +80,7 @@ impl CachedTable {
             mounted.live = Vec::new();
         }
         let (cmt, counters) = (Cmt::new(entries as usize), CacheCounters::default());
-        let mut cached = CachedTable { table, cmt, untold, counters, is_told: false };
+        let mut cached = CachedTable { table, cmt, untold, counters };
         if mounted.is_clean {
             cached.adopt_dirty(flash, &mounted.extra)?;
         } else if has_runs {

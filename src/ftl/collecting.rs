@@ -32,21 +32,18 @@ pub(super) struct Room {
     /// The blocks kept for the next base.
     kept_blocks: u32,
     pub(super) block_pages: u32,
-    /// Bytes of the map in a record, where valid pages are counted.
-    pub(super) told_bytes: usize,
 }
 
 impl Room {
     pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
         let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
         let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));
-        Room { victim, kept_blocks, block_pages: geometry.pages_per_block, told_bytes: told_bytes(setup) }
+        Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
     }
 
-    /// Bytes of RAM for where the pages of a group are and were, for lists of a few blocks, and for the map
-    /// that a record is told.
+    /// Bytes of RAM for where the pages of a group are and were, and for lists of a few blocks.
     pub(super) const fn lists_bytes(self) -> usize {
-        self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES + self.told_bytes
+        self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
     /// Whether enough blocks are free for a write.
@@ -105,12 +102,7 @@ pub(super) fn blocks_needed(setup: [u32; 4]) -> u32 {
 
 /// Bytes of a base for the dirty entries, or for the map.
 pub(super) const fn extra_bytes_max(setup: [u32; 4]) -> usize {
-    if setup[2] == COUNTED { told_bytes(setup) } else { setup[0] as usize * ENCODED_BYTES }
-}
-
-/// Bytes of the map in a record, where valid pages are counted.
-const fn told_bytes(setup: [u32; 4]) -> usize {
-    if setup[2] == COUNTED { setup[3] as usize } else { 0 }
+    if setup[2] == COUNTED { setup[3] as usize } else { setup[0] as usize * ENCODED_BYTES }
 }
 
 /// A scheme that makes room by collecting blocks of data and of the table.

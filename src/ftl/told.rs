@@ -30,7 +30,7 @@ pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32)
 impl CachedTable {
     /// Whether every record says what the map is.
     pub(super) fn is_told(&self) -> bool {
-        cfg!(feature = "counted") && self.is_told
+        cfg!(feature = "counted") && self.untold.in_records
     }
 
     /// The table after a mount that counted valid pages.
@@ -49,9 +49,10 @@ impl CachedTable {
             bits::set(&mut rewritten, page.number() as usize);
         }
         let table = MapTable::open(flash, &mut mounted.live)?;
-        let untold = Untold::new(untold_planned(geometry, entries));
+        let mut untold = Untold::new(untold_planned(geometry, entries));
+        untold.in_records = true;
         let (cmt, counters) = (Cmt::new(2), CacheCounters::default());
-        let mut cached = CachedTable { table, cmt, untold, counters, is_told: true };
+        let mut cached = CachedTable { table, cmt, untold, counters };
         // A store without a record is new.
         if !mounted.extra.is_empty() && !mounted.is_clean {
             let is_rewritten = |page: u32| bits::is_set(&rewritten, page as usize);

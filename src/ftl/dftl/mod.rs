@@ -275,10 +275,7 @@ impl Scheme for Dftl {
         let CachedTable { table, untold, .. } = &self.cached;
         if self.cached.is_told() {
             let marks = bits::clear(table.pages() as usize).len() * size_of::<bits::Word>();
-            return pages
-                + self.room.told_bytes
-                + marks
-                + scan.max(table.directory_bytes() + untold.ram_bytes());
+            return pages + marks + scan.max(table.directory_bytes() + untold.ram_bytes());
         }
         // The cache is made when the table has been compared.
         pages + scan.max(table.compared_bytes() + untold.ram_bytes())

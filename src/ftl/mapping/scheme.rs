@@ -260,6 +260,11 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.counters
     }
 
+    /// Bytes of the map that a record says, where valid pages are counted.
+    fn told_bytes(&self) -> usize {
+        if self.flash.is_counted() { S::extra_bytes_max(self.flash.setup()) } else { 0 }
+    }
+
     fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreFault> {
         let expected = self.flash.geometry().page_bytes as usize;
         if lpn.0 >= self.flash.page_count() {
@@ -453,6 +458,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             + self.flash.ram_bytes(S::extra_bytes_max(self.flash.setup()))
             + self.scheme.mapping_bytes_max(self.flash.geometry())
             + self.scheme.other_bytes()
+            + self.told_bytes()
             + weak
     }
 
@@ -460,6 +466,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         let (pages, scan) = self.flash.scan_bytes(self.scheme.known_pages_max());
         let mount = size_of::<S>()
             + self.flash.ram_bytes_of_mount(S::extra_bytes_max(self.flash.setup()))
+            + self.told_bytes()
             + self.scheme.mount_bytes(self.flash.geometry(), pages, scan);
         mount.max(self.ram_bytes())
     }

@@ -71,6 +71,30 @@ impl BlockTable {
         }
     }
 
+    /// The full block with the fewest valid pages among those that were asked about.
+    pub fn fewest_valid_known(&self) -> Option<Pbn> {
+        let known = self.valid.counts()?.asked_about();
+        let full = known.filter(|&pbn| self.state(pbn) == BlockState::Full);
+        full.min_by_key(|&pbn| self.valid_count(pbn))
+    }
+
+    /// Whether it is asked which pages of a block are valid.
+    pub fn is_asked_about(&self, pbn: Pbn) -> bool {
+        self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))
+    }
+
+    /// Where valid pages are counted: makes a block what a later record than the table's says of it. False:
+    /// that makes no sense.
+    pub fn restore_count(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), count: u32) -> bool {
+        let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
+        if !takes_pages && count > 0 || count > self.geometry.pages_per_block {
+            return false;
+        }
+        let is_restored = self.restore(pbn, (state, erases), &[]);
+        self.set_valid_count(pbn, count);
+        is_restored
+    }
+
     /// Begins to count the valid pages of all blocks anew.
     pub fn begin_count(&mut self) {
         if let Some(counts) = self.valid.counts_mut() {

@@ -286,6 +286,16 @@ impl Counts {
         }
     }
 
+    /// The blocks that were asked about and are known.
+    pub(super) fn asked_about(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.known[OPENED + 1..].iter().filter(|&&block| block != NONE).map(|&block| Pbn(block))
+    }
+
+    /// Whether a block is among those that are asked about.
+    pub(super) fn asks_about(&self, pbn: Pbn) -> bool {
+        self.known[OPENED + 1..].contains(&pbn.0)
+    }
+
     /// Counts all blocks anew.
     pub(super) fn begin_anew(&mut self) {
         self.anew = vec![0; self.counts.len()];

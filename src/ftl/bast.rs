@@ -148,6 +148,7 @@ impl Scheme for Bast {
         fills_in_order: false,
         has_map: false,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &BastSettings) -> FlashSettings {

@@ -14,7 +14,7 @@ use crate::codec::{get_u16, get_u32};
 use crate::fault::StoreFault;
 use crate::ftl::cmt::{Cmt, Run};
 use crate::ftl::mapping::{Flash, Live, Mounted};
-use crate::ftl::table::{MapTable, NONE, entries_per_page, from_raw};
+use crate::ftl::table::{MapTable, NONE, entries_per_page};
 use crate::ftl::untold::{self, Untold};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -61,6 +61,9 @@ impl CachedTable {
         if entries < 2 || entries > flash.geometry().pages().max(2) {
             let what = "the size of the cached mapping table makes no sense";
             return Err(StoreFault::corrupted(what, entries));
+        }
+        if flash.is_counted() {
+            return CachedTable::open_told(flash, mounted, entries as usize);
         }
         let mut table = MapTable::open(flash, &mut mounted.live)?;
         let mut untold = Untold::new(untold_planned(flash.geometry(), entries as usize));
@@ -158,9 +161,10 @@ impl CachedTable {
         in_table && on_chip && run.pages().all(holds)
     }
 
-    /// The dirty entries, for a clean base; there are no untold ones then.
+    /// The dirty entries, for a clean base; there are no untold ones then. Where valid pages are counted, the
+    /// map for any record.
     pub(super) fn encode(&self) -> Vec<u8> {
-        encode(&self.cmt)
+        if self.is_told() { self.encode_told() } else { encode(&self.cmt) }
     }
 
     /// The entry of a logical page, if it is in RAM.
@@ -211,14 +215,8 @@ impl CachedTable {
 
     /// Rewrites a translation page with everything that is known of its entries.
     pub(super) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
-        self.table.load(flash, page, Cause::Mapping)?;
+        self.load_known(flash, page)?;
         let lpns = self.table.range(page);
-        for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
-            self.table.set(flash, lpn, from_raw(ppn));
-        }
-        for &(lpn, ppn) in self.untold.of(lpns.clone()) {
-            self.table.set(flash, lpn, from_raw(ppn));
-        }
         self.table.save(flash, page)?;
         self.cmt.cleaned(lpns.clone());
         self.untold.told(lpns);
@@ -248,8 +246,8 @@ impl CachedTable {
 
     /// Moves translation pages out of a block, and frees it.
     pub(super) fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
-        let cmt = &self.cmt;
-        self.table.collect(flash, victim, || encode(cmt))
+        self.table.move_out(flash, victim)?;
+        flash.free(victim, Cause::Mapping, || self.encode())
     }
 
     /// A valid page cannot be read: whose it is, which takes the whole table. That page is lost then.
@@ -308,12 +306,15 @@ impl CachedTable {
                 }
             }
         }
+        if self.is_told() {
+            self.check_counts(flash, report)?;
+        }
         Ok(self.table.check(flash, report))
     }
 }
 
 /// A new entry of a page, in the cache if there is room.
-fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
+pub(super) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
     if cmt.is_full() {
         untold.insert(lpn, ppn);
     } else {
@@ -323,7 +324,7 @@ fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
 
 /// Untold entries for which there is room: of a write and a collection no more than two blocks; and after a
 /// cut what was dirty, though no more than two blocks of that.
-fn untold_planned(geometry: Geometry, entries: usize) -> usize {
+pub(super) fn untold_planned(geometry: Geometry, entries: usize) -> usize {
     let two_blocks = 2 * geometry.pages_per_block as usize;
     two_blocks + entries.min(two_blocks)
 }

@@ -1,14 +1,15 @@
 //! Room in the schemes whose mapping table is cached: DFTL and CFTL collect data and translation pages alike,
 //! by the same rules, and differ in how data leaves a victim.
 
-use crate::blocks::Wear;
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{Validity, Wear};
 use crate::fault::StoreFault;
 use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
 use crate::ftl::cmt::ENTRY_BYTES;
-use crate::ftl::mapping::{ChipPlan, Flash};
+use crate::ftl::mapping::{COUNTED, ChipPlan, Flash};
 use crate::ftl::table::{Frontier, blocks_for};
+use crate::ftl::told::told_bytes_max;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -16,6 +17,9 @@ use alloc::vec::Vec;
 
 /// Collection ends when so many blocks are free.
 const FREE_BLOCKS: u32 = 5;
+
+/// A block that is known may have so much of its pages valid beyond those of the emptiest one.
+const MORE_VALID: u32 = 32;
 
 /// Bytes of the lists that a collection or a record makes for a moment.
 const LISTS_BYTES: usize = 256;
@@ -32,7 +36,8 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
-        let kept_blocks = ChipPlan::base_blocks(geometry, extra_bytes_max(setup));
+        let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
+        let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));
         Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
     }
 
@@ -46,15 +51,33 @@ impl Room {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
 
+    /// In place of the emptiest block one that has hardly more valid pages, if it is known which: to move
+    /// these costs less than to ask.
+    fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
+        let blocks = flash.blocks();
+        let is_of_table = flash.tag(victim).role == Some(PageKind::Map);
+        if !flash.is_counted()
+            || is_of_table
+            || self.victim != VictimPolicy::Greedy
+            || blocks.knows_pages_of(victim)
+        {
+            return victim;
+        }
+        // Each victim gains a page at least.
+        let most = (blocks.valid_count(victim) + self.block_pages / MORE_VALID).min(self.block_pages - 1);
+        blocks.fewest_valid_known().filter(|&pbn| blocks.valid_count(pbn) <= most).unwrap_or(victim)
+    }
+
     /// Free blocks, those of the next base apart.
     fn free_blocks<N: Nand>(self, flash: &Flash<N>) -> u32 {
         flash.blocks().free_count().saturating_sub(self.kept_blocks)
     }
 }
 
-/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table.
+/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table;
+/// whether valid pages are counted, and bytes of the map in a record then.
 pub(super) fn setup(
-    cache_bytes: Option<u32>,
+    (cache_bytes, validity): (Option<u32>, Validity),
     entries_min: u32,
     geometry: Geometry,
     good_blocks: u32,
@@ -64,7 +87,12 @@ pub(super) fn setup(
         Some(bytes) => bytes / ENTRY_BYTES as u32,
         None => (pages / 16 / ENTRY_BYTES as u32).max(16),
     };
-    [entries.clamp(entries_min, pages.max(entries_min)), blocks_for(geometry, good_blocks), 0, 0]
+    let entries = entries.clamp(entries_min, pages.max(entries_min));
+    let (is_counted, told_bytes) = match validity {
+        Validity::Bits => (0, 0),
+        Validity::Counts => (COUNTED, told_bytes_max(geometry, good_blocks, entries) as u32),
+    };
+    [entries, blocks_for(geometry, good_blocks), is_counted, told_bytes]
 }
 
 /// Blocks needed beside the data.
@@ -72,9 +100,9 @@ pub(super) fn blocks_needed(setup: [u32; 4]) -> u32 {
     setup[1].saturating_add(FREE_BLOCKS + 2)
 }
 
-/// Bytes of a base for the dirty entries.
-pub(super) fn extra_bytes_max(setup: [u32; 4]) -> usize {
-    setup[0] as usize * ENCODED_BYTES
+/// Bytes of a base for the dirty entries, or for the map.
+pub(super) const fn extra_bytes_max(setup: [u32; 4]) -> usize {
+    if setup[2] == COUNTED { setup[3] as usize } else { setup[0] as usize * ENCODED_BYTES }
 }
 
 /// A scheme that makes room by collecting blocks of data and of the table.
@@ -117,7 +145,10 @@ pub(super) trait Collecting {
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
         let victim = match of_table {
             Some(pbn) => pbn,
-            None => flash.blocks_mut().victim(room.victim).ok_or(StoreError::Full)?,
+            None => {
+                let victim = flash.blocks_mut().victim(room.victim).ok_or(StoreError::Full)?;
+                room.known_or(flash, victim)
+            }
         };
         flash.counters.collections += 1;
         if flash.tag(victim).role == Some(PageKind::Map) {
@@ -164,7 +195,8 @@ pub(super) trait Collecting {
         if self.cached().untold.is_empty() {
             return Ok(());
         }
-        flash.begin(Vec::new)?;
+        let is_counted = flash.is_counted();
+        flash.begin(|| if is_counted { self.cached().encode() } else { Vec::new() })?;
         self.make_room(flash)
     }
 }

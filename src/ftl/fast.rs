@@ -112,6 +112,7 @@ impl Scheme for Fast {
         fills_in_order: false,
         has_map: false,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &FastSettings) -> FlashSettings {

@@ -87,6 +87,7 @@ impl Scheme for Hftl {
         fills_in_order: false,
         has_map: false,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &HftlSettings) -> FlashSettings {

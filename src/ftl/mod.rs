@@ -18,6 +18,7 @@ pub mod sast;
 pub mod superblock;
 mod table;
 pub mod tbm;
+mod told;
 mod untold;
 
 pub use crate::blocks::spare::SPARE_BYTES;

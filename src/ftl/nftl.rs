@@ -121,6 +121,7 @@ impl Scheme for Nftl {
         fills_in_order: false,
         has_map: false,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &NftlSettings) -> FlashSettings {

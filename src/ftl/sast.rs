@@ -146,6 +146,7 @@ impl Scheme for Sast {
         fills_in_order: false,
         has_map: false,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &SastSettings) -> FlashSettings {

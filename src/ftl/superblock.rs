@@ -156,6 +156,7 @@ impl Scheme for Superblock {
         fills_in_order: true,
         has_map: true,
         record_percent: 100,
+        counts: false,
     };
 
     fn common(settings: &SuperblockSettings) -> FlashSettings {

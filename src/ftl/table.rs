@@ -13,6 +13,7 @@ use crate::blocks::{BlockState, Wear};
 use crate::check::{CheckReport, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
+pub(super) use crate::ftl::mapping::entries_per_page;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -162,11 +163,6 @@ pub(super) struct MapTable {
     frontier: Frontier,
 }
 
-/// Entries in a page of the table.
-pub(super) fn entries_per_page(geometry: Geometry) -> u32 {
-    geometry.page_bytes / 4
-}
-
 /// Blocks that the whole table of a chip takes, at most.
 pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
     good_blocks.div_ceil(entries_per_page(geometry))
@@ -312,7 +308,13 @@ impl MapTable {
         victim: Pbn,
         extra: impl FnOnce() -> Vec<u8>,
     ) -> Result<(), StoreFault> {
-        while let Some(from) = flash.blocks().next_valid(victim, 0) {
+        self.move_out(flash, victim)?;
+        flash.free(victim, Cause::Mapping, extra)
+    }
+
+    /// Moves the pages of the table out of a block.
+    pub(super) fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+        while let Some(from) = self.next_in(flash, victim) {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
             let header = header.filter(known).ok_or(StoreError::Corrupted {
@@ -322,7 +324,22 @@ impl MapTable {
             let to = self.frontier.store(flash, from, header, Cause::Mapping)?;
             self.directory[header.number as usize] = to.0;
         }
-        flash.free(victim, Cause::Mapping, extra)
+        Ok(())
+    }
+
+    /// The first page of the table in a block of its pages.
+    fn next_in<N: Nand>(&self, flash: &Flash<N>, pbn: Pbn) -> Option<Ppn> {
+        if flash.blocks().knows_pages_of(pbn) {
+            return flash.blocks().next_valid(pbn, 0);
+        }
+        let geometry = flash.geometry();
+        let here = |&ppn: &Ppn| geometry.block_of(ppn) == pbn;
+        self.directory.iter().filter_map(|&raw| from_raw(raw)).filter(here).min()
+    }
+
+    /// Where each page of the table is.
+    pub(super) fn places(&self) -> &[u32] {
+        &self.directory
     }
 
     /// After an unclean end: tells what the table says wrongly. Pages that are not among the `live` ones, by

@@ -14,13 +14,15 @@ pub(super) const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
 pub(super) struct Untold {
     row: Vec<(u32, u32)>,
     /// Entries for which there is always room.
-    planned: usize,
+    planned: u32,
+    /// Records say the entries, and the whole map.
+    pub(super) in_records: bool,
 }
 
 impl Untold {
     /// An empty row with room for so many.
     pub(super) fn new(planned: usize) -> Untold {
-        Untold { row: Vec::with_capacity(planned), planned }
+        Untold { row: Vec::with_capacity(planned), planned: planned as u32, in_records: false }
     }
 
     fn find(&self, lpn: u32) -> Result<usize, usize> {
@@ -89,15 +91,20 @@ impl Untold {
     /// Drops the entries of these logical pages; and with the last one the room beyond what is planned.
     pub(super) fn told(&mut self, lpns: Range<u32>) {
         self.row.drain(self.places(lpns));
-        if self.row.is_empty() && self.row.capacity() > self.planned {
+        if self.row.is_empty() && self.row.capacity() > self.planned as usize {
             self.row = Vec::new();
-            self.row.reserve_exact(self.planned);
+            self.row.reserve_exact(self.planned as usize);
         }
+    }
+
+    /// Drops those of the entries of these logical pages that do not stay.
+    pub(super) fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
+        self.row.retain(|&(lpn, ppn)| !lpns.contains(&lpn) || stays(lpn, ppn));
     }
 
     /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
     pub(super) fn ram_bytes(&self) -> usize {
-        self.planned * ENTRY_BYTES
+        self.planned as usize * ENTRY_BYTES
     }
 }
 

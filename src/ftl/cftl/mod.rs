@@ -55,7 +55,7 @@ mod place;
 use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
 use crate::blocks::victim::VictimPolicy;
-use crate::blocks::{BlockState, Wear};
+use crate::blocks::{BlockState, Validity, Wear};
 use crate::check::CheckReport;
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
@@ -141,6 +141,7 @@ impl Scheme for Cftl {
         fills_in_order: false,
         has_map: false,
         record_percent: 125,
+        counts: false,
     };
 
     fn common(settings: &CftlSettings) -> FlashSettings {
@@ -148,7 +149,7 @@ impl Scheme for Cftl {
     }
 
     fn setup(settings: &CftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
-        collecting::setup(settings.cache_bytes, 4, geometry, good_blocks)
+        collecting::setup((settings.cache_bytes, Validity::Bits), 4, geometry, good_blocks)
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {

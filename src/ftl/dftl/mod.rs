@@ -28,10 +28,19 @@
 //!   and each translation page that an untold entry belongs to is rewritten once. A victim of translation
 //!   pages has them copied.
 //!
+//! # Counted
+//!
+//! With [`Validity::Counts`] there is a number for each block in place of a bit for each page (`ftl::told`).
+//! Which pages of a victim are valid is asked of the map, by a walk over the translation pages that answers
+//! for the next victims too; of a victim of translation pages the GTD tells. Each base and note says what the
+//! map is: the GTD, and the dirty and untold entries. A mount after a cut walks over the map of the newest record, or
+//! over newer translation pages where there are some, and counts what it names.
+//!
 //! # Invariants
 //!
 //! - D1: a clean entry equals that of its translation page.
 //! - D2: no logical page is both in the CMT and untold.
+//! - T4: where valid pages are counted, as many of each block count as map and GTD name.
 //!
 //! # Why collection always makes progress
 //!
@@ -56,9 +65,10 @@
 //! misses may evict a dirty entry, and so program; where there is no room for that, it goes on without
 //! caching.
 
+use crate::bits;
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
-use crate::blocks::{BlockState, Wear};
+use crate::blocks::{BlockState, Validity, Wear};
 use crate::check::CheckReport;
 use crate::fault::StoreFault;
 pub use crate::ftl::cached::CacheCounters;
@@ -85,6 +95,8 @@ pub struct DftlSettings {
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
     pub victim: VictimPolicy,
+    /// How it is known which pages are valid. Fixed at format.
+    pub validity: Validity,
 }
 
 /// The tables of DFTL.
@@ -106,14 +118,20 @@ impl Scheme for Dftl {
         fills_in_order: true,
         has_map: false,
         record_percent: 100,
+        counts: true,
     };
 
     fn common(settings: &DftlSettings) -> FlashSettings {
         settings.common
     }
 
+    fn validity(settings: &DftlSettings) -> Validity {
+        settings.validity
+    }
+
     fn setup(settings: &DftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
-        collecting::setup(settings.cache_bytes, 2, geometry, good_blocks)
+        let kept = (settings.cache_bytes, settings.validity);
+        collecting::setup(kept, 2, geometry, good_blocks)
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {
@@ -254,8 +272,13 @@ impl Scheme for Dftl {
     }
 
     fn mount_bytes(&self, _: Geometry, pages: usize, scan: usize) -> usize {
+        let CachedTable { table, untold, .. } = &self.cached;
+        if self.cached.is_told() {
+            let marks = bits::clear(table.pages() as usize).len() * size_of::<bits::Word>();
+            return pages + marks + scan.max(table.directory_bytes() + untold.ram_bytes());
+        }
         // The cache is made when the table has been compared.
-        pages + scan.max(self.cached.table.compared_bytes() + self.cached.untold.ram_bytes())
+        pages + scan.max(table.compared_bytes() + untold.ram_bytes())
     }
 
     fn other_bytes(&self) -> usize {
@@ -357,6 +380,7 @@ impl Collecting for Dftl {
         to: &mut Frontier,
         cause: Cause,
     ) -> Result<(), StoreFault> {
+        self.cached.know_pages(flash, victim)?;
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
             let Some(header) = header else {

@@ -233,6 +233,7 @@ fn settings(seed: u64) -> DftlSettings {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
         victim: VictimPolicy::ALL[seed as usize / 2 % 6],
+        validity: Validity::Bits,
     }
 }
 
@@ -295,3 +296,5 @@ fn a_worn_out_chip_stays_readable() {
 fn reads_that_fail_once_lose_nothing() {
     suite::reads_again::<Dftl>(settings);
 }
+
+mod counted;

@@ -148,6 +148,7 @@ impl Scheme for Lazy {
         fills_in_order: true,
         has_map: false,
         record_percent: 200,
+        counts: false,
     };
 
     fn common(settings: &LazySettings) -> FlashSettings {

@@ -22,16 +22,21 @@
 //!             valid, and one per page that is spent where the chip takes any order; then zeros may follow
 //! ```
 //!
+//! Where valid pages are counted ([`Validity::Counts`]) the block table says how many each block has, a note
+//! u16 for the bit per page; and a note ends with the bytes of the scheme's own, which say where everything
+//! is ([`Told`](super::Told)), and u32 before them how many there are.
+//!
 //! A note says that something was programmed after the base, what became of each block that changed since the
 //! record before it, and that of the logical pages it lists nothing older is left. Base and notes together
 //! are one newer base.
 
+use super::counted::is_counted;
 use super::marks::Marks;
 use super::slots::Slots;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
-use crate::blocks::{BlockState, BlockTable};
+use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
@@ -50,6 +55,10 @@ const NOTE: u8 = b'N';
 const NOTE_BYTES: usize = 17;
 /// The bytes of a block in a note, before its bits.
 const ROW_BYTES: usize = 18;
+/// The bytes of the number of valid pages of a block in a note.
+const COUNT_BYTES: usize = 2;
+/// The bytes in front of the scheme's own in a note.
+const LENGTH_BYTES: usize = 4;
 const NO_PAGE: u16 = u16::MAX;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
 const VERSION_MAX: u64 = 1 << 39;
@@ -68,9 +77,10 @@ pub(super) struct Base {
 }
 
 /// Bytes of a base in which so many bytes are the scheme's own, without lost pages.
-pub(super) fn encoded_bytes(geometry: Geometry, extra_bytes: usize) -> usize {
+pub(super) fn encoded_bytes(geometry: Geometry, validity: Validity, extra_bytes: usize) -> usize {
     let tags = geometry.blocks as usize * TAG_BYTES;
-    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + Slots::encoded_bytes(geometry) + tags + extra_bytes
+    let blocks = BlockTable::encoded_bytes_with(geometry, validity);
+    FIXED_BYTES + blocks + Slots::encoded_bytes(geometry) + tags + extra_bytes
 }
 
 impl<N: Nand> Flash<N> {
@@ -100,14 +110,17 @@ pub(super) struct NoteContents<'a> {
     pub(super) changed: &'a Marks,
     pub(super) slots: &'a Slots,
     pub(super) tags: &'a BlockTags,
+    /// The scheme's own bytes, where valid pages are counted.
+    pub(super) own: Option<&'a [u8]>,
     /// The note is filled up to so many bytes.
     pub(super) bytes_min: usize,
 }
 
 impl Contents for NoteContents<'_> {
     fn byte_count(&self) -> usize {
-        let rows = row_bytes(self.geometry) * self.changed.count() as usize;
-        let bytes = NOTE_BYTES + 4 * self.trimmed.len() + rows;
+        let rows = row_bytes(self.geometry, self.own.is_some()) * self.changed.count() as usize;
+        let own = self.own.map_or(0, |own| LENGTH_BYTES + own.len());
+        let bytes = NOTE_BYTES + 4 * self.trimmed.len() + rows + own;
         bytes.max(self.bytes_min)
     }
 
@@ -119,6 +132,10 @@ impl Contents for NoteContents<'_> {
         page.bytes(&self.changed.count().to_le_bytes());
         self.trimmed.keys().for_each(|n| page.bytes(&n.to_le_bytes()));
         changed.for_each(|pbn| self.put_row(pbn, blocks, page));
+        if let Some(own) = self.own {
+            page.bytes(&(own.len() as u32).to_le_bytes());
+            page.bytes(own);
+        }
     }
 }
 
@@ -132,7 +149,10 @@ impl NoteContents<'_> {
         page.bytes(&blocks.erase_count(pbn).to_le_bytes());
         page.bytes(&(self.slots.next(pbn) as u16).to_le_bytes());
         page.bytes(&self.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
-        put_bits(g, page, |place| blocks.is_valid(g.page_at(pbn, place)));
+        match self.own {
+            Some(_) => page.bytes(&(blocks.valid_count(pbn) as u16).to_le_bytes()),
+            None => put_bits(g, page, |place| blocks.is_valid(g.page_at(pbn, place))),
+        }
         if g.random_order {
             put_bits(g, page, |place| !self.slots.is_open(pbn, place));
         }
@@ -140,8 +160,13 @@ impl NoteContents<'_> {
 }
 
 /// The bytes of a block in a note.
-fn row_bytes(g: Geometry) -> usize {
-    ROW_BYTES + bitmap_bytes(g) * if g.random_order { 2 } else { 1 }
+fn row_bytes(g: Geometry, is_counted: bool) -> usize {
+    ROW_BYTES + valid_bytes(g, is_counted) + if g.random_order { bitmap_bytes(g) } else { 0 }
+}
+
+/// Those of them that tell of its valid pages.
+fn valid_bytes(g: Geometry, is_counted: bool) -> usize {
+    if is_counted { COUNT_BYTES } else { bitmap_bytes(g) }
 }
 
 fn bitmap_bytes(g: Geometry) -> usize {
@@ -163,6 +188,7 @@ fn bits(g: Geometry, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
 /// A base as the contents of a checkpoint: the table of blocks follows the fixed part.
 pub(super) struct BaseContents<'a> {
     pub(super) geometry: Geometry,
+    pub(super) validity: Validity,
     pub(super) fixed: [u8; FIXED_BYTES],
     pub(super) slots: &'a Slots,
     pub(super) tags: &'a BlockTags,
@@ -172,7 +198,7 @@ pub(super) struct BaseContents<'a> {
 
 impl Contents for BaseContents<'_> {
     fn byte_count(&self) -> usize {
-        encoded_bytes(self.geometry, self.extra.len()) + 4 * self.lost.len()
+        encoded_bytes(self.geometry, self.validity, self.extra.len()) + 4 * self.lost.len()
     }
 
     fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
@@ -234,11 +260,13 @@ impl Base {
         let (lost, extra) = (get_u32(&fixed, 46) as usize, get_u32(&fixed, 50) as usize);
         let next_version = get_u64(&fixed, 38);
         let lost_fit = lost <= page_count as usize && page_count <= g.pages();
-        let total = encoded_bytes(g, extra) as u64 + 4 * lost as u64;
+        let setup = [number(4), number(5), number(6), number(7)];
+        let validity = rules.validity(setup)?;
+        let total = encoded_bytes(g, validity, extra) as u64 + 4 * lost as u64;
         if !lost_fit || total != len as u64 || fixed[37] > 1 || next_version >= VERSION_MAX {
             return Err(corrupted(17));
         }
-        let blocks = BlockTable::decode(g, source)?;
+        let blocks = BlockTable::decode_into(g, source, (validity, validity))?;
         let slots = Slots::decode(g, source)?;
         let mut tags = BlockTags::unused(g.blocks);
         for at in 0..g.blocks as usize {
@@ -252,7 +280,7 @@ impl Base {
         }
         Ok(Base {
             page_count,
-            setup: [number(4), number(5), number(6), number(7)],
+            setup,
             is_clean: fixed[37] == 1,
             next_version,
             blocks,
@@ -273,7 +301,9 @@ impl Base {
         note.take(&mut fixed).map_err(|_| corrupted(0))?;
         let stamp = get_u64(&fixed, 1);
         let (trims, rows) = (get_u32(&fixed, 9) as usize, get_u32(&fixed, 13) as usize);
-        let total = NOTE_BYTES as u64 + 4 * trims as u64 + (row_bytes(g) as u64) * rows as u64;
+        let counts = is_counted(&self.blocks);
+        let row_bytes = row_bytes(g, counts);
+        let total = NOTE_BYTES as u64 + 4 * trims as u64 + row_bytes as u64 * rows as u64;
         if !(self.next_version..VERSION_MAX).contains(&stamp) || total > len as u64 {
             return Err(corrupted(1));
         }
@@ -282,10 +312,17 @@ impl Base {
             note.take(&mut lpn)?;
             self.lost.remove(&u32::from_le_bytes(lpn));
         }
-        let mut row = vec![0; row_bytes(g)];
+        let mut row = vec![0; row_bytes];
         for _ in 0..rows {
             note.take(&mut row)?;
             self.update_block(g, &row).ok_or_else(|| corrupted(17))?;
+        }
+        if counts {
+            // Not both at a time.
+            self.extra = Vec::new();
+            let mut length = [0; LENGTH_BYTES];
+            note.take(&mut length)?;
+            self.extra = take_bytes(note, u32::from_le_bytes(length) as usize)?;
         }
         self.next_version = stamp;
         self.is_clean = false;
@@ -300,13 +337,18 @@ impl Base {
         if u32::from(next) > g.pages_per_block || !fits(first) {
             return None;
         }
-        let (valid, spent) = row[ROW_BYTES..].split_at(bitmap_bytes(g));
-        let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
+        let counts = is_counted(&self.blocks);
+        let (valid, spent) = row[ROW_BYTES..].split_at(valid_bytes(g, counts));
         self.tags.set(pbn.index(), BlockTag::from_bytes(row[5], get_u32(row, 6))?);
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
         let spent = g.random_order.then(|| bits(g, spent));
         self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());
-        self.blocks.restore(pbn, (state, get_u32(row, 10)), &valid).then_some(())
+        let now = (state, get_u32(row, 10));
+        if counts {
+            return self.blocks.restore_count(pbn, now, get_u16(valid, 0).into()).then_some(());
+        }
+        let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
+        self.blocks.restore(pbn, now, &valid).then_some(())
     }
 }
 

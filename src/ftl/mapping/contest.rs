@@ -123,7 +123,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
-    fn is_contested(&self, scan: &Scan, since: &[Live], key: Key) -> bool {
+    pub(super) fn is_contested(&self, scan: &Scan, since: &[Live], key: Key) -> bool {
         let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
         key.is_map()
             || since.binary_search_by_key(&key, |page| page.key).is_ok()
@@ -134,7 +134,7 @@ impl<N: Nand> Flash<N> {
     /// Whether a page that the record calls valid has lost for sure: there is an acknowledged version after
     /// the record. The highest is not known to be acknowledged; and pages in a data block tell whose the
     /// others there are.
-    fn has_lost(&self, scan: &Scan, since: &[Live], page: &Live) -> bool {
+    pub(super) fn has_lost(&self, scan: &Scan, since: &[Live], page: &Live) -> bool {
         let end = since.partition_point(|other| other.key <= page.key);
         let newest = |other: &&Live| other.key == page.key && other.version <= scan.committed;
         let newest = since[..end].iter().rev().find(newest).map_or(0, |other| other.version);
@@ -157,6 +157,11 @@ impl<N: Nand> Flash<N> {
                 return Ok(());
             }
         }
+        self.hold(page, scan)
+    }
+
+    /// Holds a page that may lose.
+    pub(super) fn hold(&self, page: Live, scan: &mut Scan) -> Result<(), StoreFault> {
         if scan.pages.len() == scan.pages.capacity() {
             reserve(&mut scan.pages, self.geometry.pages_per_block as usize)?;
         }

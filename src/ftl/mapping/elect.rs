@@ -67,6 +67,11 @@ impl Live {
         self.key.number()
     }
 
+    /// Whether it was written since the last record, and not only moved.
+    pub(crate) fn is_new(&self) -> bool {
+        self.version > 0
+    }
+
     /// Whether it is a page of the mapping table.
     pub fn is_map(&self) -> bool {
         self.key.is_map()
@@ -104,7 +109,9 @@ impl<N: Nand> Flash<N> {
         for page in &mut scan.pages {
             page.version = version_of(page.version);
         }
-        self.take_out(scan);
+        if !self.is_counted() {
+            self.take_out(scan);
+        }
         self.drop_half_erased(scan)?;
         if self.rules.one_data_block {
             self.keep_one_data_block(scan)?;
@@ -372,14 +379,14 @@ impl<N: Nand> Flash<N> {
                 self.blocks.discard(pbn);
             }
         }
-        self.hold(scan);
+        self.keep_until_base(scan);
         Ok(live)
     }
 }
 
 impl<N: Nand> Flash<N> {
     /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
-    fn hold(&mut self, scan: &Scan) {
+    fn keep_until_base(&mut self, scan: &Scan) {
         for pbn in (0..self.geometry.blocks).map(Pbn).filter(|&pbn| !scan.spare.has(pbn)) {
             match self.blocks.state(pbn) {
                 BlockState::Free | BlockState::Unclean => {

@@ -54,6 +54,7 @@
 mod base;
 mod block_use;
 mod contest;
+mod counted;
 mod elect;
 mod gather;
 mod marks;
@@ -66,6 +67,7 @@ mod slots;
 mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
+mod told;
 
 pub use elect::Live;
 pub(crate) use gather::Source;
@@ -73,10 +75,11 @@ pub(crate) use plan::ChipPlan;
 pub use plan::FlashSettings;
 pub use scheme::{Scheme, SchemeFtl};
 pub use tags::BlockTag;
+pub(crate) use told::{Told, entries_per_page};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
-use crate::blocks::{BlockState, BlockTable};
+use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
@@ -115,7 +118,22 @@ pub struct Rules {
     /// Pages programmed between two records, in percent of `record_interval`: more where notes are long and
     /// there is RAM for it at a mount.
     pub record_percent: u32,
+    /// Whether valid pages may be counted by block ([`Validity::Counts`]): then the third of the numbers that
+    /// are fixed at format says whether they are, and the scheme's own bytes in every record say where
+    /// everything is ([`Told`]).
+    pub counts: bool,
 }
+
+impl Rules {
+    /// How it is known which pages are valid on a chip that was formatted with these numbers.
+    pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
+        let is_counted = self.counts && setup[2] == COUNTED;
+        counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
+    }
+}
+
+/// The third of the numbers fixed at format where valid pages are counted.
+pub(crate) const COUNTED: u32 = 1;
 
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
@@ -223,9 +241,10 @@ pub struct Flash<N> {
 
 impl<N: Nand> Flash<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub(crate) fn format(mut nand: N, rules: Rules) -> Result<Flash<N>, StoreFault> {
+    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
+        let validity = counted::built(validity)?;
         let geometry = nand.geometry();
-        let mut blocks = BlockTable::new(geometry);
+        let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
         for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
@@ -250,6 +269,7 @@ impl<N: Nand> Flash<N> {
     /// Sets what the scheme was formatted with; once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
+        debug_assert!(self.rules.validity(setup).is_ok_and(|kept| kept == self.blocks.validity()));
         (self.page_count, self.setup) = (page_count, setup);
     }
 
@@ -340,7 +360,12 @@ impl<N: Nand> Flash<N> {
         (page < self.geometry.pages_per_block).then(|| self.geometry.page_at(pbn, page))
     }
 
-    /// Whether a page holds live data.
+    /// Whether valid pages are counted by block.
+    pub(crate) fn is_counted(&self) -> bool {
+        counted::is_counted(&self.blocks)
+    }
+
+    /// Whether a page holds live data; where valid pages are counted, whether it may.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.blocks.is_valid(ppn)
     }
@@ -377,8 +402,12 @@ impl<N: Nand> Flash<N> {
             + self.nand.ram_bytes()
             + self.table_bytes()
             + self.changed.ram_bytes()
-            + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
+            + self.area.ram_bytes(self.base_bytes(extra_bytes_max))
             + self.geometry.page_bytes as usize
+    }
+
+    fn base_bytes(&self, extra_bytes_max: usize) -> usize {
+        base::encoded_bytes(self.geometry, self.blocks.validity(), extra_bytes_max)
     }
 
     /// The page of RAM; what it holds is forgotten.

@@ -35,6 +35,11 @@ impl<N: Nand> Flash<N> {
         }
     }
 
+    /// Whether a page holds live data, and it is known that it does.
+    pub(super) fn is_surely_valid(&self, ppn: Ppn) -> bool {
+        self.blocks.is_valid(ppn) && self.blocks.knows_pages_of(self.geometry.block_of(ppn))
+    }
+
     /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count
     /// tells.
     pub(super) fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
@@ -236,7 +241,7 @@ impl<N: Nand> Flash<N> {
             self.geometry.page_bytes as usize,
             "a page of another size is programmed"
         );
-        debug_assert!(!self.blocks.is_valid(ppn), "F1: {ppn} is valid and programmed again");
+        debug_assert!(!self.is_surely_valid(ppn), "F1: {ppn} is valid and programmed again");
         assert!(self.mark != Mark::Note, "F3: begin comes first");
         header.extra = self.blocks.erase_count(pbn) as u8;
         debug_assert!(header.version <= self.next_version, "F4: {ppn} gets a version not given yet");

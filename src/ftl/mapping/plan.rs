@@ -1,6 +1,7 @@
 //! How many logical pages a chip gets under a scheme.
 
 use super::{base, note_pages};
+use crate::blocks::Validity;
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
 use crate::check::words;
@@ -38,6 +39,8 @@ impl Default for FlashSettings {
 pub(crate) struct Needs {
     /// Log blocks, frontiers, blocks for merges and collection.
     pub(crate) blocks: u32,
+    /// How it is known which pages are valid.
+    pub(crate) validity: Validity,
     /// Bytes of its own in a base, at most.
     pub(crate) extra_bytes: usize,
     /// Logical pages come in whole logical blocks.
@@ -54,9 +57,14 @@ pub(crate) struct ChipPlan {
 }
 
 impl ChipPlan {
-    /// Blocks that a base takes.
+    /// Blocks that a base with a bit for each page takes.
     pub(crate) fn base_blocks(geometry: Geometry, extra_bytes: usize) -> u32 {
-        let bytes = base::encoded_bytes(geometry, extra_bytes) + 4 * LOST_PAGES;
+        ChipPlan::base_blocks_with(geometry, Validity::Bits, extra_bytes)
+    }
+
+    /// Blocks that a base takes which says so which pages are valid.
+    pub(crate) fn base_blocks_with(geometry: Geometry, validity: Validity, extra_bytes: usize) -> u32 {
+        let bytes = base::encoded_bytes(geometry, validity, extra_bytes) + 4 * LOST_PAGES;
         let pages = CheckpointArea::pages_needed(geometry, bytes) as u32 + note_pages(geometry);
         pages.div_ceil(geometry.pages_per_block)
     }
@@ -69,7 +77,7 @@ impl ChipPlan {
         needs: Needs,
     ) -> Result<ChipPlan, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
-        let base_blocks = ChipPlan::base_blocks(geometry, needs.extra_bytes);
+        let base_blocks = ChipPlan::base_blocks_with(geometry, needs.validity, needs.extra_bytes);
         let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
         let kept = u64::from(anchor_count(geometry) + 2 * base_blocks + needs.blocks) + failing;
         let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));

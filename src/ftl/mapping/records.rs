@@ -37,6 +37,7 @@ impl<N: Nand> Flash<N> {
         let mut page = self.lend_page();
         let contents = BaseContents {
             geometry: self.geometry,
+            validity: self.blocks.validity(),
             fixed: self.fixed_part(is_clean, extra.len()),
             slots: &self.slots,
             tags: &self.tags,
@@ -63,6 +64,9 @@ impl<N: Nand> Flash<N> {
     /// Says what has changed since the last record, and so that something is programmed after the base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         self.leave_begun_version();
+        // Where valid pages are counted the map says which they are, and every record what the map is.
+        let is_counted = self.is_counted();
+        let (own, later) = if is_counted { (extra(), None) } else { (Vec::new(), Some(extra)) };
         let mut page = self.lend_page();
         let note = NoteContents {
             geometry: self.geometry,
@@ -71,13 +75,14 @@ impl<N: Nand> Flash<N> {
             changed: &self.changed,
             slots: &self.slots,
             tags: &self.tags,
+            own: is_counted.then_some(&own),
             // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
             bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
         };
         let written = self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page);
         self.return_page(page);
         if !written? {
-            return self.write_base(false, &extra());
+            return self.write_base(false, &later.map_or(own, |extra| extra()));
         }
         self.mark = Mark::Nothing;
         self.trimmed.clear();
@@ -122,7 +127,7 @@ impl<N: Nand> Flash<N> {
     /// Notes that a logical page was dropped; the scheme has invalidated it.
     pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
         debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
-        debug_assert!(ppn.is_none_or(|ppn| !self.is_valid(ppn)), "F1: a trimmed page is valid");
+        debug_assert!(ppn.is_none_or(|ppn| !self.is_surely_valid(ppn)), "F1: a trimmed page is valid");
         self.trimmed.insert(lpn, ppn);
         self.lost.remove(&lpn);
     }

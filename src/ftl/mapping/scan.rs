@@ -48,6 +48,8 @@ pub(super) struct Scan {
     /// Where logical pages are that no other page disputes, if [`Rules::has_map`].
     pub(super) map: Vec<u32>,
     pub(super) rotten: Vec<Rotten>,
+    /// Logical pages that the map has in pages which cannot be read.
+    pub(super) named: Vec<u32>,
     /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
     /// since that can be read.
     pub(super) spare: Marks,
@@ -94,11 +96,15 @@ impl<N: Nand> Flash<N> {
         if is_clean && flash.is_newest()? {
             mounted.map = flash.empty_map()?;
             mounted.live = flash.list_known(&mut mounted.map)?;
+            if flash.is_counted() {
+                mounted.live = flash.list_told(&mounted.extra)?;
+            }
             return Ok((flash, mounted));
         }
         mounted.is_clean = false;
-        let mut scan = flash.scan()?;
+        let mut scan = flash.scan(&mounted.extra)?;
         mounted.live = flash.elect(&mut scan)?;
+        flash.lose_named(&scan, &mounted.live);
         mounted.map = core::mem::take(&mut scan.map);
         drop(scan);
         Ok((flash, mounted))
@@ -146,6 +152,9 @@ impl<N: Nand> Flash<N> {
                 self.tags.set(pbn.index(), UNUSED);
             }
             let is_map = self.tag(pbn).role == Some(PageKind::Map);
+            if self.is_counted() {
+                continue;
+            }
             if is_map {
                 reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
             } else if !self.rules.has_map {
@@ -210,20 +219,26 @@ impl<N: Nand> Flash<N> {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    fn scan(&mut self) -> Result<Scan, StoreFault> {
+    /// The pages found before anything was looked at.
+    pub(super) fn no_scan(&self) -> Result<Scan, StoreFault> {
         let past = self.next_version - 1;
-        let mut scan = Scan {
+        Ok(Scan {
             pages: Vec::new(),
             since: None,
             in_dispute: Vec::new(),
             map: self.empty_map()?,
             rotten: Vec::new(),
+            named: Vec::new(),
             spare: Marks::none(self.geometry.blocks),
             committed: past,
             highest: past,
             kinds: Kinds::none(self.geometry.blocks),
             unreferred: None,
-        };
+        })
+    }
+
+    fn scan(&mut self, own: &[u8]) -> Result<Scan, StoreFault> {
+        let mut scan = self.no_scan()?;
         reserve(&mut scan.pages, self.held_max())?;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
@@ -232,7 +247,11 @@ impl<N: Nand> Flash<N> {
                 _ => self.scan_block(pbn, &mut scan)?,
             }
         }
-        self.scan_valid(&mut scan)?;
+        if self.is_counted() {
+            self.scan_told(own, &mut scan)?;
+        } else {
+            self.scan_valid(&mut scan)?;
+        }
         if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
             debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
             return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
@@ -242,6 +261,10 @@ impl<N: Nand> Flash<N> {
 
     /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
     fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
+        if self.is_counted() && self.blocks.valid_count(pbn) > 0 {
+            let what = "a block that holds live pages is marked bad";
+            return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
+        }
         while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
             scan.add_rotten(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 })?;
             self.blocks.invalidate(ppn);
@@ -337,7 +360,8 @@ impl<N: Nand> Flash<N> {
     ) -> Result<bool, StoreFault> {
         let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let was_spent = !self.slots.is_open(pbn, place);
-        let was_valid = self.blocks.is_valid(ppn);
+        // Where valid pages are counted the map tells of them, and not the pages.
+        let was_valid = !self.is_counted() && self.blocks.is_valid(ppn);
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
         seen.any |= found != Found::Erased;
         let (header, readable) = match found {

@@ -2,6 +2,7 @@
 
 use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
+use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, message, words};
 use crate::fault::StoreFault;
@@ -25,6 +26,11 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
+
+    /// How it is to be known which pages are valid on a chip about to be formatted.
+    fn validity(_settings: &Self::Settings) -> Validity {
+        Validity::Bits
+    }
 
     /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to
     /// [`Scheme::open`].
@@ -168,11 +174,13 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
         S::common(&settings).wear_levelling.require_built()?;
-        let mut flash = Flash::format(nand, S::RULES)?;
+        let validity = S::validity(&settings);
+        let mut flash = Flash::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
         let setup = S::setup(&settings, geometry, good);
         let needs = Needs {
             blocks: S::blocks_needed(setup),
+            validity,
             extra_bytes: S::extra_bytes_max(setup),
             whole_blocks: S::RULES.one_data_block,
         };
@@ -199,7 +207,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             flash.blocks_mut().keep_ages();
         }
         let setup = flash.setup();
-        let base_blocks = ChipPlan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        let (geometry, validity) = (flash.geometry(), flash.blocks().validity());
+        let base_blocks = ChipPlan::base_blocks_with(geometry, validity, S::extra_bytes_max(setup));
         SchemeFtl {
             leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),
@@ -249,6 +258,11 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// The counters of the scheme since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters
+    }
+
+    /// Bytes of the map that a record says, where valid pages are counted.
+    fn told_bytes(&self) -> usize {
+        if self.flash.is_counted() { S::extra_bytes_max(self.flash.setup()) } else { 0 }
     }
 
     fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreFault> {
@@ -444,6 +458,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             + self.flash.ram_bytes(S::extra_bytes_max(self.flash.setup()))
             + self.scheme.mapping_bytes_max(self.flash.geometry())
             + self.scheme.other_bytes()
+            + self.told_bytes()
             + weak
     }
 
@@ -451,6 +466,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         let (pages, scan) = self.flash.scan_bytes(self.scheme.known_pages_max());
         let mount = size_of::<S>()
             + self.flash.ram_bytes_of_mount(S::extra_bytes_max(self.flash.setup()))
+            + self.told_bytes()
             + self.scheme.mount_bytes(self.flash.geometry(), pages, scan);
         mount.max(self.ram_bytes())
     }
@@ -475,7 +491,9 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        (ppn.0 < self.flash.geometry().pages()).then(|| self.flash.is_valid(ppn))
+        let geometry = self.flash.geometry();
+        let is_known = ppn.0 < geometry.pages() && self.flash.blocks().knows_pages_of(geometry.block_of(ppn));
+        is_known.then(|| self.flash.is_valid(ppn))
     }
 }
 

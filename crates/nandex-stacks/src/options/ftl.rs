@@ -2,6 +2,7 @@
 
 use super::{Choice, Number, OptionError, Options, Percent, Settings};
 use crate::names::{OptionInfo, option};
+use nandex::blocks::Validity;
 use nandex::blocks::hot::HotSettings;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
@@ -41,6 +42,9 @@ const LEVELLING: Choice<fn(u32) -> WearLevelling> = Choice::new(
         ("dual-pool", |threshold_erases| WearLevelling::DualPool { threshold_erases }),
     ],
 );
+/// The words of every option `valid`: where the RAM says it, nothing does.
+pub(crate) const VALID_WORDS: &[(&str, Option<Validity>)] =
+    &[("ram", None), ("bits", Some(Validity::Bits)), ("counts", Some(Validity::Counts))];
 /// The victim policy, also of the trees on raw NAND.
 pub(crate) const VICTIM: OptionInfo = option(
     "victim",
@@ -108,6 +112,12 @@ const MAPPING_RAM: Number<u32> = Number::new(
     ),
     (1, 1 << 30),
 );
+const VALID: Choice<Option<Validity>> = Choice::new(
+    "valid",
+    "what is known of valid pages: bits, a bit for each; counts, how many a block has, and the map that is asked; ram, \
+     counts where the RAM does not suffice for bits",
+    VALID_WORDS,
+);
 const AREA_BLOCKS: Number<u32> = Number::new(
     option(
         "area_blocks",
@@ -154,7 +164,7 @@ pub(crate) const FAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, EAGER_SW
 /// The options of the superblock scheme.
 pub(crate) const SUPERBLOCK: [OptionInfo; 6] = with_common(&[SUPERBLOCK_BLOCKS.info, EXTRA_BLOCKS.info]);
 /// The options of DFTL.
-pub(crate) const DFTL: [OptionInfo; 6] = with_common(&[VICTIM, MAPPING_RAM.info]);
+pub(crate) const DFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info, VALID.info]);
 /// The options of LazyFTL.
 pub(crate) const LAZY: [OptionInfo; 6] = with_common(&[MAPPING_RAM.info, AREA_BLOCKS.info]);
 /// The options of the CFTL-like scheme.
@@ -283,6 +293,8 @@ pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
         common: common(options)?,
         cache_bytes: MAPPING_RAM.of(options)?,
         victim: victim(options)?.unwrap_or_default(),
+        // Whether the RAM suffices knows only who has some of it left.
+        validity: VALID.of(options)?.unwrap_or_default(),
     })
 }
 

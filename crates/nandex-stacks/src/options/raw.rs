@@ -1,6 +1,6 @@
 //! The trees that write paths anew on raw NAND: mu-Tree, mu*-Tree and wandering tree.
 
-use super::ftl::{VICTIM, victim};
+use super::ftl::{VALID_WORDS, VICTIM, victim};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::blocks::Validity;
@@ -60,7 +60,7 @@ const VALID: Choice<Option<Validity>> = Choice::new(
     "valid",
     "what is known of valid pages: bits, a bit for each; counts, how many a block has, and a tree that is asked; ram, \
      counts where the RAM does not suffice for bits",
-    &[("ram", None), ("bits", Some(Validity::Bits)), ("counts", Some(Validity::Counts))],
+    VALID_WORDS,
 );
 const LAYOUT: Choice<LayoutPolicy> = Choice::new(
     "layout",

@@ -1,5 +1,6 @@
-//! The cache of the mapping table of an FTL that keeps it on the chip, where the usual one leaves too little
-//! RAM: how small it must be is asked of the FTL itself, on a chip that is none.
+//! The tables of an FTL that keeps its map on the chip, where the usual ones leave too little RAM: a smaller
+//! cache of the map, and where that does not suffice valid pages counted by block. How small they must be is
+//! asked of the FTL itself, on a chip that is none.
 
 use super::{Demand, ftl, least_bytes};
 use crate::entry::Open;
@@ -11,35 +12,70 @@ use nandex::{Cause, Geometry, IndexError, Nand, PageStore, Pbn, Ppn};
 
 const MAPPING_RAM: &str = "mapping_ram";
 
+/// How it is known which pages are valid, and the words for it.
+const VALID: &str = "valid";
+const BY_RAM: &str = "ram";
+const COUNTS: &str = "counts";
+
 /// The least bytes of cached entries: sixteen.
 const LEAST: usize = 16 * dftl::ENTRY_BYTES;
 
 /// The FTL that the settings name; a new one with fewer cached entries of its mapping table where the RAM
-/// would not suffice for so many trees otherwise, and the settings do not say how many.
+/// would not suffice for so many trees otherwise, and with valid pages counted where it still would not. What
+/// the settings say is kept.
 pub(super) fn fitting_ftl(
     nand: Box<dyn Nand>,
     settings: &Settings,
     open: Open,
     (demand, trees): (Demand, usize),
 ) -> Result<Box<dyn PageStore>, IndexError> {
-    let is_cached = store(options::cache::ftl(&settings.options))
-        .is_ok_and(|entry| entry.options.iter().any(|option| option.name == MAPPING_RAM));
-    let may_choose = is_cached && open == Open::Format && settings.options.text(MAPPING_RAM).is_none();
-    let Some(ram) = settings.ram_bytes.filter(|_| may_choose) else { return ftl(nand, settings, open) };
-    let needed = |settings: &Settings| {
-        let blank = Blank { geometry: nand.geometry(), ram_bytes: nand.ram_bytes() };
-        least_bytes(&*ftl(Box::new(blank), settings, open)?, settings, demand, trees)
+    let Some(ram) = settings.ram_bytes.filter(|_| open == Open::Format) else {
+        return ftl(nand, settings, open);
     };
-    // Where it cannot be asked, the FTL itself says why.
-    if needed(settings).map_or(true, |needed| needed <= ram) {
+    let known = store(options::cache::ftl(&settings.options)).map_or(&[][..], |entry| entry.options);
+    let has = |name: &str| known.iter().any(|option| option.name == name);
+    let sizes_cache = has(MAPPING_RAM) && settings.options.text(MAPPING_RAM).is_none();
+    let may_count = has(VALID) && settings.options.text(VALID).is_none_or(|valid| valid == BY_RAM);
+    if !sizes_cache && !may_count {
         return ftl(nand, settings, open);
     }
-    let with = |bytes: usize| settings.clone().with(MAPPING_RAM, bytes);
-    let least = needed(&with(LEAST))?;
-    // An entry takes some bytes besides.
-    let more = with(LEAST + ram.saturating_sub(least) / 4 * 3);
-    let fits = needed(&more).is_ok_and(|needed| needed <= ram);
-    ftl(nand, &if fits { more } else { with(LEAST) }, open)
+    let geometry = nand.geometry();
+    let ask = |settings: &Settings| {
+        let blank = ftl(Box::new(Blank { geometry, ram_bytes: nand.ram_bytes() }), settings, open)?;
+        Ok::<_, IndexError>((least_bytes(&*blank, settings, demand, trees)?, blank.ram_bytes()))
+    };
+    let smallest =
+        |settings: Settings| if sizes_cache { settings.with(MAPPING_RAM, LEAST) } else { settings };
+    let counted = smallest(settings.clone().with(VALID, COUNTS));
+    let fewest = if may_count { ask(&counted).ok() } else { None };
+    // One with a bit for each page has no room even to be asked where the RAM is this little; a tree takes
+    // more than what counts take besides.
+    let bits_bytes = geometry.pages().div_ceil(8) as usize;
+    let has_room = |&(least, tables): &(usize, usize)| ram < least || ram >= tables + bits_bytes;
+    let mut chosen = smallest(settings.clone());
+    let mut least = None;
+    if fewest.as_ref().is_none_or(has_room) {
+        // Where it cannot be asked, the FTL itself says why.
+        let Ok((bytes, _)) = ask(&chosen) else { return ftl(nand, settings, open) };
+        if bytes <= ram && ask(settings).map_or(true, |(needed, _)| needed <= ram) {
+            return ftl(nand, settings, open);
+        }
+        least = Some(bytes);
+    }
+    if let Some((fewer, _)) =
+        fewest.filter(|(fewer, _)| least.is_none_or(|bytes| bytes > ram && *fewer < bytes))
+    {
+        (chosen, least) = (counted, Some(fewer));
+    }
+    if sizes_cache {
+        // An entry takes some bytes besides.
+        let left = ram.saturating_sub(least.unwrap_or(ram));
+        let more = chosen.clone().with(MAPPING_RAM, LEAST + left / 4 * 3);
+        if ask(&more).is_ok_and(|(needed, _)| needed <= ram) {
+            chosen = more;
+        }
+    }
+    ftl(nand, &chosen, open)
 }
 
 /// A chip of a shape that takes everything and keeps nothing.

@@ -1,0 +1,209 @@
+//! A mapping table with cached entries where valid pages are counted by block: which pages of a block are
+//! valid is asked of the map, and every record says what the map is ([`crate::ftl::mapping::Told`]).
+
+use crate::bits;
+use crate::check::{CheckReport, message};
+use crate::codec::get_u32;
+use crate::fault::StoreFault;
+use crate::ftl::cached::{CacheCounters, CachedTable, admit_dirty, untold_planned};
+use crate::ftl::cmt::Cmt;
+use crate::ftl::mapping::{Flash, Live, Mounted, Told, entries_per_page};
+use crate::ftl::table::{MapTable, NONE, from_raw};
+use crate::ftl::untold::Untold;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::sort;
+use crate::units::{Pbn, Ppn};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Marks by which most pages of blocks that are not asked about are passed over: a bit for several blocks.
+const MARKS: usize = 512;
+
+/// Bytes of the map in a record, at most: that of a chip with so many good pages. Entries that the table does
+/// not say are those in the cache and untold ones, of which there are no more than two blocks have pages, and
+/// those of a victim.
+pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32) -> usize {
+    let pages = (good_blocks * geometry.pages_per_block).div_ceil(entries_per_page(geometry));
+    Told::bytes(pages as usize, entries as usize + 3 * geometry.pages_per_block as usize)
+}
+
+impl CachedTable {
+    /// Whether every record says what the map is.
+    pub(super) fn is_told(&self) -> bool {
+        cfg!(feature = "counted") && self.untold.in_records
+    }
+
+    /// The table after a mount that counted valid pages.
+    pub(super) fn open_told<N: Nand>(
+        flash: &mut Flash<N>,
+        mounted: &mut Mounted,
+        entries: usize,
+    ) -> Result<CachedTable, StoreFault> {
+        let geometry = flash.geometry();
+        if flash.setup()[3] as usize > told_bytes_max(geometry, geometry.blocks, entries as u32) {
+            let what = "the size of the map in records makes no sense";
+            return Err(StoreFault::corrupted(what, flash.setup()[3]));
+        }
+        let mut rewritten = bits::clear(flash.page_count().div_ceil(entries_per_page(geometry)) as usize);
+        for page in mounted.live.iter().filter(|page| page.is_map() && page.is_new()) {
+            bits::set(&mut rewritten, page.number() as usize);
+        }
+        let table = MapTable::open(flash, &mut mounted.live)?;
+        let mut untold = Untold::new(untold_planned(geometry, entries));
+        untold.in_records = true;
+        let (cmt, counters) = (Cmt::new(2), CacheCounters::default());
+        let mut cached = CachedTable { table, cmt, untold, counters };
+        // A store without a record is new.
+        if !mounted.extra.is_empty() && !mounted.is_clean {
+            let is_rewritten = |page: u32| bits::is_set(&rewritten, page as usize);
+            cached.adopt_told(flash, (&mounted.extra, &mut mounted.live), is_rewritten)?;
+        }
+        mounted.live = Vec::new();
+        cached.cmt = Cmt::new(entries);
+        if !mounted.extra.is_empty() && mounted.is_clean {
+            let CachedTable { cmt, untold, .. } = &mut cached;
+            for entry in flash.told(&mounted.extra)?.entries() {
+                if cmt.get(entry.0).is_none() {
+                    admit_dirty(cmt, untold, entry);
+                }
+            }
+        }
+        mounted.extra = Vec::new();
+        Ok(cached)
+    }
+
+    /// After a cut: untold is what the table does not say.
+    fn adopt_told<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        (own, live): (&[u8], &mut [Live]),
+        is_rewritten: impl Fn(u32) -> bool,
+    ) -> Result<(), StoreFault> {
+        let told = flash.told(own)?;
+        sort::unstable_by_key(live, |page| page.number());
+        for page in 0..told.pages() {
+            let lpns = self.table.range(page);
+            let first = live.partition_point(|found| found.number() < lpns.start);
+            let end = live.partition_point(|found| found.number() < lpns.end);
+            let found = &live[first..end];
+            let lost: Vec<u32> = flash.lost_among(lpns).collect();
+            let dirty = || told.entries_of(page).filter(|_| !is_rewritten(page));
+            if found.is_empty() && lost.is_empty() && dirty().next().is_none() {
+                continue;
+            }
+            self.table.load(flash, page, Cause::Recovery)?;
+            for (lpn, ppn) in dirty().chain(found.iter().map(|found| (found.number(), found.ppn().0))) {
+                self.untold.insert(lpn, ppn);
+            }
+            for lpn in lost {
+                self.untold.insert(lpn, NONE);
+            }
+            // What the table says as well need not be told.
+            let (table, flash) = (&self.table, &*flash);
+            self.untold.retain(self.table.range(page), |lpn, ppn| table.get(flash, lpn) != from_raw(ppn));
+        }
+        Ok(())
+    }
+
+    /// The map for a record.
+    pub(super) fn encode_told(&self) -> Vec<u8> {
+        let (places, untold) = (self.table.places(), self.untold.of(0..NONE));
+        let dirty = || self.cmt.dirty(0..NONE);
+        let mut bytes = Vec::with_capacity(Told::bytes(places.len(), dirty().count() + untold.len()));
+        Told::put(&mut bytes, places, dirty().chain(untold.iter().copied()));
+        bytes
+    }
+
+    /// Sees to it that it is known which pages of a victim are valid: the whole table is read, which tells of
+    /// the likeliest next victims too.
+    pub(super) fn know_pages<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        victim: Pbn,
+    ) -> Result<(), StoreFault> {
+        if flash.blocks().knows_pages_of(victim) {
+            return Ok(());
+        }
+        flash.blocks_mut().ask_about(victim);
+        let answered = self.note_valid(flash);
+        flash.blocks_mut().end_asking(answered.is_ok());
+        answered
+    }
+
+    /// Notes each page that the map names and that is asked about.
+    fn note_valid<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+        let geometry = flash.geometry();
+        let mut marks = [0u32; MARKS / 32];
+        let mark_of = |pbn: Pbn| (pbn.index() % MARKS / 32, 1 << (pbn.0 % 32));
+        for pbn in (0..geometry.blocks).map(Pbn).filter(|&pbn| flash.blocks().is_asked_about(pbn)) {
+            let (word, bit) = mark_of(pbn);
+            marks[word] |= bit;
+        }
+        let note = |flash: &mut Flash<N>, ppn: Ppn| {
+            let (word, bit) = mark_of(geometry.block_of(ppn));
+            if marks[word] & bit != 0 {
+                flash.blocks_mut().note_valid(ppn);
+            }
+        };
+        for page in 0..self.table.pages() {
+            if let Some(&place) = self.table.places().get(page as usize).filter(|&&place| place != NONE) {
+                note(flash, Ppn(place));
+            }
+            self.load_known(flash, page)?;
+            for lpn in self.table.range(page) {
+                if let Some(ppn) = self.table.get(flash, lpn) {
+                    note(flash, ppn);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a page of the table into the page of RAM, with everything that is known of its entries.
+    pub(super) fn load_known<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+        self.table.load(flash, page, Cause::Mapping)?;
+        let lpns = self.table.range(page);
+        for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
+            self.table.set(flash, lpn, from_raw(ppn));
+        }
+        for &(lpn, ppn) in self.untold.of(lpns) {
+            self.table.set(flash, lpn, from_raw(ppn));
+        }
+        Ok(())
+    }
+
+    /// Checks T4: as many pages of each block count as valid as the map names.
+    pub(super) fn check_counts<N: Nand>(
+        &self,
+        flash: &mut Flash<N>,
+        report: &mut CheckReport,
+    ) -> Result<(), StoreFault> {
+        let geometry = flash.geometry();
+        let mut counts = vec![0; geometry.blocks as usize];
+        let mut count = |raw: u32| {
+            if let Some(place) = from_raw(raw).and_then(|ppn| counts.get_mut(geometry.block_of(ppn).index()))
+            {
+                *place += 1;
+            }
+        };
+        self.table.places().iter().for_each(|&place| count(place));
+        for page in 0..self.table.pages() {
+            let (bytes, lpns) = (self.table.peek(flash, page)?, self.table.range(page));
+            for lpn in lpns.clone() {
+                let told = || get_u32(&bytes, (lpn - lpns.start) as usize * 4);
+                count(self.known(lpn).unwrap_or_else(told));
+            }
+        }
+        for (pbn, count) in (0..).map(Pbn).zip(counts) {
+            let counted = flash.blocks().valid_count(pbn);
+            if counted != count {
+                report.violation(
+                    "T4",
+                    u64::from(pbn.0),
+                    message!("{pbn}: {counted} valid pages, {count} named"),
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -63,7 +63,7 @@ fn readme_table() -> String {
         let text = sizes.lines().filter_map(|line| line.strip_prefix(build)?.strip_prefix(',')).next();
         let code: usize = text.and_then(|rest| rest.split(',').next()?.parse().ok()).expect("a size");
         let cells: Vec<String> = shown.collect();
-        let _ = writeln!(table, "| `{name}` | {} | {} KB |", cells.join(" | "), code.div_ceil(1000));
+        let _ = writeln!(table, "| `{name}` | {} | {} |", cells.join(" | "), kib(code));
     }
     table
 }

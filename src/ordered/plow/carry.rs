@@ -65,11 +65,14 @@ impl<N: Nand> Plow<N> {
     /// takes at its ends; whether that page commits.
     pub(super) fn carry(&mut self, outcome: &Outcome, (front, back): (usize, usize)) -> bool {
         // The change must find room without another step.
+        if !self.may_carry() {
+            return false;
+        }
         let is_room = match outcome.level {
             0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
             _ => self.memtable.takes(2),
         };
-        if !self.may_carry() || !is_room {
+        if !is_room {
             return false;
         }
         let end = self.output.len() - back;

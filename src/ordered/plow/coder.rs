@@ -28,7 +28,7 @@ use core::cmp::Ordering;
 use core::ops::Range;
 
 use trim::TRIMMED;
-pub(super) use trim::{TRIMS, is_trimmed, is_trimmed_page};
+pub(super) use trim::{Known, TRIMS, is_trimmed, is_trimmed_page};
 
 /// Bytes before the prefix.
 pub(super) const FIXED: usize = 10;
@@ -260,15 +260,8 @@ pub(super) struct View<'a> {
     /// Bits at the front.
     front: usize,
     /// A place that was found before.
+    #[cfg(feature = "trims")]
     known: Option<&'a Cell<Known>>,
-}
-
-/// The place of a record in a page, where that takes a search: the next one asked for is often near.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
-    pub(super) record: usize,
-    /// The first bit of it; 0 for the place of record 0.
-    pub(super) at: usize,
 }
 
 impl<'a> View<'a> {
@@ -287,7 +280,7 @@ impl<'a> View<'a> {
         let partial = free % 8;
         let split = body[body.len() - free / 8 - usize::from(partial > 0)..].first().copied().unwrap_or(0);
         let ones = ones + if partial > 0 { (split >> (8 - partial)).count_ones() } else { 0 };
-        (ones as usize >= count).then_some(View { body, form, count, front, known: None })
+        (ones as usize >= count).then_some(View::with(body, form, (count, front)))
     }
 
     /// The records of a page whose fields were found to make sense, when `front` bits were at its front.
@@ -300,12 +293,26 @@ impl<'a> View<'a> {
         if !TRIMS {
             return View::new(body, record, count, tombstones);
         }
-        Form::of(body, record, tombstones).map(|form| View { body, form, count, front, known: None })
+        Form::of(body, record, tombstones).map(|form| View::with(body, form, (count, front)))
+    }
+
+    fn with(body: &'a [u8], form: Form, (count, front): (usize, usize)) -> View<'a> {
+        #[cfg(feature = "trims")]
+        return View { body, form, count, front, known: None };
+        #[cfg(not(feature = "trims"))]
+        View { body, form, count, front }
     }
 
     /// The view with a place where it notes the record that it looked at last.
+    #[cfg(feature = "trims")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
-        if TRIMS { View { known: Some(known), ..self } } else { self }
+        View { known: Some(known), ..self }
+    }
+
+    /// The view, which finds every record at once.
+    #[cfg(not(feature = "trims"))]
+    pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
+        self
     }
 
     /// Bits at the front of the body that fields and records take.
@@ -325,7 +332,11 @@ impl<'a> View<'a> {
 
     /// The place of record `i`.
     fn record_at(&self, i: usize) -> usize {
-        self.form.record_at(self.body, i, self.known)
+        #[cfg(feature = "trims")]
+        let known = self.known;
+        #[cfg(not(feature = "trims"))]
+        let known = None;
+        self.form.record_at(self.body, i, known)
     }
 
     /// The byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.

@@ -30,7 +30,7 @@ pub(super) struct Loaded {
     pub(super) ppn: Ppn,
     pub(super) header: Header,
     /// Bits that its records take at the front.
-    front: usize,
+    front: u32,
 }
 
 impl<N: Nand> Plow<N> {
@@ -56,7 +56,9 @@ impl<N: Nand> Plow<N> {
         }
         self.known.set(Known::default());
         match Header::decode(&self.input, ppn) {
-            Some(header) if reading != Reading::Broken => self.loaded = Some(Loaded { ppn, header, front }),
+            Some(header) if reading != Reading::Broken => {
+                self.loaded = Some(Loaded { ppn, header, front: front as u32 })
+            }
             header => {
                 if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {
                     let what = words("a page leaves zeros out: this build lacks \"trims\"");
@@ -75,7 +77,7 @@ impl<N: Nand> Plow<N> {
     /// The records of the page in the input buffer.
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
         let view = self.loaded.and_then(|Loaded { header, front, .. }| {
-            let fields = (header.count.into(), header.tombstones, front);
+            let fields = (header.count.into(), header.tombstones, front as usize);
             View::again(&self.input[HEADER_BYTES..], self.record, fields)
         });
         view.map(|view| view.noting(&self.known))

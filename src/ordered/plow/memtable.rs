@@ -5,6 +5,8 @@ use super::coder::{TRIMS, is_trimmed};
 use super::commit::SEALS;
 use super::narrow::Narrow;
 use crate::ordered::RecordFormat;
+#[cfg(feature = "trims")]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Flags are moved by as many bytes as a register has.
@@ -27,7 +29,7 @@ pub(super) struct Memtable {
     /// The records, unless they are narrow.
     bytes: Vec<u8>,
     #[cfg(feature = "trims")]
-    narrow: Option<Narrow>,
+    narrow: Option<Box<Narrow>>,
     flags: Vec<u8>,
     capacity: u32,
     /// Records that no sealed page holds.
@@ -45,7 +47,7 @@ impl Memtable {
             record,
             bytes: Vec::with_capacity(wide),
             #[cfg(feature = "trims")]
-            narrow: is_trimmed(record).then(|| Narrow::new(record, records)),
+            narrow: is_trimmed(record).then(|| Box::new(Narrow::new(record, records))),
             flags,
             capacity: capacity as u32,
             unsealed: 0,
@@ -59,13 +61,14 @@ impl Memtable {
     /// Bytes that so many records take, and the one more that there is room for.
     pub(super) fn bytes_of(record: RecordFormat, capacity: usize) -> usize {
         let records = capacity + 1;
-        let besides = if is_trimmed(record) { Narrow::most(record, records) } else { 0 };
+        let besides =
+            if is_trimmed(record) { Narrow::most(record, records) + size_of::<Narrow>() } else { 0 };
         records * record.entry_bytes() + besides + Memtable::flags_of(record, records)
     }
 
     #[cfg(feature = "trims")]
     fn narrow(&self) -> Option<&Narrow> {
-        self.narrow.as_ref()
+        self.narrow.as_deref()
     }
 
     #[cfg(not(feature = "trims"))]
@@ -75,7 +78,7 @@ impl Memtable {
 
     #[cfg(feature = "trims")]
     fn narrow_mut(&mut self) -> Option<&mut Narrow> {
-        self.narrow.as_mut()
+        self.narrow.as_deref_mut()
     }
 
     #[cfg(not(feature = "trims"))]
@@ -290,10 +293,10 @@ impl Memtable {
             }
             Err(i) => (i, None),
         };
-        let (is_new, bytes) = (record.is_none(), value.unwrap_or(&[]));
+        let is_new = record.is_none();
         match self.narrow_mut() {
-            Some(narrow) if is_new => narrow.insert(i, key, bytes),
-            Some(narrow) => narrow.replace(i, bytes),
+            Some(narrow) if is_new => narrow.insert(i, key, value.unwrap_or(&[])),
+            Some(narrow) => narrow.replace(i, value.unwrap_or(&[])),
             None => {
                 if is_new {
                     let end = self.bytes.len();
@@ -360,7 +363,7 @@ impl Memtable {
 
     /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
-        let narrow = self.narrow().map_or(0, Narrow::ram_bytes);
+        let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
         self.bytes.capacity() + narrow + self.flags.capacity()
     }
 }

@@ -13,7 +13,7 @@
 //! Where a record lies is known once those before it are passed, so the place of the last one looked at is
 //! kept.
 
-use super::{Form, Known, get_bits, put_bits};
+use super::{Form, get_bits, put_bits};
 use crate::ordered::RecordFormat;
 use core::cell::Cell;
 
@@ -31,6 +31,38 @@ const KEY_TAIL: usize = 2;
 pub(super) struct Kept {
     pub(super) middle: usize,
     pub(super) value: usize,
+}
+
+/// The place of a record in a page, where that takes a search: the next one asked for is often near.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in super::super) struct Known {
+    #[cfg(feature = "trims")]
+    record: u32,
+    /// The first bit of it; 0 for the place of record 0.
+    #[cfg(feature = "trims")]
+    at: u32,
+}
+
+impl Known {
+    #[cfg(feature = "trims")]
+    fn note(known: &Cell<Known>, record: usize, at: usize) {
+        known.set(Known { record: record as u32, at: at as u32 });
+    }
+
+    #[cfg(not(feature = "trims"))]
+    fn note(_: &Cell<Known>, _: usize, _: usize) {}
+
+    /// The record and its place, if it is not behind record `i`.
+    #[cfg(feature = "trims")]
+    fn before(self, i: usize) -> Option<(usize, usize)> {
+        let (record, at) = (self.record as usize, self.at as usize);
+        (record <= i && at > 0).then_some((record, at))
+    }
+
+    #[cfg(not(feature = "trims"))]
+    fn before(self, _: usize) -> Option<(usize, usize)> {
+        None
+    }
 }
 
 /// Whether pages of such records are trimmed.
@@ -133,11 +165,11 @@ impl Form {
         if !self.trims() {
             return self.begin() + i * self.whole_bits();
         }
-        let near = known.map(Cell::get).filter(|near| near.record <= i && near.at > 0);
-        let (from, at) = near.map_or((0, self.begin()), |near| (near.record, near.at));
+        let near = known.and_then(|known| known.get().before(i));
+        let (from, at) = near.unwrap_or((0, self.begin()));
         let at = (from..i).fold(at, |at, _| at + self.bits(self.bytes_of(body, at).1));
         if let Some(known) = known {
-            known.set(Known { record: i, at });
+            Known::note(known, i, at);
         }
         at
     }

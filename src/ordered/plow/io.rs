@@ -57,7 +57,7 @@ impl<N: Nand> Plow<N> {
         self.known.set(Known::default());
         match Header::decode(&self.input, ppn) {
             Some(header) if reading != Reading::Broken => {
-                self.loaded = Some(Loaded { ppn, header, front: front as u32 })
+                self.loaded = Some(Loaded { ppn, header, front: front as u32 });
             }
             header => {
                 if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {

@@ -1,7 +1,7 @@
 //! Records of any length in plow, by the size of a piece: `cargo run --release --example pieces`.
 //!
-//! 100,000 puts with 64 KiB on `mlc-64m`, a sync each 100: 50,000 keys of 5 to 10 bytes, values of 0 to 199, a
-//! quarter of them empty and short ones more frequent than long ones. Without the feature `trims` of the
+//! 100,000 puts with 64 KiB on `mlc-64m`, a sync each 100: 50,000 keys of 5 to 10 bytes, values of 0 to 199,
+//! a quarter of them empty and short ones more frequent than long ones. Without the feature `trims` of the
 //! crate the records are stored with their zeros.
 
 #![allow(clippy::print_stdout)]

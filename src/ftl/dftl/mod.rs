@@ -33,8 +33,8 @@
 //! With [`Validity::Counts`] there is a number for each block in place of a bit for each page (`ftl::told`).
 //! Which pages of a victim are valid is asked of the map, by a walk over the translation pages that answers
 //! for the next victims too; of a victim of translation pages the GTD tells. Each base and note says what the
-//! map is: the GTD, and the dirty and untold entries. A mount after a cut walks over the map of the newest record, or
-//! over newer translation pages where there are some, and counts what it names.
+//! map is: the GTD, and the dirty and untold entries. A mount after a cut walks over the map of the newest
+//! record, or over newer translation pages where there are some, and counts what it names.
 //!
 //! # Invariants
 //!

@@ -164,7 +164,7 @@ fn row_bytes(g: Geometry, is_counted: bool) -> usize {
     ROW_BYTES + valid_bytes(g, is_counted) + if g.random_order { bitmap_bytes(g) } else { 0 }
 }
 
-/// Those of them that tell of its valid pages.
+/// Bytes of a row that tell of the valid pages.
 fn valid_bytes(g: Geometry, is_counted: bool) -> usize {
     if is_counted { COUNT_BYTES } else { bitmap_bytes(g) }
 }

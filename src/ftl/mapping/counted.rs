@@ -1,9 +1,10 @@
 //! A mount where valid pages are counted by block ([`Validity::Counts`]).
 //!
 //! Records say how many pages of each block are valid, and what the map was ([`Told`]): so the map tells
-//! which they are, and no page of data is asked whose it is. Of each page of the mapping table the newest version
-//! counts, which may have been written since the record; it says all that was known then. A page programmed
-//! since that record is elected as ever (`elect`), and what the map names beside it is held as well.
+//! which they are, and no page of data is asked whose it is. Of each page of the mapping table the newest
+//! version counts, which may have been written since the record; it says all that was known then. A page
+//! programmed since that record is elected as ever (`elect`), and what the map names beside it is held as
+//! well.
 
 use super::elect::{Key, Live};
 use super::scan::{Scan, reserve};
@@ -41,7 +42,7 @@ const LEFT_OUT: &str = "valid pages counted by block: left out when the engine w
 /// The page of the mapping table that counts.
 struct Newest {
     ppn: Ppn,
-    /// It says what the record does not.
+    /// Whether it says what the record does not.
     is_new: bool,
 }
 

@@ -83,7 +83,7 @@ impl<'a> Told<'a> {
         self.entries.chunks_exact(ENTRY_BYTES).map(|entry| (get_u32(entry, 0), get_u32(entry, 4)))
     }
 
-    /// Those of them that belong to a page of the table.
+    /// Entries that the table does not say and that belong to one of its pages.
     pub(crate) fn entries_of(&self, page: u32) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let lpns = self.range(page);
         self.entries().filter(move |(lpn, _)| lpns.contains(lpn))

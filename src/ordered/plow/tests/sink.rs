@@ -33,11 +33,11 @@ fn every_mount_finds_the_newest(memtable: usize, seed: u64) -> (u64, usize) {
         let mut again = Plow::mount(plow.nand.clone(), &set).unwrap();
         assert!(everything(&mut again) == model, "seed {seed}, operation {i}, {number}");
         if rng.chance(1, 20) {
-            sunk += plow.counters.sunk;
+            sunk += u64::from(plow.counters.sunk);
             plow = again;
         }
     }
-    (sunk + plow.counters.sunk, most_sealed)
+    (sunk + u64::from(plow.counters.sunk), most_sealed)
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub struct Rules {
     pub record_percent: u32,
     /// Whether valid pages may be counted by block ([`Validity::Counts`]): then the third of the numbers that
     /// are fixed at format says whether they are, and the scheme's own bytes in every record say where
-    /// everything is ([`Told`]).
+    /// everything is (`Told`).
     pub counts: bool,
 }
 

@@ -1,10 +1,14 @@
 //! Packed records of plow: a prefix once, low bits of each key in its record, the high parts as one string of
-//! bits from the end of the page down (Elias and Fano).
+//! bits from the end of the page down (Elias and Fano). Of larger records zeros are left out.
 
 use nandex::ordered::RecordFormat;
 
 /// Bytes before the prefix.
 const FIXED: usize = 10;
+/// The mark, beside the width of the low bits, of a page whose records are trimmed.
+const TRIMMED: u8 = 128;
+/// Bytes at the end of a key before which zeros are left out.
+const KEY_END: usize = 2;
 
 /// Records that were packed: key, and value or None for a tombstone.
 pub(super) type Unpacked = Vec<(Vec<u8>, Option<Vec<u8>>)>;
@@ -19,20 +23,37 @@ fn bits(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(word)
 }
 
+/// Bits of a number up to this one.
+fn bits_up_to(most: usize) -> usize {
+    (usize::BITS - most.leading_zeros()) as usize
+}
+
+/// The next `stored` of so many bytes; the others are zeros.
+fn bytes(body: &[u8], at: &mut usize, stored: usize, all: usize) -> Option<Vec<u8>> {
+    let mut taken = Vec::with_capacity(all);
+    for _ in 0..stored {
+        taken.push(bits(body, *at, 8)? as u8);
+        *at += 8;
+    }
+    taken.resize(all, 0);
+    (stored <= all).then_some(taken)
+}
+
 /// The records in a body, if its bytes make sense.
 pub(super) fn unpack(body: &[u8], record: RecordFormat, count: usize, tombstones: bool) -> Option<Unpacked> {
     let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
-    let (width, prefix) = (usize::from(*body.first()?), usize::from(*body.get(1)?));
+    let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));
+    let (trimmed, width) = (first & TRIMMED != 0, usize::from(first & !TRIMMED));
     if width > 63 || (prefix > 0 && prefix >= key) || body.len() < FIXED + prefix {
         return None;
     }
     let base = u64::from_le_bytes(body[2..FIXED].try_into().ok()?);
     let window = (key - prefix).min(8);
     let rest = key - prefix - window;
-    let record_bits = usize::from(tombstones) + width + 8 * (rest + value);
+    let middle = if trimmed { rest.saturating_sub(KEY_END) } else { rest };
     let mut records = Vec::with_capacity(count.min(body.len() * 8));
-    let (mut high, mut string) = (0u64, 0usize);
-    for i in 0..count {
+    let (mut high, mut string, mut at) = (0u64, 0usize, 8 * (FIXED + prefix));
+    for _ in 0..count {
         // Zeros are steps upwards, a one is a record; the first bit is the highest of the last byte.
         loop {
             let byte = body.get(body.len().checked_sub(1 + string / 8)?)?;
@@ -43,23 +64,26 @@ pub(super) fn unpack(body: &[u8], record: RecordFormat, count: usize, tombstones
             }
             high += 1;
         }
-        let mut at = 8 * (FIXED + prefix) + i * record_bits;
         let is_tombstone = tombstones && bits(body, at, 1)? == 1;
         at += usize::from(tombstones);
         let number = base.wrapping_add((high << width) | bits(body, at, width)?);
         at += width;
-        let mut bytes = body[FIXED..FIXED + prefix].to_vec();
-        bytes.extend(&number.to_be_bytes()[8 - window..]);
-        for _ in 0..rest {
-            bytes.push(bits(body, at, 8)? as u8);
-            at += 8;
+        let (mut of_middle, mut of_value) = (middle, value);
+        if trimmed {
+            let is_whole = bits(body, at, 1)? == 1;
+            at += 1;
+            for stored in [&mut of_middle, &mut of_value].into_iter().filter(|_| !is_whole) {
+                let length = bits_up_to(*stored);
+                *stored = bits(body, at, length)? as usize;
+                at += length;
+            }
         }
-        let mut held = Vec::with_capacity(value);
-        for _ in 0..value {
-            held.push(bits(body, at, 8)? as u8);
-            at += 8;
-        }
-        records.push((bytes, (!is_tombstone).then_some(held)));
+        let mut of_key = body[FIXED..FIXED + prefix].to_vec();
+        of_key.extend(&number.to_be_bytes()[8 - window..]);
+        of_key.extend(bytes(body, &mut at, of_middle, middle)?);
+        of_key.extend(bytes(body, &mut at, rest - middle, rest - middle)?);
+        let held = bytes(body, &mut at, of_value, value)?;
+        records.push((of_key, (!is_tombstone).then_some(held)));
     }
     Some(records)
 }

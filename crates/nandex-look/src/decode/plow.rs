@@ -273,7 +273,7 @@ fn note_root(sheet: &mut Sheet<'_>, root: &PlowRoot, bytes: usize) {
 }
 
 fn node(sheet: &mut Sheet<'_>, at: usize, records: &super::packed::Unpacked, tombstones: bool) -> Node {
-    sheet.data_number(at, 1, "width of the low bits");
+    sheet.data_number(at, 1, "width of the low bits, 128 more where zeros are left out");
     let prefix = sheet.data_number(at + 1, 1, "bytes of the prefix") as usize;
     sheet.data_number(at + 2, 8, "base");
     sheet.bytes(at + 10, prefix, "prefix");

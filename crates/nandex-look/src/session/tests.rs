@@ -1,7 +1,7 @@
 //! Stepping back gives the exact state, and a cut at any place brings back what the class promises.
 
 use super::*;
-use crate::decode::Family;
+use crate::decode::{Decoder, Family};
 use crate::scan::{Life, Scan};
 use crate::show;
 use nandex::nand::catalogue;
@@ -46,6 +46,44 @@ fn extents_that_the_map_of_plow_lists_are_found() {
     let told: u64 = root.levels.iter().map(|level| level.records).sum();
     let below: usize = scan.tree.nodes.iter().skip(1).map(|node| node.entries).sum();
     assert!(scan.tree.is_complete && below as u64 >= told && told > 5_000, "{below} of {told}");
+}
+
+/// Records that end with zeros are told as they were put, and not only how many there are.
+#[test]
+fn records_of_which_zeros_are_left_out_are_found() {
+    let (record, part) = (RecordFormat::variable(20, 60), catalogue::mlc_with(1024, 8, 60));
+    let chip = Shared::new(SimChip::new(&part).unwrap());
+    let entry = INDEXES.iter().find(|entry| entry.name == "plow").unwrap();
+    let settings = Settings { durability: Durability::EverySync, ..Settings::new(record) };
+    let mut index = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
+    let put = |i: u64| {
+        let (mut key, mut value) = (vec![0; 22], vec![0; 60]);
+        let of_key = 9 + (i % 11) as usize;
+        key[..8].copy_from_slice(&i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        key[8..of_key].fill(b'a' + (i % 26) as u8);
+        key[20] = of_key as u8;
+        value[..(i % 61) as usize].fill(1 + (i % 200) as u8);
+        (key, value)
+    };
+    let all: std::collections::BTreeMap<_, _> = (0..800).map(put).collect();
+    for (key, value) in &all {
+        index.insert(key, value).unwrap();
+    }
+    index.close().unwrap();
+    let mut chip = chip.lock().clone();
+    let geometry = chip.geometry();
+    let decoder = Decoder::new(Family::Plow, record, geometry);
+    let mut found = std::collections::BTreeMap::new();
+    for ppn in (0..geometry.pages()).map(Ppn) {
+        let (mut data, mut spare) =
+            (vec![0; geometry.page_bytes as usize], vec![0; geometry.spare_bytes as usize]);
+        if chip.read(ppn, Cause::Check, &mut data, &mut spare).is_ok() {
+            for node in decoder.page(ppn, &data, &spare).nodes {
+                found.extend(node.keys.into_iter().zip(node.values));
+            }
+        }
+    }
+    assert!(all.iter().all(|(key, value)| found.get(key) == Some(value)), "{} of {}", found.len(), all.len());
 }
 
 #[test]

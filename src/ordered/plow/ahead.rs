@@ -29,13 +29,17 @@ impl<N: Nand> Plow<N> {
             _ => batch.iter().any(|change| change.value.is_some()),
         };
         self.make_room(inserts, batch.len())?;
-        if self.mix.count(0, batch.len() as u64) {
+        if self.mix.count(0, batch.len() as u32) {
             self.replan_for_mix();
         }
-        for _ in batch {
+        for change in batch {
+            self.note_changed(change.key);
             self.work()?;
         }
         self.make_room(inserts, batch.len())?;
+        if !self.memtable.takes(batch.len() + 1) {
+            self.memtable.lend(0);
+        }
         while !self.memtable.takes(batch.len() + 1) {
             if !self.sink()? {
                 self.step(0)?;

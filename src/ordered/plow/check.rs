@@ -28,6 +28,7 @@ impl<N: Nand> Plow<N> {
                 );
             }
         }
+        self.check_clean(&mut report)?;
         let mut count = 0;
         let mut before: Option<Vec<u8>> = None;
         let mut is_sorted = true;
@@ -42,6 +43,20 @@ impl<N: Nand> Plow<N> {
         }
         report.records = count;
         Ok(report)
+    }
+
+    /// Whether clean records are what a look-up finds.
+    fn check_clean(&mut self, report: &mut CheckReport) -> Result<(), IndexFault> {
+        let (credit, counters) = (self.credit, self.counters);
+        let mut found = alloc::vec![0; self.record.value_bytes.into()];
+        for (i, (key, value)) in self.memtable.clean_records().into_iter().enumerate() {
+            let is_there = self.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?;
+            if !is_there || found != value {
+                report.violation("I10", i as u64, message!("clean record {i} is not what is on flash"));
+            }
+        }
+        (self.credit, self.counters) = (credit, counters);
+        Ok(())
     }
 
     fn check_level(&mut self, level: usize, report: &mut CheckReport) -> Result<(), IndexFault> {

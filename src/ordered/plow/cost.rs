@@ -43,13 +43,13 @@ pub(super) struct Given {
 /// The operations of late: how many were look-ups, and how many changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mix {
-    pub(super) gets: u64,
-    pub(super) puts: u64,
+    pub(super) gets: u32,
+    pub(super) puts: u32,
 }
 
 impl Mix {
     /// Operations that count in full; those before them count for less and less.
-    const WINDOW: u64 = 2048;
+    const WINDOW: u32 = 2048;
 
     /// The mix that is supposed before anything is known.
     pub(super) const fn usual() -> Mix {
@@ -57,7 +57,7 @@ impl Mix {
     }
 
     /// Counts operations; true once a window is over.
-    pub(super) fn count(&mut self, gets: u64, puts: u64) -> bool {
+    pub(super) fn count(&mut self, gets: u32, puts: u32) -> bool {
         if !cfg!(feature = "planning") {
             return false;
         }
@@ -143,7 +143,7 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
     let costs = costs(given, levels);
     // One of either is never ruled out, and some look-ups come after every load: a level too much must then
     // be drained.
-    let (gets, puts) = (given.mix.gets.max(given.mix.puts / 2) + 1, given.mix.puts + 1);
+    let (gets, puts) = (u64::from(given.mix.gets.max(given.mix.puts / 2)) + 1, u64::from(given.mix.puts) + 1);
     (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 

@@ -11,6 +11,9 @@ use super::room::READY;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 
+/// The credit that pays for a step.
+const PAID: u32 = STEP as u32;
+
 /// How far a level is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drain {
@@ -24,14 +27,14 @@ pub(super) enum Drain {
 
 impl<N: Nand> Plow<N> {
     /// Books a page of a level that a look-up read in vain.
-    pub(super) fn book_in_vain(&mut self, pages: u64) {
+    pub(super) fn book_in_vain(&mut self, pages: u32) {
         if !cfg!(feature = "planning") {
             return;
         }
         // Where nothing changes any more, what a step saves is saved for good. Two steps are enough of a
         // reserve.
         let worth = if self.mix.only_reads() { 2 } else { 1 };
-        self.credit = (self.credit + worth * pages * READ).min(2 * STEP);
+        self.credit = (self.credit + worth * pages * READ as u32).min(2 * PAID);
     }
 
     /// A step towards leaving a level out, if look-ups paid for it.
@@ -42,10 +45,17 @@ impl<N: Nand> Plow<N> {
         if self.mix.count(1, 0) {
             self.replan_for_mix();
         }
-        if self.drain != Drain::Off && self.credit >= STEP && self.is_roomy() {
-            self.credit -= STEP;
+        let is_to_be_lent = self.to_be_lent() > 0;
+        if is_to_be_lent {
+            self.credit = (self.credit + READ as u32 / 4).min(2 * PAID);
+        }
+        if (self.drain != Drain::Off || is_to_be_lent) && self.credit >= PAID && self.is_roomy() {
+            self.credit -= PAID;
             if self.blocks.ready() < READY {
                 return self.blocks.prepare(&mut self.nand, crate::nand::Cause::GarbageCollection);
+            }
+            if self.drain == Drain::Off {
+                return self.step(0);
             }
             self.drain_step()?;
         }

@@ -71,7 +71,7 @@ impl Forecast {
         let shares = Shares::new(config, geometry, own)?;
         let page_bits = 8 * u64::from(geometry.page_bytes).saturating_sub(HEADER_BYTES as u64 + 10);
         let page_records = (page_bits * ONE / record_bits(config.record, records)).max(1);
-        let scale = 2048 / operations.clamp(1, 2048);
+        let share = |of: u64| (of.saturating_mul(2048) / operations.max(1)) as u32;
         let given = Given {
             pages: records.div_ceil(page_records).max(1),
             page_records,
@@ -79,7 +79,10 @@ impl Forecast {
             memtable: shares.memtable as u64,
             filter_bits: 8 * shares.filter as u64,
             levels_max: shares.levels,
-            mix: Mix { gets: operations.saturating_sub(changes) * scale, puts: changes * scale },
+            mix: Mix {
+                gets: share(operations.saturating_sub(changes)),
+                puts: share(changes.min(operations)),
+            },
         };
         let plan = match shares.fixed {
             true => cost::plan_with(&given, shares.levels).unwrap_or_default(),

@@ -1,18 +1,23 @@
 //! The records that wait in RAM: sorted, in one array, with two flags of each in another. Records of which
 //! pages leave zeros out are held without them, too ([`Narrow`]).
 
+use super::clean::Clean;
 use super::coder::{TRIMS, is_trimmed};
 use super::commit::SEALS;
 use super::narrow::Narrow;
 use crate::ordered::RecordFormat;
-#[cfg(feature = "trims")]
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Flags are moved by as many bytes as a register has.
 const WORD_BYTES: usize = size_of::<usize>();
 const TOMBSTONE: u8 = 1;
 const UNSEALED: u8 = 2;
+/// Whether RAM is lent to clean records.
+pub(super) const LENDS: bool = cfg!(feature = "clean-records");
+/// Records of a memtable that lends at least: an eighth of fewer would be next to nothing.
+const LENDER_MIN: u32 = 64;
 
 /// The entry of a key before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +31,16 @@ pub(super) struct Before {
 #[derive(Debug)]
 pub(super) struct Memtable {
     record: RecordFormat,
-    /// The records, unless they are narrow.
-    bytes: Vec<u8>,
+    /// The records, unless they are narrow, and at the end what is lent.
+    bytes: Box<[u8]>,
     #[cfg(feature = "trims")]
     narrow: Option<Box<Narrow>>,
     flags: Vec<u8>,
+    /// Records, unless they are narrow.
+    count: u32,
     capacity: u32,
+    /// Records whose room is lent to clean ones.
+    lent: u32,
     /// Records that no sealed page holds.
     unsealed: u32,
 }
@@ -45,11 +54,13 @@ impl Memtable {
         let flags = Vec::with_capacity(Memtable::flags_of(record, records));
         Memtable {
             record,
-            bytes: Vec::with_capacity(wide),
+            bytes: vec![0; wide].into_boxed_slice(),
             #[cfg(feature = "trims")]
             narrow: is_trimmed(record).then(|| Box::new(Narrow::new(record, records))),
             flags,
+            count: 0,
             capacity: capacity as u32,
+            lent: 0,
             unsealed: 0,
         }
     }
@@ -140,7 +151,7 @@ impl Memtable {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.narrow().map_or_else(|| self.bytes.len() / self.stride(), Narrow::len)
+        self.narrow().map_or(self.count as usize, Narrow::len)
     }
 
     /// Records that there is room for whatever their values.
@@ -156,8 +167,71 @@ impl Memtable {
                 (all * narrow.len() / narrow.bytes())
                     .clamp(self.capacity(), Narrow::most(self.record, self.capacity()))
             }
-            _ => self.capacity(),
+            _ => self.capacity() - self.lent(),
         }
+    }
+
+    /// Records whose room is lent.
+    pub(super) fn lent(&self) -> usize {
+        if LENDS { self.lent as usize } else { 0 }
+    }
+
+    /// Parts of eight of the room that clean records may have; none of a small memtable, nor of one of records
+    /// that are held without zeros, whose values lie at the end.
+    pub(super) fn lendable(&self, eighths: u32) -> usize {
+        if self.narrow().is_some() || self.capacity < LENDER_MIN {
+            return 0;
+        }
+        (self.capacity * eighths / 8) as usize
+    }
+
+    /// Lends the room of so many records, if there are not too many for that, and clears it; none takes it
+    /// back.
+    pub(super) fn lend(&mut self, records: usize) -> bool {
+        let fits = self.len() + 2 + records <= self.capacity() + 1;
+        if fits {
+            self.lent = records as u32;
+            if records > 0 {
+                self.clean().clear();
+            }
+        }
+        fits
+    }
+
+    /// The clean records.
+    fn clean(&mut self) -> Clean<'_> {
+        let stride = self.stride();
+        let from = (self.capacity() + 1 - self.lent()) * stride;
+        Clean { key_bytes: self.record.key_bytes.into(), stride, bytes: &mut self.bytes[from..] }
+    }
+
+    /// The value of a key of which there is a clean copy.
+    pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
+        if self.lent() == 0 {
+            return false;
+        }
+        let mut clean = self.clean();
+        let found = clean.get(key);
+        if let Some(found) = found {
+            value.copy_from_slice(found);
+        }
+        found.is_some()
+    }
+
+    /// Keeps a record that was found on flash; there is no copy of it.
+    pub(super) fn keep_clean(&mut self, key: &[u8], value: &[u8]) {
+        if self.lent() > 0 {
+            self.clean().keep(key, value);
+        }
+    }
+
+    /// The clean records: key and value.
+    pub(super) fn clean_records(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut records = Vec::new();
+        if self.lent() > 0 {
+            self.clean().for_each(&mut |key, value| records.push((key.to_vec(), value.to_vec())));
+        }
+        records
     }
 
     /// Whether there is room for so many records more, the one included that a change may bring before a step
@@ -165,13 +239,15 @@ impl Memtable {
     pub(super) fn takes(&self, more: usize) -> bool {
         match self.narrow() {
             Some(narrow) => narrow.takes(more, self.stride(), (0, 0)),
-            None => self.len() + more <= self.capacity() + 1,
+            None => self.len() + more + self.lent() <= self.capacity() + 1,
         }
     }
 
     /// Whether there is room for one record more once those from one key on to another are gone, so many.
     pub(super) fn takes_without(&self, from: &[u8], to: Option<&[u8]>, gone: usize) -> bool {
-        let Some(narrow) = self.narrow() else { return self.len() - gone < self.capacity() };
+        let Some(narrow) = self.narrow() else {
+            return self.len() - gone + self.lent() < self.capacity();
+        };
         let low = self.lower_bound(from);
         let high = to.map_or(self.len(), |to| self.lower_bound(to)).max(low);
         narrow.takes(2, self.stride(), (high - low, narrow.bytes_of(low..high)))
@@ -181,9 +257,9 @@ impl Memtable {
         !self.takes(2)
     }
 
-    /// Whether a few records more fill it.
-    pub(super) fn is_nearly_full(&self) -> bool {
-        !self.takes(2 + (self.capacity() / 16).min(2))
+    /// Whether a few records more fill it, or the room of so many that is to be lent besides.
+    pub(super) fn is_nearly_full(&self, besides: usize) -> bool {
+        !self.takes(2 + (self.capacity() / 16).min(2) + besides)
     }
 
     /// Bytes that so many records take in pages at most: those that are there, or some of them, and others.
@@ -286,6 +362,9 @@ impl Memtable {
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
         let found = self.find(key);
         let stride = self.stride();
+        if self.lent() > 0 {
+            self.clean().forget(key);
+        }
         let (i, record) = match found {
             Ok(i) => {
                 self.unsealed -= u32::from(self.is_unsealed(i));
@@ -299,9 +378,9 @@ impl Memtable {
             Some(narrow) => narrow.replace(i, value.unwrap_or(&[])),
             None => {
                 if is_new {
-                    let end = self.bytes.len();
-                    self.bytes.resize(end + stride, 0);
+                    let end = self.count as usize * stride;
                     self.bytes.copy_within(i * stride..end, (i + 1) * stride);
+                    self.count += 1;
                 }
                 let entry = &mut self.bytes[i * stride..(i + 1) * stride];
                 let (of_key, of_value) = entry.split_at_mut(key.len());
@@ -347,7 +426,10 @@ impl Memtable {
         let stride = self.stride();
         match self.narrow_mut() {
             Some(narrow) => narrow.remove(low..high),
-            None => drop(self.bytes.drain(low * stride..high * stride)),
+            None => {
+                self.bytes.copy_within(high * stride..self.count as usize * stride, low * stride);
+                self.count -= (high - low) as u32;
+            }
         }
         self.flags.truncate(self.len().div_ceil(4));
     }
@@ -364,7 +446,7 @@ impl Memtable {
     /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
-        self.bytes.capacity() + narrow + self.flags.capacity()
+        self.bytes.len() + narrow + self.flags.capacity()
     }
 }
 
@@ -377,7 +459,7 @@ mod tests {
     #[test]
     fn it_is_a_map() {
         let mut rng = Rng::new(2);
-        let mut table = Memtable::new(RecordFormat::new(2, 1), 200);
+        let mut table = Memtable::new(RecordFormat::new(2, 1), 300);
         let mut model: BTreeMap<[u8; 2], Option<u8>> = BTreeMap::new();
         for round in 0..4000u32 {
             let key = (rng.below(300) as u16).to_be_bytes();

@@ -43,6 +43,7 @@
 //!   use.
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
+//! * I10: a clean record is the newest version of its key.
 
 mod above;
 mod ahead;
@@ -50,6 +51,7 @@ mod bits;
 mod blocks;
 mod carry;
 mod check;
+mod clean;
 mod coder;
 mod commit;
 mod config;
@@ -59,6 +61,7 @@ mod fences;
 mod filter;
 mod forecast;
 mod io;
+mod lend;
 mod level;
 mod load;
 mod map;
@@ -98,6 +101,7 @@ use drain::Drain;
 use filter::Filters;
 pub use forecast::Forecast;
 use io::Loaded;
+use lend::Lending;
 use level::Level;
 use map::Map;
 use memtable::Memtable;
@@ -153,16 +157,17 @@ pub struct Plow<N> {
     /// Operations of late, and those that the plan was made for.
     mix: Mix,
     planned_mix: Mix,
+    lending: Lending,
     /// Whether the level above the last is to go, and how far that is.
     drain: Drain,
     /// Reads of look-ups in vain, in shares of a program: it pays for steps that make look-ups cheaper.
-    credit: u64,
+    credit: u32,
     /// Records of a full page of the last level.
     page_records: u64,
     /// Changes since all was swept for want of room.
     changes: u64,
-    /// The counts when steps for room were last of no use.
-    relieved_in_vain: Option<u64>,
+    /// The count when steps for room were last of no use; the highest if they never were.
+    relieved_in_vain: u64,
     /// Whether all is being swept for want of room.
     sweeping: bool,
     interrupted: bool,
@@ -176,8 +181,8 @@ struct Counters {
     carried: u64,
     filtered: u64,
     level_lookups: u64,
-    sweeps: u64,
-    relieved: u64,
+    sweeps: u32,
+    relieved: u32,
     failed: u32,
     drained: u32,
     sunk: u32,
@@ -219,11 +224,12 @@ impl<N: Nand> Plow<N> {
             scrubbed: 0,
             mix: Mix::usual(),
             planned_mix: Mix::usual(),
+            lending: Lending::default(),
             drain: Drain::Off,
             credit: 0,
             page_records: 1,
             changes: 0,
-            relieved_in_vain: None,
+            relieved_in_vain: u64::MAX,
             sweeping: false,
             interrupted: false,
             counters: Counters::default(),
@@ -273,6 +279,7 @@ impl<N: Nand> Plow<N> {
         if self.mix.count(0, 1) {
             self.replan_for_mix();
         }
+        self.note_changed(key);
         self.begin_change(key, value);
         let worked = self.work();
         self.under_way.clear();
@@ -307,9 +314,16 @@ impl<N: Nand> Plow<N> {
             (None, Answers::Pool) => Ok(false),
             (None, Answers::Exact) => {
                 let mut value = vec![0; self.record.value_bytes.into()];
+                if self.clean_value(key, &mut value) {
+                    return Ok(true);
+                }
                 self.mix.count(1, 0);
                 let found = self.look_up(key, &mut value);
-                self.judged(found)
+                let found = self.judged(found)?;
+                if found {
+                    self.note_found(key);
+                }
+                Ok(found)
             }
         }
     }
@@ -331,8 +345,15 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         if let Ok(i) = self.memtable.find(key) {
             return Ok(self.memtable.copy_value(i, value));
         }
+        if self.clean_value(key, value) {
+            return Ok(true);
+        }
         let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
-        Ok(self.judged(found)?)
+        let found = self.judged(found)?;
+        if found {
+            self.keep_clean(key, value);
+        }
+        Ok(found)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
@@ -444,8 +465,9 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("sealed_pages", self.commits.sealed.len() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
-            ("steps_for_room", counters.relieved),
-            ("sweeps_for_room", counters.sweeps),
+            ("steps_for_room", counters.relieved.into()),
+            ("sweeps_for_room", counters.sweeps.into()),
+            ("look_ups_clean", self.lending.served.into()),
             ("levels_drained", counters.drained.into()),
             ("pages_sunk", counters.sunk.into()),
             ("maps_written", self.map().map_or(0, |map| map.written)),

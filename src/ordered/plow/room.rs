@@ -157,10 +157,10 @@ impl<N: Nand> Plow<N> {
             self.dissolve(changes)?;
         }
         // Where that was of no use, it is not until something more was changed.
-        let is_due = |at: u64| self.changes.abs_diff(at) * 16 >= self.page_records;
-        if !self.has_room() && self.relieved_in_vain.is_none_or(is_due) {
+        let is_due = self.changes.abs_diff(self.relieved_in_vain) >= self.page_records.div_ceil(16);
+        if !self.has_room() && is_due {
             self.relieve()?;
-            self.relieved_in_vain = (!self.has_room()).then_some(self.changes);
+            self.relieved_in_vain = if self.has_room() { u64::MAX } else { self.changes };
         }
         if !self.has_room() && self.is_crowded() {
             self.give_level_up()?;
@@ -177,7 +177,7 @@ impl<N: Nand> Plow<N> {
 
     /// Whether a removal would need a step that takes the blocks of the sweeps.
     fn is_stuck(&self, inserts: bool) -> bool {
-        let is_full = self.memtable.is_nearly_full() || !self.fits_for_good(self.memtable.len() + 1);
+        let is_full = self.memtable.is_nearly_full(0) || !self.fits_for_good(self.memtable.len() + 1);
         !inserts && is_full && !self.leaves_enough(0)
     }
 
@@ -301,7 +301,9 @@ impl<N: Nand> Plow<N> {
 
     /// Sweeps the levels until there is room: the last one first, which takes what the level above it holds,
     /// so that pages are given back from the first on. Then as many more, from the last one up, until all is
-    /// in the last level, and what is dead or double is gone.
+    /// in the last level, and what is dead or double is gone. Before all of them a level above the last whose
+    /// pages lie in many blocks, as they do after some mounts: else the sweep of the last level may take many
+    /// of these pages until a block is dead.
     fn sweep_all(&mut self) -> Result<(), IndexFault> {
         self.counters.sweeps += 1;
         self.changes = 0;
@@ -312,6 +314,12 @@ impl<N: Nand> Plow<N> {
     }
 
     fn sweep_up(&mut self) -> Result<(), IndexFault> {
+        for level in (0..self.levels.len().saturating_sub(1)).rev() {
+            if self.is_spread(level) {
+                self.sweep(level)?;
+                self.close_empty_levels();
+            }
+        }
         for first in (0..self.levels.len()).rev() {
             for level in first..self.levels.len() {
                 self.sweep(level)?;
@@ -322,6 +330,16 @@ impl<N: Nand> Plow<N> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a level lies in two blocks more than its pages take, of which one is dead before those that
+    /// are free are full.
+    fn is_spread(&self, level: usize) -> bool {
+        let pages_per_block = self.geometry.pages_per_block;
+        let of_level = &self.levels[level];
+        let free = (self.blocks.free() + self.blocks.left()).saturating_sub(self.kept_back());
+        of_level.blocks(pages_per_block).len() > of_level.pages().div_ceil(pages_per_block as usize) + 1
+            && self.pages_of_next_block(level) < free * pages_per_block as usize
     }
 
     /// One round of a level.
@@ -370,7 +388,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits: then the next operation makes another one.
-        while self.is_memtable_full() || !stepped && self.memtable.is_nearly_full() {
+        while self.is_memtable_full() || !stepped && self.memtable.is_nearly_full(self.to_be_lent()) {
             if !self.sink()? {
                 self.step(0)?;
             }

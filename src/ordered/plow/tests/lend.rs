@@ -1,0 +1,129 @@
+//! Clean records: never older than what is on flash, and lent for where they spare more than they cost.
+
+use super::*;
+
+/// The key of a life: half of all are one of a few.
+fn skewed(rng: &mut Rng, keys: u64, bytes: u8) -> Vec<u8> {
+    let some = if rng.chance(1, 2) { keys / 80 + 1 } else { keys };
+    key(rng.below(some) * 7919 % keys, bytes)
+}
+
+/// Look-ups mostly, between changes, batches, ranges and mounts; what is lent changes all the time.
+fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
+    let mut plow = Plow::format(chip(512, 8, 64), set).unwrap();
+    let (key_bytes, value_bytes) = (set.record.key_bytes, usize::from(set.record.value_bytes));
+    let (mut model, mut rng, mut served, mut seen) = (Model::new(), Rng::new(seed), 0, 0);
+    for step in 0..4000 {
+        let key = skewed(&mut rng, keys, key_bytes);
+        let mut value = vec![0; value_bytes];
+        match rng.below(100) {
+            0..50 => {
+                let found = plow.get(&key, &mut value).unwrap();
+                assert_eq!(found.then_some(&value), model.get(&key), "step {step}");
+            }
+            50..75 => {
+                rng.fill(&mut value);
+                assert_eq!(plow.insert(&key, &value).unwrap(), model.insert(key, value).is_some());
+            }
+            75..85 => assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some()),
+            85..90 => {
+                let count = 1 + rng.below(plow.changes_max() as u64);
+                let mut batch = Model::new();
+                for _ in 0..count {
+                    rng.fill(&mut value);
+                    batch.insert(skewed(&mut rng, keys, key_bytes), value.clone());
+                }
+                let is_put = |value: &Vec<u8>| value[0] % 3 > 0;
+                let changes: Vec<Change<'_>> = batch
+                    .iter()
+                    .map(|(key, value)| Change { key, value: is_put(value).then_some(&value[..]) })
+                    .collect();
+                plow.apply(&changes).unwrap();
+                for (key, value) in batch {
+                    if is_put(&value) {
+                        model.insert(key, value)
+                    } else {
+                        model.remove(&key)
+                    };
+                }
+            }
+            90..93 => assert_range(&mut plow, &model, &mut rng, keys),
+            93..97 => plow.lending.eighths = [0, 2, 4][rng.below(3) as usize],
+            97 => assert_holds(&mut plow, &model),
+            _ if rng.chance(1, 8) => {
+                if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
+                served += plow.lending.served;
+                plow = Plow::mount(plow.into_nand(), set).unwrap();
+            }
+            _ => {}
+        }
+        seen = seen.max(plow.memtable.lent());
+    }
+    assert_holds(&mut plow, &model);
+    assert!(seen > 0, "nothing was ever lent");
+    served + plow.lending.served
+}
+
+proptest! {
+    #![proptest_config(inputs::fixed(30))]
+
+    #[test]
+    fn clean_records_are_never_old(
+        seed: u64, memtable in 64u64..200, every: bool, form in 0usize..4, spread in 0u32..3,
+    ) {
+        let (key, value) = [(4, 4), (8, 4), (16, 8), (12, 3)][form];
+        let class = if every { Durability::EveryOperation } else { Durability::EverySync };
+        let set = PlowConfig { memtable: Some(memtable as usize), ..settings(key, value, class) };
+        prop_assert!(live_lending(&set, [400, 1500, 3000][spread as usize], seed) > 0);
+    }
+}
+
+/// So many operations, of which changes are 20 in 100; the look-ups that a clean record answered.
+fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -> u32 {
+    let (mut value, before) = ([0; 4], plow.lending.served);
+    for i in 0..40_000u32 {
+        let key = match is_skewed {
+            true => skewed(rng, keys, 4),
+            false => key(rng.below(keys) * 7919 % keys, 4),
+        };
+        if rng.chance(1, 5) {
+            plow.put(&key, &i.to_be_bytes()).unwrap();
+        } else {
+            assert!(plow.get(&key, &mut value).unwrap());
+        }
+    }
+    plow.lending.served - before
+}
+
+#[test]
+fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
+    for class in [Durability::EverySync, Durability::EveryOperation] {
+        let set = PlowConfig { ram_bytes: Some(12_000), answers: Answers::Pool, ..settings(4, 4, class) };
+        let (keys, mut rng) = (20_000, Rng::new(1));
+        let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
+        (0..keys).for_each(|i| plow.put(&key(i * 7919 % keys, 4), &[1; 4]).unwrap());
+        // Of keys all alike hardly one is looked up again.
+        assert_eq!((served(&mut plow, keys, false, &mut rng), plow.memtable.lent()), (0, 0));
+        served(&mut plow, keys, true, &mut rng);
+        assert!(plow.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+        let of_32_000 = served(&mut plow, keys, true, &mut rng);
+        assert!(of_32_000 > 1_500, "{of_32_000} look-ups found a clean record");
+        served(&mut plow, keys, false, &mut rng);
+        assert_eq!(plow.memtable.lent(), 0, "what was lent is taken back");
+    }
+}
+
+/// A copy that was taken to be older than it is would be told: the check compares all with the chip.
+#[test]
+fn a_check_finds_a_clean_record_that_is_old() {
+    let set = PlowConfig { memtable: Some(64), ..settings(4, 4, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 8, 64), &set).unwrap();
+    (0..2000).for_each(|i| plow.put(&key(i, 4), &[1; 4]).unwrap());
+    plow.lending.eighths = 4;
+    let mut value = [0; 4];
+    (0..300).for_each(|i| assert!(plow.get(&key(i, 4), &mut value).unwrap()));
+    assert!(plow.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+    plow.memtable.keep_clean(&key(1500, 4), &[2; 4]);
+    let found = plow.check().unwrap();
+    assert_eq!(found.violations.iter().map(|violation| violation.invariant).collect::<Vec<_>>(), ["I10"]);
+}

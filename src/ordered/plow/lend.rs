@@ -14,8 +14,9 @@ use crate::nand::Nand;
 /// Look-ups of a window at least, and how many of drawn keys are enough.
 const WINDOW: u16 = 2048;
 const DRAWN: u16 = 64;
-/// Of so many look-ups of drawn keys one is of a key remembered, or it is chance.
-const CHANCE: u16 = 16;
+/// Look-ups of keys remembered at least, and of so many of drawn keys one: fewer are chance.
+const KNOWN: u16 = 3;
+const ONE_OF: u16 = 64;
 /// Keys remembered.
 const KEYS: usize = if LENDS { 12 } else { 0 };
 /// Parts of eight of the memtable: what is lent first, and what is where look-ups prevail.
@@ -145,7 +146,7 @@ impl<N: Nand> Plow<N> {
         // What is lent is first to be filled, and what is taken back is lost.
         let pays = if lent > 0 { spared > lost } else { spared > 2 * lost };
         let wanted = match () {
-            () if !pays || drawn == 0 || known * CHANCE < drawn => 0,
+            () if !pays || known < KNOWN.max(drawn / ONE_OF) => 0,
             () if looked >= MANY * changes => MOST,
             () if looked < FEW * changes => FIRST,
             () => lent.max(FIRST),

@@ -33,7 +33,7 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
                     rng.fill(&mut value);
                     batch.insert(skewed(&mut rng, keys, key_bytes), value.clone());
                 }
-                let is_put = |value: &Vec<u8>| value[0] % 3 > 0;
+                let is_put = |value: &Vec<u8>| !value[0].is_multiple_of(3);
                 let changes: Vec<Change<'_>> = batch
                     .iter()
                     .map(|(key, value)| Change { key, value: is_put(value).then_some(&value[..]) })

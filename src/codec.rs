@@ -108,6 +108,16 @@ fn small_crc32(parts: &[&[u8]]) -> u32 {
 /// The polynomial of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
+/// The four bytes, as a little-endian number, that must precede a message for it to have this CRC-32: all
+/// steps of a CRC can be taken back.
+pub fn crc32_before(crc: u32, message: &[&[u8]]) -> u32 {
+    // The lowest bit that left was 1 exactly if the polynomial's highest bit is there.
+    let back = |crc: u32| if crc >> 31 == 1 { (crc ^ CRC_POLYNOMIAL) << 1 | 1 } else { crc << 1 };
+    let parts = core::iter::once(&[0; 4][..]).chain(message.iter().copied());
+    let bytes = parts.rev().flat_map(|part| part.iter().rev());
+    !bytes.fold(!crc, |crc, &byte| (0..8).fold(crc, |crc, _| back(crc)) ^ u32::from(byte))
+}
+
 /// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is:
 /// `syndrome` is the difference (exclusive or) of its CRC-32 and that of the right message.
 pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
@@ -123,6 +133,14 @@ pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::rng::Rng;
+
+    #[test]
+    fn a_checksum_tells_the_first_four_bytes() {
+        for first in [0, 1, 0x8000_0000, 0x1234_5678, u32::MAX] {
+            let crc = crc32(&[&first.to_le_bytes(), b"1234", b"56789"]);
+            assert_eq!(crc32_before(crc, &[b"1234", b"56789"]), first);
+        }
+    }
 
     #[test]
     fn the_small_table_gives_the_same_checksum() {

@@ -12,7 +12,7 @@
 //! back in another place does not pass either.
 
 use crate::check::words;
-use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
+use crate::codec::{crc32, crc32_before, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;
@@ -154,6 +154,16 @@ pub fn read_page<N: Nand>(
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
+/// [`read_page`] for who has no use for the fields of a page that is not whole.
+pub fn read_whole_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<Found, StoreFault> {
+    read_claiming(nand, (ppn, cause), data, |_, _, _| None).map(|(found, _)| found)
+}
+
 /// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
 /// soon.
 pub fn read_weak_page<N: Nand>(
@@ -161,6 +171,18 @@ pub fn read_weak_page<N: Nand>(
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
+) -> Result<(Found, bool), StoreFault> {
+    read_claiming(nand, (ppn, cause), data, Header::identify)
+}
+
+/// Makes something of a page that is not whole.
+type Claim = fn(Ppn, &[u8], &[u8; SPARE_BYTES]) -> Option<Header>;
+
+fn read_claiming<N: Nand>(
+    nand: &mut N,
+    (ppn, cause): (Ppn, Cause),
+    data: &mut [u8],
+    claim: Claim,
 ) -> Result<(Found, bool), StoreFault> {
     let mut spare = [0; SPARE_BYTES];
     let mut found = None;
@@ -182,7 +204,7 @@ pub fn read_weak_page<N: Nand>(
     if let Some(found) = found {
         return Ok((found, reading == Reading::Weak));
     }
-    let claim = Header::identify(ppn, data, &spare);
+    let claim = claim(ppn, data, &spare);
     if cause == Cause::Recovery && is_exchanged(nand, ppn, data, &spare)? {
         let what = "a page stands in the place of another one, and that one in its place";
         return Err(StoreFault::corrupted(what, ppn.0));
@@ -198,8 +220,10 @@ fn is_exchanged<N: Nand>(
     data: &mut [u8],
     spare: &[u8; SPARE_BYTES],
 ) -> Result<bool, StoreFault> {
-    let place = written_at(ppn, data, spare).filter(|place| place.0 < nand.geometry().pages());
-    let Some(place) = place.filter(|_| Header::claimed(spare).is_some()) else { return Ok(false) };
+    let place = written_at(data, spare);
+    if place.0 >= nand.geometry().pages() || Header::claimed(spare).is_none() {
+        return Ok(false);
+    }
     let mut other = [0; SPARE_BYTES];
     match nand.read(place, Cause::Recovery, data, &mut other) {
         Ok(_) => Ok(Header::open(ppn, data, &other).is_some()),
@@ -208,24 +232,9 @@ fn is_exchanged<N: Nand>(
     }
 }
 
-/// The place in which a page would be whole, whatever its bytes are: each bit of the place changes other bits
-/// of the checksum, so that every checksum belongs to one place.
-fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
-    let here = sum(ppn, data, spare);
-    // Rows of a basis, by their highest bit: what of the checksum changes, and with which bits of the place.
-    let mut rows = [(0u32, 0u32); 32];
-    let reduce = |rows: &[(u32, u32); 32], (mut change, mut bits): (u32, u32)| {
-        while let Some(row) = change.checked_ilog2().map(|top| rows[top as usize]).filter(|row| row.0 != 0) {
-            (change, bits) = (change ^ row.0, bits ^ row.1);
-        }
-        (change, bits)
-    };
-    for bit in (0..32).map(|i| 1 << i) {
-        let row = reduce(&rows, (here ^ sum(Ppn(ppn.0 ^ bit), data, spare), bit));
-        rows[row.0.checked_ilog2()? as usize] = row;
-    }
-    let (rest, bits) = reduce(&rows, (checksum(spare) ^ here, 0));
-    (rest == 0).then_some(Ppn(ppn.0 ^ bits))
+/// The place in which a page would be whole, whatever its bytes are: every checksum belongs to one place.
+fn written_at(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Ppn {
+    Ppn(crc32_before(checksum(spare), &[data, &spare[1..12]]))
 }
 
 /// Refuses a chip whose spare area is too small.
@@ -247,7 +256,7 @@ mod tests {
         let data = [0x5a; 64];
         for place in [0, 1, 77, 1 << 20, u32::MAX] {
             let spare = header.seal(Ppn(place), &data);
-            assert_eq!(written_at(Ppn(433), &data, &spare), Some(Ppn(place)));
+            assert_eq!(written_at(&data, &spare), Ppn(place));
         }
     }
 

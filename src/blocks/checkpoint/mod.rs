@@ -37,7 +37,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::blocks::spare::{Header, PageKind, require_spare};
+use crate::blocks::spare::{Header, PageKind, read_whole_page, require_spare};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::words;
 use crate::fault::StoreFault;
@@ -91,9 +91,6 @@ impl Run {
 /// A record to write, and the buffer for its pages.
 type Draft<'a> = (Record<'a>, &'a mut [u8]);
 
-/// A checkpoint that is not complete: its first page, and what that holds of the payload.
-pub type Begun = (Ppn, Vec<u8>);
-
 /// The newest whole checkpoint that a mount finds, with what lies behind it.
 #[derive(Clone, Debug)]
 pub struct Found<T> {
@@ -101,8 +98,8 @@ pub struct Found<T> {
     pub area: CheckpointArea,
     /// The newest one that is complete.
     pub newest: T,
-    /// A newer one that is not complete.
-    pub begun: Option<Begun>,
+    /// The first page of a newer one that is not complete ([`beginning`]).
+    pub begun: Option<Ppn>,
 }
 
 /// The newest records of a chip.
@@ -575,6 +572,13 @@ impl CheckpointArea {
         let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
         size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
     }
+}
+
+/// The bytes of the payload in the first page of a checkpoint.
+pub fn beginning<N: Nand>(nand: &mut N, first: Ppn) -> Result<Vec<u8>, StoreFault> {
+    let mut data = vec![0; nand.geometry().page_bytes as usize];
+    read_whole_page(nand, first, Cause::Recovery, &mut data)?;
+    Ok(data.split_off(4))
 }
 
 fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {

@@ -1,9 +1,9 @@
 //! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
 
 use super::payload::{Contents, SHORT, Source, Window, take_all};
-use super::{Begun, CheckpointArea, Run};
+use super::{CheckpointArea, Run};
 use crate::blocks::BlockTable;
-use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::blocks::spare::{Found, Header, PageKind, read_whole_page};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -105,7 +105,7 @@ fn starts<N: Nand>(
     let (mut at, mut cut) = (0, None);
     while at < run.pages(geometry) {
         let ppn = run.page_at(geometry, at);
-        match read_page(nand, ppn, Cause::Recovery, &mut data)? {
+        match read_whole_page(nand, ppn, Cause::Recovery, &mut data)? {
             Found::Page(h, _) if h.kind == kind && h.number == 0 => {
                 if is_strict(kind) && found.last().is_some_and(|s| s.version >= h.version) {
                     let what = "a page of the checkpoints is older than those before it";
@@ -152,7 +152,7 @@ fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Resu
         return Ok(true);
     }
     let mut data = vec![0; geometry.page_bytes as usize];
-    Ok(read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
+    Ok(read_whole_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
 }
 
 /// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed
@@ -161,7 +161,7 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFa
     let geometry = nand.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];
     for at in end + 1..run.pages(geometry) {
-        if read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? != Found::Erased {
+        if read_whole_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? != Found::Erased {
             let what = "a page of the checkpoints reads as erased, and later ones do not";
             return Err(StoreFault::corrupted(what, run.page_at(geometry, end).0));
         }
@@ -192,7 +192,7 @@ impl<N: Nand> Reader<'_, N> {
         let geometry = self.nand.geometry();
         let number = self.number;
         let ppn = self.run.page_at(geometry, self.start.at + number);
-        let found = read_page(self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        let found = read_whole_page(self.nand, ppn, Cause::Recovery, &mut self.page)?;
         self.number += 1;
         let (kind, version) = (self.kind, self.start.version);
         let belongs = |h: Header| h.kind == kind && h.number == number && h.version == version;
@@ -366,8 +366,8 @@ pub(super) struct Newest {
     pub(super) complete: Option<u64>,
     /// A page that cannot be read behind the complete one.
     pub(super) cut: Option<Cut>,
-    /// A newer one that is not complete.
-    pub(super) begun: Option<Begun>,
+    /// The first page of a newer one that is not complete.
+    pub(super) begun: Option<Ppn>,
 }
 
 /// The newest complete checkpoint of a run, of which `decode` makes something last, and what is behind it.
@@ -387,11 +387,7 @@ pub(super) fn newest_record<N: Nand>(
             }
             end => newest.cut = newest.cut.or(end),
         }
-        if newest.begun.is_none() {
-            let (ppn, mut data) = (run.page_at(geometry, start.at), vec![0; geometry.page_bytes as usize]);
-            read_page(nand, ppn, Cause::Recovery, &mut data)?;
-            newest.begun = Some((ppn, data.split_off(4)));
-        }
+        newest.begun = newest.begun.or(Some(run.page_at(geometry, start.at)));
     }
     Ok(newest)
 }

@@ -182,9 +182,13 @@ impl<N: Nand> PageMapFtl<N> {
             return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")));
         };
         let mut state = newest?;
+        let begun = match begun {
+            Some(ppn) => Some((ppn, State::first_version_after(&checkpoint::beginning(&mut nand, ppn)?))),
+            None => None,
+        };
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
-        ftl.recover(begun.map(|(ppn, bytes)| (ppn, State::first_version_after(&bytes))))?;
+        ftl.recover(begun)?;
         ftl.stale |= ftl.area.is_ragged();
         // A mount must know how the pages after a checkpoint share blocks: where that changes, another one
         // comes first.

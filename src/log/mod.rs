@@ -190,6 +190,7 @@ impl PageBuffer {
 
 impl<N: Nand> Log<N> {
     /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
+    #[inline(never)]
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         if config.is_placed() {
             return Log::format_placed(nand, config, owner);
@@ -200,8 +201,8 @@ impl<N: Nand> Log<N> {
         blocks.follow(config.victim);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
-        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
-            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }

@@ -57,6 +57,7 @@ impl Good {
 
 impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
+    #[inline(never)]
     pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<Opened>, IndexFault> {
         let blocks = self.geometry.blocks;
         let mut bad = Vec::new();
@@ -108,12 +109,11 @@ impl<N: Nand> Log<N> {
     /// in turn while it stood in, and the other is the copy of it. Before the failed one is marked bad, the
     /// copy that was cut holds less. One that was whole has the last page besides.
     fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexFault> {
-        let is_copy = |entry: &&(Pbn, Account)| entry.1.home != entry.0;
-        let copies: Vec<(Pbn, Account)> = good.telling.iter().filter(is_copy).copied().collect();
-        for at in 1..copies.len() {
+        for at in 1..good.telling.len() {
             for before in 0..at {
-                let ((one, account), (other, same)) = (copies[before], copies[at]);
-                if account != same || good.of(one) == Some(None) || good.of(other) == Some(None) {
+                let ((one, account), (other, same)) = (good.telling[before], good.telling[at]);
+                let are_copies = account == same && account.home != one && account.home != other;
+                if !are_copies || good.of(one) == Some(None) || good.of(other) == Some(None) {
                     continue;
                 }
                 let is_more = self.written_of(one, account)? < self.written_of(other, account)?;

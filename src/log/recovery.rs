@@ -21,6 +21,9 @@
 //! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is
 //!    programmed; where it is impossible the log can only be read.
 //!
+//! The parts of a mount are functions of their own (`inline(never)`): one function of all of it has a stack
+//! frame beyond the reach of short instructions, and takes 1.4 KB more of a microcontroller.
+//!
 //! Every free block is erased before its next use, and no page of a block opened before the mount is
 //! programmed again, but where blocks are scarce: then the pages that a cut may have torn are passed over
 //! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
@@ -161,6 +164,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Finds the newest state again.
+    #[inline(never)]
     pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
         let (area, state) = newest_state(&mut nand, &config)?;
         let mut log = Log::assemble(nand, config, area, state);
@@ -310,6 +314,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// Reads what was written since the checkpoint and takes the newest complete root from it.
+    #[inline(never)]
     fn follow(&mut self) -> Result<(), IndexFault> {
         // The frontier of the checkpoint is read again, unless it was reclaimed.
         let since = self.frontier;
@@ -463,6 +468,7 @@ impl<N: Nand> Log<N> {
 }
 
 /// The checkpoints of a chip and the newest state that they hold.
+#[inline(never)]
 fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(CheckpointArea, State), IndexFault> {
     let geometry = nand.geometry();
     check_config(&geometry, config)?;

@@ -48,7 +48,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 pub use payload::{Contents, Source, Window, take_all, take_bytes, take_rows};
-use record::{Cut, Place, Record, decode_lists, newest_record, program, records, records_since};
+use record::{Cut, Place, Record, decode_lists, newest_record, program, records_since};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -191,7 +191,7 @@ impl CheckpointArea {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let mut newest = None;
         let mut read = |source: &mut dyn Source| newest = Some(decode(source));
-        let found = newest_record(nand, area.geometry, &area.run, &mut read)?;
+        let found = newest_record(nand, area.geometry, &area.run, (PageKind::Checkpoint, &mut read))?;
         let (Some(version), Some(newest)) = (found.complete, newest) else { return Err(area.incomplete()) };
         area.version = version;
         area.note_cut(nand, found.cut)?;
@@ -245,27 +245,29 @@ impl CheckpointArea {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
-        let mut reference = None;
+        let mut reference = Vec::new();
         let mut cuts = Vec::new();
         for pbn in first_good_blocks(nand, anchor_count(geometry))? {
             let run = Run { blocks: vec![pbn], used: 0 };
-            let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
+            let mut bytes = Ok(Vec::new());
+            let mut read = |source: &mut dyn Source| bytes = take_all(source);
+            let found = newest_record(nand, geometry, &run, (PageKind::Anchor, &mut read))?;
             // An anchor is erased before it is used again: what follows an older reference is older, too.
-            if let Some(cut) = cut {
-                cuts.push((pbn, found.is_empty(), cut));
+            if let Some(cut) = found.cut {
+                cuts.push((pbn, found.complete.is_none(), cut));
             }
-            for (version, loaded) in found {
-                if version > area.reference_version {
-                    area.reference_version = version;
-                    area.anchor = Some(pbn);
-                    reference = Some(loaded);
-                }
+            if let Some(version) = found.complete.filter(|version| *version > area.reference_version) {
+                area.reference_version = version;
+                area.anchor = Some(pbn);
+                reference = bytes?;
             }
         }
         let hides = |&&(anchor, is_alone, _): &&(Pbn, bool, Cut)| is_alone || Some(anchor) == area.anchor;
         let hidden = cuts.iter().find(hides).map(|entry| entry.2);
         area.note_cut(nand, hidden)?;
-        let Some(reference) = reference else { return Ok(None) };
+        if area.anchor.is_none() {
+            return Ok(None);
+        }
         area.decode_reference(&reference)?;
         let mut good = Vec::new();
         for &anchor in &area.anchors {

@@ -1,6 +1,6 @@
 //! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
 
-use super::payload::{Contents, SHORT, Source, Window, take_all};
+use super::payload::{Contents, SHORT, Source, Window};
 use super::{CheckpointArea, Run};
 use crate::blocks::BlockTable;
 use crate::blocks::spare::{Found, Header, PageKind, read_whole_page};
@@ -290,29 +290,6 @@ fn read_record<N: Nand>(
     reader.finish()
 }
 
-/// The bytes of a run's complete records, each with its version, and the record that a cut left behind them.
-type Records = (Vec<(u64, Vec<u8>)>, Option<Cut>);
-
-/// The bytes of every complete record of a run, oldest first; and a page that cannot be read behind the last
-/// of them.
-pub(super) fn records<N: Nand>(
-    nand: &mut N,
-    geometry: Geometry,
-    run: &Run,
-    kind: PageKind,
-) -> Result<Records, StoreFault> {
-    let mut complete = Vec::new();
-    let (starts, mut cut) = starts(nand, geometry, run, kind)?;
-    for start in starts {
-        let mut bytes = Ok(Vec::new());
-        match read_record(nand, run, &start, (kind, &mut |source| bytes = take_all(source)))? {
-            None => complete.push((start.version, bytes?)),
-            end => cut = cut.or(end),
-        }
-    }
-    Ok((complete, cut))
-}
-
 /// The complete records of a run from the newest one that is a base on, which its first byte tells: what
 /// `decode` makes of them in turn, the oldest first, and of what it made of those before. With it the version
 /// of the newest, and whether something follows it. Each is read twice, and none of them is held.
@@ -360,7 +337,7 @@ pub(super) fn records_since<N: Nand, T>(
     Ok(made.map(|made| (newest.version, made, is_ragged)))
 }
 
-/// The newest checkpoints of a run.
+/// The newest records of a run.
 pub(super) struct Newest {
     /// The version of the newest complete one.
     pub(super) complete: Option<u64>,
@@ -370,17 +347,17 @@ pub(super) struct Newest {
     pub(super) begun: Option<Ppn>,
 }
 
-/// The newest complete checkpoint of a run, of which `decode` makes something last, and what is behind it.
+/// The newest complete record of a run, of which `decode` makes something last, and what is behind it.
 pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-    decode: Decode<'_>,
+    (kind, decode): (PageKind, Decode<'_>),
 ) -> Result<Newest, StoreFault> {
-    let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
+    let (starts, cut) = starts(nand, geometry, run, kind)?;
     let mut newest = Newest { complete: None, cut, begun: None };
     for start in starts.iter().rev() {
-        match read_record(nand, run, start, (PageKind::Checkpoint, decode))? {
+        match read_record(nand, run, start, (kind, decode))? {
             None => {
                 newest.complete = Some(start.version);
                 break;

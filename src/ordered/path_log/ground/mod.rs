@@ -211,7 +211,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexFault> {
         let geometry = nand.geometry();
         let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
-        let (journal, most) = (config.journal, geometry.pages() as usize / 16);
+        if config.journal > 0 && !cfg!(feature = "journal") {
+            return Err(left_out("a journal of moved leaves: feature 'journal'"));
+        }
+        if config.journal > 0 && !S::TAKES_JOURNAL {
+            return Err(
+                IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
+            );
+        }
+        let takes = S::TAKES_JOURNAL && cfg!(feature = "journal");
+        let (journal, most) = (if takes { config.journal } else { 0 }, geometry.pages() as usize / 16);
         if journal > most {
             let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
             return Err(IndexError::Unsupported(what.into()).into());
@@ -245,14 +254,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if set_up.log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(
                 IndexError::Unsupported(words("this tree cannot keep its pages in place").into()).into()
-            );
-        }
-        if journal > 0 && !cfg!(feature = "journal") {
-            return Err(left_out("a journal of moved leaves: feature 'journal'"));
-        }
-        if journal > 0 && !S::TAKES_JOURNAL {
-            return Err(
-                IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
             );
         }
         Ok(set_up)

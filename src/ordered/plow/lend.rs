@@ -1,7 +1,7 @@
 //! How much of the memtable's RAM clean records have: as much as pays.
 //!
-//! A smaller memtable makes changes dearer, by the cost model; a clean record that is asked for spares a read.
-//! How often one would be is found out before anything is lent: of a share of all keys, drawn by their
+//! A smaller memtable makes changes dearer, by the cost model; a clean record that is asked for spares a
+//! read. How often one would be is found out before anything is lent: of a share of all keys, drawn by their
 //! hashes, `Lending` remembers those looked up last, as many as that share of the clean records would be.
 
 use super::Plow;
@@ -26,12 +26,12 @@ const MOST: u32 = 4;
 const MANY: u32 = 8;
 const FEW: u32 = 3;
 
-/// What is to be lent, and what it is, or would be, good for.
+/// The share of the RAM that is to be lent, and what it is, or would be, good for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lending {
     /// Look-ups of this window that found a record below the memtable, a clean one or one on flash.
     looked: u16,
-    /// Those of drawn keys, and of keys remembered.
+    /// Look-ups among them of drawn keys, and of keys remembered.
     drawn: u16,
     known: u16,
     changes: u16,
@@ -62,7 +62,7 @@ impl Lending {
             None if stays => {
                 let count = (count + 1).min(KEYS.min(one_of));
                 self.keys[..count].rotate_right(1);
-                self.keys[0] = print;
+                self.keys[..count].iter_mut().take(1).for_each(|first| *first = print);
                 self.count = count as u8;
             }
             None => {}

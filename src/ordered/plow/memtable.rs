@@ -176,8 +176,8 @@ impl Memtable {
         if LENDS { self.lent as usize } else { 0 }
     }
 
-    /// Parts of eight of the room that clean records may have; none of a small memtable, nor of one of records
-    /// that are held without zeros, whose values lie at the end.
+    /// Parts of eight of the room that clean records may have; none of a small memtable, nor of one of
+    /// records that are held without zeros, whose values lie at the end.
     pub(super) fn lendable(&self, eighths: u32) -> usize {
         if self.narrow().is_some() || self.capacity < LENDER_MIN {
             return 0;

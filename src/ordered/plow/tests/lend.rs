@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// So many operations, of which changes are 20 in 100; the look-ups that a clean record answered.
+/// The look-ups that a clean record answered, of 40,000 operations of which a fifth are changes.
 fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -> u32 {
     let (mut value, before) = ([0; 4], plow.lending.served);
     for i in 0..40_000u32 {
@@ -102,8 +102,9 @@ fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
         let (keys, mut rng) = (20_000, Rng::new(1));
         let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
         (0..keys).for_each(|i| plow.put(&key(i * 7919 % keys, 4), &[1; 4]).unwrap());
-        // Of keys all alike hardly one is looked up again.
-        assert_eq!((served(&mut plow, keys, false, &mut rng), plow.memtable.lent()), (0, 0));
+        // Of keys all alike hardly one is looked up again; what chance lends is taken back.
+        let of_all_alike = served(&mut plow, keys, false, &mut rng);
+        assert!(of_all_alike < 320 && plow.memtable.lent() == 0, "{of_all_alike}");
         served(&mut plow, keys, true, &mut rng);
         assert!(plow.memtable.lent() > 0 && plow.check().unwrap().is_sound());
         let of_32_000 = served(&mut plow, keys, true, &mut rng);

@@ -51,7 +51,7 @@ impl<N: Nand> Plow<N> {
         }
         if (self.drain != Drain::Off || is_to_be_lent) && self.credit >= PAID && self.is_roomy() {
             self.credit -= PAID;
-            if self.blocks.ready() < READY {
+            if self.blocks.ready() < READY.min(self.blocks.free()) {
                 return self.blocks.prepare(&mut self.nand, crate::nand::Cause::GarbageCollection);
             }
             if self.drain == Drain::Off {

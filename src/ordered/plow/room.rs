@@ -99,9 +99,9 @@ impl<N: Nand> Plow<N> {
         !self.begins_block(level) || free > self.sweep_blocks() + self.dissolved_blocks()
     }
 
-    /// Whether there is more room than an insertion needs.
+    /// Whether there is more room than an insertion needs; blocks that a commit gives back are room.
     pub(super) fn is_roomy(&self) -> bool {
-        self.has_room() && self.blocks.free() > self.reserve() + self.kept_back()
+        self.has_room() && self.blocks.free() + self.blocks.left() > self.reserve() + self.kept_back()
     }
 
     fn has_room(&self) -> bool {

@@ -213,6 +213,32 @@ fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
 }
 
 #[test]
+fn a_level_is_left_out_where_most_blocks_wait_for_a_commit() {
+    let set =
+        PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, Durability::EverySync) };
+    let (mut plow, mut rng) = (Plow::format(chip(512, 32, 128), &set).unwrap(), Rng::new(1));
+    let is_short = |plow: &Plow<SimChip>| {
+        plow.blocks.free() <= plow.reserve() + plow.kept_back() && plow.blocks.left() > 20
+    };
+    let mut puts = 0;
+    while puts < 20_000 || !is_short(&plow) {
+        plow.put(&key(rng.below(1 << 16) << 16, 4), &[7; 4]).unwrap();
+        puts += 1;
+        assert!(puts < 200_000, "blocks were never short before a commit");
+    }
+    assert_eq!(plow.stats().height, 3);
+    let mut value = [0; 4];
+    let mut look_up = |plow: &mut Plow<SimChip>| {
+        plow.get(&key(rng.below(1 << 16) << 16, 4), &mut value).unwrap();
+    };
+    (0..120_000).for_each(|_| look_up(&mut plow));
+    let reads = plow.nand.counters().page_reads_total();
+    (0..1000).for_each(|_| look_up(&mut plow));
+    let reads = plow.nand.counters().page_reads_total() - reads;
+    assert!(reads < 1200, "{reads} reads of 1000 look-ups after {puts} puts");
+}
+
+#[test]
 fn a_memtable_of_many_pages_is_sealed_page_by_page() {
     let set = PlowConfig { memtable: Some(400), ..settings(8, 8, Durability::EveryOperation) };
     let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();

@@ -332,13 +332,15 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Whether a level lies in two blocks more than its pages take, of which one is dead before those that
-    /// are free are full.
+    /// Whether a level of few pages lies in two blocks more than they take, of which one is dead before those
+    /// that are free are full. Levels of many blocks always do, and are swept with a block more.
     fn is_spread(&self, level: usize) -> bool {
         let pages_per_block = self.geometry.pages_per_block;
         let of_level = &self.levels[level];
         let free = (self.blocks.free() + self.blocks.left()).saturating_sub(self.kept_back());
-        of_level.blocks(pages_per_block).len() > of_level.pages().div_ceil(pages_per_block as usize) + 1
+        self.uppers_share()
+            && of_level.blocks(pages_per_block).len()
+                > of_level.pages().div_ceil(pages_per_block as usize) + 1
             && self.pages_of_next_block(level) < free * pages_per_block as usize
     }
 

@@ -75,8 +75,8 @@ impl Mix {
         cfg!(feature = "planning") && self.puts * 256 < self.gets
     }
 
-    /// Whether the shares differ by more than a 32nd of all; where look-ups prevail, by more than a quarter of
-    /// the changes.
+    /// Whether the shares differ by more than a 32nd of all; where look-ups prevail, by more than a quarter
+    /// of the changes.
     pub(super) fn differs(&self, other: &Mix) -> bool {
         let share = |mix: &Mix| mix.puts * 1024 / (mix.gets + mix.puts).max(1);
         let (one, two) = (share(self), share(other));

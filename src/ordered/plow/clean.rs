@@ -35,9 +35,8 @@ impl Clean<'_> {
 
     /// The first byte of the bucket of a key, and the copies in it.
     fn bucket(&self, key: &[u8]) -> (usize, usize) {
-        let mixed = hash(key);
         let buckets = self.bytes.len() / self.bucket_bytes();
-        let at = ((u64::from(mixed) * buckets as u64) >> 32) as usize * self.bucket_bytes();
+        let at = ((u64::from(hash(key)) * buckets as u64) >> 32) as usize * self.bucket_bytes();
         (at, self.bytes[at + SLOTS * self.stride].into())
     }
 

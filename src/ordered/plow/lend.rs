@@ -145,11 +145,14 @@ impl<N: Nand> Plow<N> {
         let lost = self.lost_by_lending(lent.max(FIRST));
         // What is lent is first to be filled, and what is taken back is lost.
         let pays = if lent > 0 { spared > lost } else { spared > 2 * lost };
-        let wanted = match () {
-            () if !pays || known < KNOWN.max(drawn / ONE_OF) => 0,
-            () if looked >= MANY * changes => MOST,
-            () if looked < FEW * changes => FIRST,
-            () => lent.max(FIRST),
+        let wanted = if !pays || known < KNOWN.max(drawn / ONE_OF) {
+            0
+        } else if looked >= MANY * changes {
+            MOST
+        } else if looked < FEW * changes {
+            FIRST
+        } else {
+            lent.max(FIRST)
         };
         self.lending.eighths = wanted as u8;
         (self.lending.looked, self.lending.changes) = (0, 0);

@@ -17,7 +17,7 @@
 //! | have pages that may be overwritten | [`PageStore`]; on a chip: [`PageMapFtl`], [`DftlFtl`] and the others of [`ftl`] |
 //! | keep records in key order on a chip | [`MuTree`], [`WanderingTree`], [`VmTree`], [`IplTree`], [`Plow`], [`Sbits`] |
 //! | keep them on a store | [`BPlusTree`], [`LazyUpdateTree`], [`LsLruTree`] and the others of [`ordered`]; durable: [`Journaled`] around them |
-//! | keep records of any length in one of these | [`Variable`](ordered::variable::Variable) |
+//! | keep records of any length in one of these | [`Variable`](ordered::variable::Variable); long values: [`ValueLog`](ordered::value_log::ValueLog) |
 //! | keep rectangles or points | [`RTree`], [`RStarTree`], [`HilbertRTree`], [`MrTree`], [`ForTree`] |
 //! | keep readings of a sensor | [`MicroHash`](sensor::microhash::MicroHash) |
 //!

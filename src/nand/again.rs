@@ -40,6 +40,17 @@ pub fn read_again<N: Nand + ?Sized>(
     read_until(&mut |data, spare| nand.read(ppn, cause, data, spare), data, spare, &mut is_whole)
 }
 
+/// Bytes of a page's data area from one on, as [`read_again`] reads whole pages.
+pub(crate) fn read_again_at<N: Nand + ?Sized>(
+    nand: &mut N,
+    (ppn, cause, from): (Ppn, Cause, u32),
+    data: &mut [u8],
+    mut is_whole: impl FnMut(&[u8]) -> bool,
+) -> Result<Reading, NandError> {
+    let read: Read<'_> = &mut |data, _| nand.read_at(ppn, cause, from, data);
+    read_until(read, data, &mut [], &mut |data, _| is_whole(data))
+}
+
 type Read<'a> = &'a mut dyn FnMut(&mut [u8], &mut [u8]) -> Result<ReadOutcome, NandError>;
 
 /// The reads of [`read_again`]: one copy of them for all chips and all that reads them.

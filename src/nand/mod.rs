@@ -19,6 +19,7 @@ mod range;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+pub(crate) use again::read_again_at;
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;

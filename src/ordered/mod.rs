@@ -15,6 +15,7 @@ pub mod plow;
 mod pooled;
 pub mod sbits;
 pub mod typed;
+pub mod value_log;
 pub mod variable;
 
 pub use in_place::{bplus, wpcb};

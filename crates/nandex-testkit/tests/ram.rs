@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::nand::{Part, catalogue};
+use nandex::nand::{BlockRange, Part, catalogue};
+use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::{Durability, Metric, RecordFormat};
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry, IndexError, Lpn, OrderedIndex, PageStore, Shared, StoreError};
+use nandex::{
+    Cause, Geometry, IndexError, Lpn, Nand, OrderedIndex, PageStore, Pbn, Plow, PlowConfig, Shared,
+    StoreError,
+};
 use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry, STORES, StoreEntry};
@@ -312,4 +316,67 @@ fn what_is_held_and_kept_is_counted() {
         black_box(vec![0u8; 1_000])
     });
     assert_eq!((held.peak, held.kept, kept.len()), (5_000, 1_000, 1_000));
+}
+
+#[test]
+fn a_log_of_values_holds_no_more_than_it_needs() {
+    const LOG: u32 = 40;
+    let record = value_log::record(8, 30);
+    let index_ram = 24 << 10;
+    for max_value in [100, 3_000, 20_000] {
+        let chip = heap::uncounted(|| Shared::new(SimChip::new(&small_part()).unwrap()));
+        let half = |first: u32, blocks| {
+            heap::uncounted(|| BlockRange::new(Apart::new(chip.clone()), Pbn(first), blocks))
+        };
+        let config = PlowConfig {
+            durability: Durability::EverySync,
+            ram_bytes: Some(index_ram),
+            ..PlowConfig::new(record)
+        };
+        let needed = index_ram + value_log::ram_needed(half(0, LOG).geometry(), record, max_value);
+        let format = || Plow::format(half(LOG, 64 - LOG), &config);
+        let mount = || Plow::mount(half(LOG, 64 - LOG), &config);
+        let put_all = |values: &mut ValueLog<_, _>, puts: u64| {
+            let mut rng = Rng::new(2);
+            let value = heap::uncounted(|| vec![7; max_value]);
+            let keys = 2_600_000 / max_value as u64;
+            for _ in 0..puts {
+                let key = rng.below(keys).to_be_bytes();
+                let bytes = rng.below(max_value as u64 + 1) as usize;
+                let done = match rng.below(20) {
+                    0 => values.remove(&key).map(drop),
+                    1 => values.sync(),
+                    _ => values.put(&key, &value[..bytes]),
+                };
+                if let Err(error) = done {
+                    heap::uncounted(|| drop(value));
+                    return Err(error);
+                }
+            }
+            heap::uncounted(|| drop(value));
+            Ok(())
+        };
+        let (values, formatted) = heap::measure(|| ValueLog::new(format()?, half(0, LOG), max_value));
+        let mut values = values.unwrap();
+        let (done, worked) = heap::measure(|| put_all(&mut values, 30_000_000 / max_value as u64));
+        done.unwrap();
+        assert!(values.log_stats().chunks_moved > 0, "nothing was cleaned");
+        heap::uncounted(|| {
+            let mut chip = chip.lock();
+            let at_operation = chip.operations() + 300;
+            let (when, torn) = (CutWhen::Inside, TornModel::Prefix);
+            chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: 1 });
+        });
+        let _ = put_all(&mut values, 60_000);
+        drop(values);
+        heap::uncounted(|| chip.lock().power_on());
+        let (values, mounted) = heap::measure(|| ValueLog::new(mount()?, half(0, LOG), max_value));
+        let mut values = values.unwrap();
+        let (done, after) = heap::measure(|| put_all(&mut values, 500));
+        done.unwrap();
+        let most =
+            formatted.peak.max(formatted.kept + worked.peak).max(mounted.peak).max(mounted.kept + after.peak);
+        assert!(most <= needed, "values of {max_value}: {most} bytes held, {needed} needed");
+        assert!(most * 10 > needed * 7, "values of {max_value}: {needed} bytes are more than {most}");
+    }
 }

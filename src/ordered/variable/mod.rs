@@ -17,6 +17,8 @@
 //! * **Costs**: a value of one piece costs what a record of the index does; each further piece one more, all
 //!   in one batch. Where values may have several pieces, a change looks the first one up before, to know how
 //!   many there were; where one is enough for all, `put` does not.
+//! * **Long values** are written again with each piece's neighbours: beyond a 20th of a page or so they cost
+//!   less in a log of their own ([`value_log`](super::value_log)).
 //! * **Limits**: an index that makes no batches (`batch_max` of 1) takes values of one piece. Of the last
 //!   piece half is unused in the mean, and each record carries the longest key: choose both with the records
 //!   at hand.
@@ -35,7 +37,7 @@ use core::ops::{Bound, ControlFlow};
 /// Bytes behind a filled key: its length, and the number of the piece.
 const KEY_TAIL: usize = 2;
 /// Bytes before a value: its length.
-const VALUE_HEAD: usize = 2;
+pub(in crate::ordered) const VALUE_HEAD: usize = 2;
 /// Pieces of a value at most: the number 255 stands for the end of them.
 const PIECES_MAX: usize = 255;
 
@@ -393,7 +395,11 @@ fn fill_key(filled: &mut [u8], key: &[u8], piece: u8) {
     tail.copy_from_slice(&[key.len() as u8, piece]);
 }
 
-fn require_fits(what: &'static str, bytes: &[u8], most: usize) -> Result<(), IndexError> {
+pub(in crate::ordered) fn require_fits(
+    what: &'static str,
+    bytes: &[u8],
+    most: usize,
+) -> Result<(), IndexError> {
     let got = bytes.len();
     if got > most { Err(IndexError::WrongLength { what, expected: most, got }) } else { Ok(()) }
 }

@@ -1,0 +1,187 @@
+//! Room for values: cleaning, in small parts, and looking for pages that become hard to read.
+
+use super::ValueLog;
+use super::blocks::Blocks;
+use super::chunk::{HEAD_BYTES, Place, chunk_bytes};
+use super::waiting::Waiting;
+use crate::check::IndexError;
+use crate::fault::IndexFault;
+use crate::nand::{Cause, Nand};
+use crate::ordered::OrderedIndex;
+use crate::units::{Pbn, Ppn};
+
+/// Empty blocks, beyond those kept and wanted, up to which each page written cleans as much as it takes.
+const AHEAD: u32 = 2;
+
+impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
+    /// Makes room for values of so many bytes in all. What these keys have now is given back then.
+    pub(super) fn make_room(&mut self, keys: &[&[u8]], bytes: usize) -> Result<(), IndexError> {
+        let head = HEAD_BYTES + self.max_key();
+        let pages = bytes / (self.log.page_bytes() - head) + 1;
+        let need = (bytes + (pages + keys.len()) * head) as u64;
+        if self.log.blocks.live() + self.log.used as u64 + need > self.capacity() {
+            self.flush()?;
+            let mut before = 0;
+            for key in keys {
+                let places = self.places_of(key)?.unwrap_or_default();
+                before +=
+                    places.iter().map(|place| chunk_bytes(key.len(), place.bytes.into())).sum::<usize>();
+            }
+            if self.log.blocks.live() + need > self.capacity() + before as u64 {
+                return Err(self.log.no_room());
+            }
+        }
+        let beyond = (pages as u32 + 1).saturating_sub(self.log.pages_left());
+        let wanted = Blocks::KEPT + beyond.div_ceil(self.log.geometry.pages_per_block);
+        let mut budget = None;
+        // More than twice over, all was moved and gave no room.
+        for _ in 0..2 * self.log.geometry.pages() {
+            let empty = self.log.blocks.empty();
+            if empty >= wanted + AHEAD && !self.log.blocks.is_urgent() {
+                return Ok(());
+            }
+            let left = budget.get_or_insert_with(|| self.pages_to_clean(pages as u32));
+            if empty >= wanted && *left == 0 {
+                return Ok(());
+            }
+            *left = left.saturating_sub(1);
+            if !self.clean_page()? {
+                break;
+            }
+        }
+        if self.log.blocks.empty() >= wanted { Ok(()) } else { Err(self.log.no_room()) }
+    }
+
+    /// Pages to be cleaned for so many that are written, so that as many are gained.
+    fn pages_to_clean(&mut self, pages: u32) -> u32 {
+        let block = u64::from(self.log.block_bytes());
+        let victim = self.cleaning.map(|(block, _)| block).or_else(|| self.log.blocks.victim(block as u32));
+        let live = victim.map_or(0, |victim| u64::from(self.log.blocks.live_of(victim)));
+        (u64::from(pages) * block).div_ceil((block - live.min(block - 1)).max(block / 32)) as u32
+    }
+
+    /// Cleans a page of a victim. False where no block would give room.
+    fn clean_page(&mut self) -> Result<bool, IndexError> {
+        let block_bytes = self.log.block_bytes();
+        let next = match self.cleaning.take() {
+            Some(next) => Some(next),
+            None => self.log.blocks.victim(block_bytes).map(|block| (block, 0)),
+        };
+        let Some((block, page)) = next else {
+            // What was cleaned may be empty once the index is told.
+            let is_any = !self.waiting.is_empty();
+            self.flush()?;
+            return Ok(is_any);
+        };
+        if self.log.blocks.live_of(block) == 0 {
+            return Ok(true);
+        }
+        let is_last = !self.move_page(self.log.geometry.page_at(block, page))?
+            || page + 1 == self.log.geometry.pages_per_block;
+        if is_last {
+            self.log.blocks.cleaned(block);
+        } else {
+            self.cleaning = Some((block, page + 1));
+        }
+        Ok(true)
+    }
+
+    /// Moves the chunks of a page that the index still names. False for an erased page: none follows.
+    fn move_page(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
+        let mut at = 0;
+        loop {
+            // Values that were moved since may have read others.
+            if !self.log.load(ppn, Cause::GarbageCollection)? {
+                return Ok(true);
+            }
+            if at == 0 && self.log.is_erased() {
+                return Ok(false);
+            }
+            let Some((chunk, is_whole)) = self.log.chunk(ppn, at) else { return Ok(true) };
+            let (bytes, key) = (chunk.bytes(), chunk.key.to_vec());
+            let place = Place { page: ppn, at: at as u16, bytes: chunk.value.len() as u16 };
+            // What waits lies elsewhere already.
+            if is_whole
+                && key.len() <= self.max_key()
+                && !self.waiting.iter().any(|waiting| waiting.key == key)
+            {
+                let places = self.places_of(&key)?.unwrap_or_default();
+                if places.contains(&place) {
+                    self.move_value(&key, &places)?;
+                }
+            }
+            at += bytes;
+        }
+    }
+
+    /// Appends a value anew. One that cannot be read stays where it is, for whoever asks for it.
+    fn move_value(&mut self, key: &[u8], places: &[Place]) -> Result<(), IndexError> {
+        let (mut value, cause) = (Waiting::new(key, true), Cause::GarbageCollection);
+        for (number, &place) in places.iter().enumerate() {
+            let found = match self.log.find((key, number as u16), place, cause).map_err(IndexFault::from) {
+                Err(fault) if fault.is_loss() => {
+                    value.give_up(&mut self.log);
+                    return Ok(());
+                }
+                found => found?,
+            };
+            let (mut from, end) = (found.start, found.end);
+            while from < end {
+                match value.append(&mut self.log, None, (from, end - from)) {
+                    Some(taken) => from += taken,
+                    None => value = self.write_tail_with(value, cause)?,
+                }
+            }
+        }
+        value.is_whole = true;
+        self.moved += 1;
+        self.waiting.push(value);
+        Ok(())
+    }
+
+    /// Does work that later changes would do, for about so many pages: maintains the index, and cleans blocks
+    /// of which less than half lives. Returns the pages of such work that are left, about.
+    pub fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let mut left = self.index.index_mut().maintain(budget)?;
+        let half = self.log.block_bytes() / 2;
+        for _ in 0..budget {
+            let is_worth_it = self.cleaning.is_some()
+                || self.log.blocks.is_urgent()
+                || self.log.blocks.emptiest().is_some_and(|live| live < half);
+            if !is_worth_it {
+                return Ok(left);
+            }
+            if !self.clean_page()? {
+                return Ok(left);
+            }
+        }
+        left += self.log.blocks.below(half) * self.log.geometry.pages_per_block;
+        Ok(left)
+    }
+
+    /// Looks for pages that become hard to read, in the index and the log: reads about so many pages of each
+    /// from where the last call ended, and empties the blocks of those that are. Returns the pages left of
+    /// the round, about; 0 at its end.
+    pub fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        let left = self.index.index_mut().scrub(budget)?;
+        let (geometry, end) = (self.log.geometry, self.log.geometry.pages());
+        let stop = self.scrubbed.saturating_add(budget).min(end);
+        while self.scrubbed < stop {
+            let ppn = Ppn(self.scrubbed);
+            let block: Pbn = geometry.block_of(ppn);
+            if self.log.blocks.live_of(block) == 0 {
+                self.scrubbed = (block.0 + 1) * geometry.pages_per_block;
+                continue;
+            }
+            // One that cannot be read is told of by who asks for it.
+            self.log.load(ppn, Cause::Scrubbing)?;
+            self.scrubbed += 1;
+        }
+        let rest = end.saturating_sub(self.scrubbed);
+        if rest == 0 {
+            self.scrubbed = 0;
+        }
+        while self.log.blocks.is_urgent() && self.clean_page()? {}
+        Ok(left.max(rest))
+    }
+}

@@ -1,0 +1,276 @@
+//! The log on the chip: the page that is being filled, in RAM, and the blocks that pages go to.
+
+use super::blocks::Blocks;
+use super::chunk::{Chunk, HEAD_BYTES, LENGTH_AT, Place, chunk_bytes, is_whole, seal};
+use crate::check::{IndexError, words};
+use crate::codec::put_u16;
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
+use crate::units::{Pbn, Ppn};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A value is cut where a page ends, unless less than this share of the page is left.
+pub(super) const CUT_SHARE: usize = 16;
+
+/// Makes the index durable.
+type Sync<'a> = &'a mut dyn FnMut() -> Result<(), IndexError>;
+
+/// A chunk in the page that is being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InTail {
+    pub(super) at: u16,
+    pub(super) bytes: u16,
+}
+
+/// The log.
+#[derive(Debug)]
+pub(super) struct Log<N> {
+    pub(super) nand: N,
+    pub(super) geometry: Geometry,
+    pub(super) blocks: Blocks,
+    /// The next page of the block being filled.
+    next: u32,
+    /// The page being filled, and the bytes of it that are.
+    tail: Vec<u8>,
+    pub(super) used: usize,
+    /// The page or chunk read last, and the page if it is a whole one.
+    page: Vec<u8>,
+    loaded: Option<Ppn>,
+    pub(super) programs_failed: u64,
+}
+
+impl<N: Nand> Log<N> {
+    pub(super) fn new(mut nand: N) -> Result<Log<N>, IndexError> {
+        let geometry = nand.geometry();
+        let mut blocks = Blocks::new(geometry);
+        for block in (0..geometry.blocks).map(Pbn) {
+            if nand.is_bad(block)? {
+                blocks.bad(block);
+            }
+        }
+        let page = vec![0xff; geometry.page_bytes as usize];
+        let (tail, loaded) = (page.clone(), None);
+        Ok(Log { nand, geometry, blocks, next: 0, tail, used: 0, page, loaded, programs_failed: 0 })
+    }
+
+    pub(super) fn page_bytes(&self) -> usize {
+        self.tail.len()
+    }
+
+    pub(super) const fn block_bytes(&self) -> u32 {
+        self.geometry.page_bytes * self.geometry.pages_per_block
+    }
+
+    /// Pages that the block being filled still takes.
+    pub(super) fn pages_left(&self) -> u32 {
+        if self.blocks.open.is_some() { self.geometry.pages_per_block - self.next } else { 0 }
+    }
+
+    /// Bytes of a value, of so many, that the page being filled takes, for a new chunk with a key of so many
+    /// bytes or more of the last one; none if it is to be written first.
+    pub(super) fn takes(&self, key: Option<usize>, bytes: usize) -> Option<usize> {
+        let head = key.map_or(0, |key| HEAD_BYTES + key);
+        let left = (self.tail.len() - self.used).checked_sub(head)?;
+        let most = bytes.min(left);
+        let is_cut_short = most < bytes && left < self.tail.len() / CUT_SHARE;
+        (most > 0 && (!is_cut_short || key.is_none())).then_some(most)
+    }
+
+    /// Begins a chunk in the page being filled, which has room for it.
+    pub(super) fn begin_chunk(&mut self, key: &[u8], number: u16) -> InTail {
+        let (at, chunk) = (self.used, Chunk { number, key, value: &[] });
+        chunk.write(&mut self.tail[at..]);
+        self.used += chunk.bytes();
+        InTail { at: at as u16, bytes: 0 }
+    }
+
+    /// Adds bytes to the last chunk of the page being filled: the first of `value`, or else those of the
+    /// chunk read last from one on.
+    pub(super) fn extend_chunk(
+        &mut self,
+        chunk: InTail,
+        value: Option<&[u8]>,
+        from: usize,
+        bytes: usize,
+    ) -> InTail {
+        let source = value.map_or(&self.page[from..from + bytes], |value| &value[..bytes]);
+        self.tail[self.used..self.used + bytes].copy_from_slice(source);
+        self.used += bytes;
+        let bytes = chunk.bytes + bytes as u16;
+        put_u16(&mut self.tail, usize::from(chunk.at) + LENGTH_AT, bytes);
+        InTail { bytes, ..chunk }
+    }
+
+    /// The bytes of a value in the page being filled.
+    pub(super) fn in_tail(&self, key: usize, chunk: InTail) -> &[u8] {
+        &self.tail[usize::from(chunk.at) + HEAD_BYTES + key..][..chunk.bytes.into()]
+    }
+
+    /// Programs the page being filled, elsewhere where a program fails, and begins the next one.
+    pub(super) fn program(&mut self, cause: Cause, sync: Sync<'_>) -> Result<Ppn, IndexError> {
+        loop {
+            let (block, page) = match self.blocks.open {
+                Some(block) => (block, self.next),
+                None => (self.open_block(cause, sync)?, 0),
+            };
+            let ppn = self.geometry.page_at(block, page);
+            seal(&mut self.tail[..self.used], ppn);
+            // Whatever fails, no page of this block is programmed again.
+            self.blocks.open = None;
+            match self.nand.program(ppn, cause, &self.tail[..self.used], &[]) {
+                Ok(()) => {
+                    self.next = page + 1;
+                    if self.next < self.geometry.pages_per_block {
+                        self.blocks.open = Some(block);
+                    }
+                    self.used = 0;
+                    return Ok(ppn);
+                }
+                Err(NandError::ProgramFailed(_)) => {
+                    self.programs_failed += 1;
+                    self.blocks.failed(block);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The refusal of a value that finds no room.
+    pub(super) fn no_room(&self) -> IndexError {
+        let good = self.blocks.good();
+        if good < self.geometry.blocks && good <= Blocks::KEPT {
+            IndexError::WornOut
+        } else {
+            IndexError::Full
+        }
+    }
+
+    /// Erases an empty block. What the chip names last may lie in all of them: then the index is synced.
+    fn open_block(&mut self, cause: Cause, sync: Sync<'_>) -> Result<Pbn, IndexError> {
+        loop {
+            let Some(block) = self.blocks.take_empty() else {
+                if self.blocks.empty() == 0 {
+                    return Err(self.no_room());
+                }
+                sync()?;
+                self.blocks.synced();
+                continue;
+            };
+            if self.loaded.is_some_and(|page| self.geometry.block_of(page) == block) {
+                self.loaded = None;
+            }
+            let erased = if self.blocks.is_failing(block) {
+                Err(NandError::EraseFailed(block))
+            } else {
+                self.nand.erase(block, cause)
+            };
+            match erased {
+                Ok(()) => return Ok(block),
+                Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => {
+                    self.nand.mark_bad(block)?;
+                    self.blocks.bad(block);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads a whole page; false if it cannot be read.
+    pub(super) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, IndexError> {
+        if self.loaded == Some(ppn) {
+            return Ok(true);
+        }
+        self.loaded = None;
+        let read =
+            read_again_at(&mut self.nand, (ppn, cause, 0), &mut self.page, |page| is_page_whole(page, ppn));
+        match read {
+            Ok(Reading::Weak) => self.blocks.weak(self.geometry.block_of(ppn)),
+            // A torn page, or a damaged one: which of its chunks are whole is asked of each.
+            Ok(Reading::Whole | Reading::Broken) => {}
+            Err(NandError::Uncorrectable(_)) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        self.loaded = Some(ppn);
+        Ok(true)
+    }
+
+    /// The chunk at a place of the page read last, its key, and whether it is whole.
+    pub(super) fn chunk(&self, ppn: Ppn, at: usize) -> Option<(Chunk<'_>, bool)> {
+        let chunk = Chunk::parse(&self.page[at..])?;
+        Some((chunk, is_whole(&self.page[at..at + chunk.bytes()], ppn)))
+    }
+
+    /// Whether the page read last is erased.
+    pub(super) fn is_erased(&self) -> bool {
+        self.page.iter().all(|&byte| byte == 0xff)
+    }
+
+    /// Whether a place lies in the log.
+    pub(super) fn has(&self, place: Place, key: usize) -> bool {
+        place.page.0 < self.geometry.pages()
+            && usize::from(place.at) + chunk_bytes(key, place.bytes.into()) <= self.page.len()
+    }
+
+    /// Adds the bytes of a chunk to a value: it alone is read, unless its page is at hand.
+    pub(super) fn read(
+        &mut self,
+        of: (&[u8], u16),
+        place: Place,
+        cause: Cause,
+        value: &mut Vec<u8>,
+    ) -> Result<(), IndexError> {
+        let bytes = self.find(of, place, cause)?;
+        value.extend_from_slice(&self.page[bytes]);
+        Ok(())
+    }
+
+    /// The bytes of a chunk in the buffer of the page read last.
+    pub(super) fn find(
+        &mut self,
+        (key, number): (&[u8], u16),
+        place: Place,
+        cause: Cause,
+    ) -> Result<Range<usize>, IndexError> {
+        let Place { page, at, .. } = place;
+        let bytes = chunk_bytes(key.len(), place.bytes.into());
+        if !self.has(place, key.len()) {
+            return Err(lost("V1: a value lies outside its log", page));
+        }
+        let range = usize::from(at)..usize::from(at) + bytes;
+        let is_it = |chunk: &[u8]| {
+            is_whole(chunk, page)
+                && Chunk::parse(chunk).is_some_and(|chunk| (chunk.key, chunk.number) == (key, number))
+        };
+        if self.loaded != Some(page) || !is_it(&self.page[range.clone()]) {
+            self.loaded = None;
+            let from = (page, cause, u32::from(at));
+            match read_again_at(&mut self.nand, from, &mut self.page[range.clone()], is_it)? {
+                Reading::Whole => {}
+                Reading::Weak => self.blocks.weak(self.geometry.block_of(page)),
+                Reading::Broken => return Err(lost("V2: a chunk of a value is not whole", page)),
+            }
+        }
+        Ok(range.start + HEAD_BYTES + key.len()..range.end)
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.tail.capacity() + self.page.capacity() + self.blocks.ram_bytes() + self.nand.ram_bytes()
+    }
+}
+
+/// Whether a page is chunks that are whole, and erased behind them.
+fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
+    while let Some(bytes) = Chunk::parse(page).map(|chunk| chunk.bytes()) {
+        if !is_whole(&page[..bytes], ppn) {
+            return false;
+        }
+        page = &page[bytes..];
+    }
+    page.iter().all(|&byte| byte == 0xff)
+}
+
+#[cold]
+fn lost(what: &'static str, page: Ppn) -> IndexError {
+    IndexError::Corrupted { what: words(what), at: page.0.into() }
+}

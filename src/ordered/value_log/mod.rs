@@ -1,0 +1,331 @@
+//! Long values apart from their keys: in a log of their own, of which an ordered index keeps the places.
+//!
+//! A value that lies in an index is written again whenever its page is: in a tree with each change of a
+//! neighbour, in [plow](crate::ordered::plow) with each sweep. For short values that is cheap. For long ones
+//! it is most of what is written. So a `ValueLog` divides a chip in two: an index of keys and short values,
+//! and a log of blocks that long values are appended to. The index holds, for a long value, the places of its
+//! chunks: 8 bytes each.
+//!
+//! ```text
+//! index   "cat" -> short "Felis catus"      "dog" -> page 17, byte 0, 900 bytes
+//! log     page 17 | "dog" 900 bytes | "elk" first 3,000 bytes |     page 18 | "elk" last 500 bytes | ...
+//! ```
+//!
+//! * **Change**: a value is cut where a page of the log ends, and the page programmed when it is full, at the
+//!   next sync, or with the change in the class *every operation*. Only then is the index told where the
+//!   value is: whatever is cut, the index never names what is not there.
+//! * **Look-up**: that of the index, and a read for each chunk, of its bytes alone where the chip can.
+//! * **Room**: the bytes that live in each block are known (a mount reads the index once). Where few blocks
+//!   are empty, the one that least lives in is *cleaned*, some pages with each page that is written: chunks
+//!   that the index still names are appended anew, and the index is told. A block is erased when it is
+//!   filled next, never before what emptied it is durable; no mark, table or checkpoint is on the chip.
+//! * **Wear**: empty blocks are filled in turn, and one victim of 33 is the block whose turn it is, so blocks
+//!   of values that nobody changes wear like the others.
+//!
+//! Invariants (`check`, and tests with power cuts):
+//!
+//! * V1: what the index holds for a key is a short value, or places within the log.
+//! * V2: at each such place lies a whole chunk with the key and the number of its place.
+//! * V3: the bytes known to live in a block are those of the chunks that the index names there.
+//!
+//! Keys and values apart: WiscKey (Lu and others 2016). What differs: no tail of the log is checkpointed and
+//! none replayed, since the index is durable by itself; blocks are cleaned by what lives in them, not by age.
+
+mod batch;
+mod blocks;
+mod check;
+mod chunk;
+mod clean;
+mod log;
+mod share;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod walk;
+
+use crate::check::{IndexError, message, words};
+use crate::nand::{Cause, Nand};
+use crate::ordered::variable::{VALUE_HEAD, Variable, require_fits};
+use crate::ordered::{Durability, OrderedIndex, RecordFormat};
+use crate::units::Pbn;
+use alloc::vec::Vec;
+use blocks::Blocks;
+use chunk::{HEAD_BYTES, Held, PLACE_BYTES, Place};
+use log::{CUT_SHARE, Log};
+pub use share::{log_blocks, ram_needed};
+use waiting::Waiting;
+use walk::read_held;
+
+/// Blocks of a log at least: those kept for cleaning, and as many.
+const BLOCKS_MIN: u32 = 2 * Blocks::KEPT;
+
+/// The records of an index below a [`ValueLog`]: keys of up to `max_key` bytes, and values of up to `short`
+/// bytes that stay with their keys.
+///
+/// Panics where a key has more than 253 bytes or a short value more than 252.
+pub const fn record(max_key: u8, short: u8) -> RecordFormat {
+    // A byte says which it is. A place has room in any case.
+    let held = 1 + if short as usize > PLACE_BYTES { short as usize } else { PLACE_BYTES };
+    assert!(held + VALUE_HEAD <= u8::MAX as usize, "a short value has at most 252 bytes");
+    RecordFormat::variable(max_key, (held + VALUE_HEAD) as u8)
+}
+
+/// An ordered index of keys and values of any length, whose long values lie in a log.
+///
+/// ```
+/// use nandex::nand::{BlockRange, catalogue::mlc_64m, sim::SimChip};
+/// use nandex::ordered::value_log::{self, ValueLog};
+/// use nandex::{Nand, Plow, PlowConfig};
+///
+/// let chip = SimChip::new(&mlc_64m())?;
+/// // Keys of up to 16 bytes; values of up to 30 stay with them, and the mean one has 2,000.
+/// let record = value_log::record(16, 30);
+/// let [log, keys] = BlockRange::divide(&chip, value_log::log_blocks(chip.geometry(), record, 2_000));
+/// let plow = Plow::format(keys, &PlowConfig::new(record))?;
+/// let mut pages = ValueLog::new(plow, log, 20_000)?;
+///
+/// pages.put(b"short", b"with its key")?;
+/// pages.put(b"long", &[7; 20_000])?;
+/// assert_eq!(pages.get(b"long")?, Some(vec![7; 20_000]));
+/// assert!(pages.remove(b"long")? && pages.get(b"long")?.is_none());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ValueLog<I, N> {
+    index: Variable<I>,
+    log: Log<N>,
+    /// Values of which the index does not know yet, in the order of the changes.
+    waiting: Vec<Waiting>,
+    waiting_max: usize,
+    max_value: usize,
+    /// Bytes of a value that stays with its key at most.
+    short: usize,
+    /// The block being cleaned, and the next page of it.
+    cleaning: Option<(Pbn, u32)>,
+    /// The value of the index for a key, for a moment.
+    held: Vec<u8>,
+    /// The next page that scrubbing looks at.
+    scrubbed: u32,
+    moved: u64,
+}
+
+/// The state of the log of a [`ValueLog`], and its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Bytes of chunks that the index names, their keys and heads included.
+    pub live_bytes: u64,
+    /// Bytes that may live.
+    pub capacity_bytes: u64,
+    /// Chunks moved by cleaning.
+    pub chunks_moved: u64,
+    /// Blocks in which nothing lives.
+    pub blocks_empty: u32,
+}
+
+impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
+    /// Puts a log beside an index of records as [`record`] has them. A new index begins a new log, on a range
+    /// of blocks that hold nothing of use; a mounted one goes on with the range that it had. The same
+    /// `max_value`, the bytes of a value at most, at each mount, or a larger one.
+    ///
+    /// Reads the index once. Refused where the places of a value of so many bytes take more pieces than the
+    /// index changes as one, and on fewer than six blocks.
+    pub fn new(index: I, nand: N, max_value: usize) -> Result<ValueLog<I, N>, IndexError> {
+        let record = index.record();
+        let log = Log::new(nand)?;
+        let has = log.blocks.good();
+        if has < BLOCKS_MIN {
+            return Err(IndexError::ChipTooSmall { who: words("a log of values"), needs: BLOCKS_MIN, has });
+        }
+        let page = log.page_bytes();
+        let chunk =
+            page.checked_sub(HEAD_BYTES + usize::from(record.key_bytes) + 1).filter(|_| page <= 1 << 16);
+        let Some(chunk) = chunk else {
+            let what = message!(
+                "a log of values on pages of {page} bytes: up to 65536 are possible, and a key must fit"
+            );
+            return Err(IndexError::Unsupported(what.into()));
+        };
+        let short = usize::from(record.value_bytes).saturating_sub(VALUE_HEAD + 1);
+        let held = (1 + share::places(max_value, chunk) * PLACE_BYTES).max(1 + short);
+        let index = Variable::new(index, held)?;
+        let waiting_max = share::waiting_max(page, short);
+        let mut values = ValueLog {
+            index,
+            log,
+            waiting: Vec::with_capacity(waiting_max + 1),
+            waiting_max,
+            max_value,
+            short,
+            cleaning: None,
+            held: Vec::new(),
+            scrubbed: 0,
+            moved: 0,
+        };
+        let most = values.capacity() / 2;
+        if max_value as u64 > most {
+            let what = message!("values of {max_value} bytes: this log takes up to {most}");
+            return Err(IndexError::Unsupported(what.into()));
+        }
+        values.find_live()?;
+        Ok(values)
+    }
+
+    /// Bytes of a key at most.
+    pub fn max_key(&self) -> usize {
+        self.index.max_key()
+    }
+
+    /// Bytes of a value at most.
+    pub const fn max_value(&self) -> usize {
+        self.max_value
+    }
+
+    /// The promise of the index below about a power cut.
+    pub fn durability(&self) -> Durability {
+        self.index.durability()
+    }
+
+    /// The index below, for its statistics.
+    pub const fn index(&self) -> &I {
+        self.index.index()
+    }
+
+    /// Gives the index below and the chip of the log back. What was not synced is given up.
+    pub fn into_parts(self) -> (I, N) {
+        (self.index.into_inner(), self.log.nand)
+    }
+
+    /// The state of the log.
+    pub fn log_stats(&self) -> LogStats {
+        LogStats {
+            live_bytes: self.log.blocks.live() + self.log.used as u64,
+            capacity_bytes: self.capacity(),
+            chunks_moved: self.moved,
+            blocks_empty: self.log.blocks.empty(),
+        }
+    }
+
+    /// Bytes of RAM held.
+    pub fn ram_bytes(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(Waiting::ram_bytes).sum();
+        size_of::<Self>() - size_of::<Variable<I>>() - size_of::<N>()
+            + self.index.index().ram_bytes()
+            + self.log.ram_bytes()
+            + self.waiting.capacity() * size_of::<Waiting>()
+            + waiting
+            + self.held.capacity()
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Looks a key up; when present its value takes the place of what `value` holds, and the answer is true.
+    pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
+        require_fits("key", key, self.max_key())?;
+        value.clear();
+        if let Some(waiting) = self.waiting.iter().rev().find(|waiting| waiting.is_value_of(key)) {
+            waiting.read(&mut self.log, Cause::Host, value)?;
+            return Ok(true);
+        }
+        if !self.index.get_into(key, &mut self.held)? {
+            return Ok(false);
+        }
+        read_held(&mut self.log, key, &self.held, Cause::Host, value)?;
+        Ok(true)
+    }
+
+    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        let existed = self.contains(key)?;
+        self.put(key, value)?;
+        Ok(existed)
+    }
+
+    /// Gives a key a value. The index is asked what it held for the key, so that the log knows what dies.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        require_fits("key", key, self.max_key())?;
+        require_fits("value", value, self.max_value)?;
+        if value.len() <= self.short {
+            return self.put_short(key, value);
+        }
+        self.settle()?;
+        self.make_room(&[key], value.len())?;
+        self.append(key, value)?;
+        if self.is_every_operation() || self.waiting.len() >= self.waiting_max {
+            let settled = self.write_tail();
+            if settled.is_err() {
+                // What waited of the key before is wanted still.
+                self.waiting.pop().into_iter().for_each(|value| value.give_up(&mut self.log));
+                return settled;
+            }
+        }
+        self.forget_older(key);
+        Ok(())
+    }
+
+    /// Removes a key; returns whether it existed.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        require_fits("key", key, self.max_key())?;
+        let waited = self.waiting.iter().any(|waiting| waiting.is_value_of(key));
+        let before = self.places_of(key)?;
+        if before.is_some() {
+            self.index.remove(key)?;
+        }
+        self.forget(key);
+        self.release(key, before.as_deref().unwrap_or_default());
+        Ok(waited || before.is_some())
+    }
+
+    /// Makes every acknowledged operation survive a power cut.
+    pub fn sync(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.index.sync()?;
+        self.log.blocks.synced();
+        Ok(())
+    }
+
+    /// Syncs and leaves the medium so that the next mount is cheapest.
+    pub fn close(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.index.close()?;
+        self.log.blocks.synced();
+        Ok(())
+    }
+
+    fn is_every_operation(&self) -> bool {
+        self.durability() == Durability::EveryOperation
+    }
+
+    /// Bytes that may live: in all blocks but those kept for cleaning, without what may be left at the end of
+    /// a page, and a 16th less, so that cleaning finds room.
+    fn capacity(&self) -> u64 {
+        let page = self.log.page_bytes();
+        let end = (page / CUT_SHARE).max(HEAD_BYTES + self.max_key() + 1);
+        let pages = self.log.blocks.good().saturating_sub(Blocks::KEPT) * self.log.geometry.pages_per_block;
+        u64::from(pages) * page.saturating_sub(end) as u64 / 16 * 15
+    }
+
+    fn contains(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        require_fits("key", key, self.max_key())?;
+        let is_waiting = self.waiting.iter().any(|waiting| waiting.is_value_of(key));
+        Ok(is_waiting || self.index.get_into(key, &mut self.held)?)
+    }
+
+    /// The places of the value that the index holds for a key, none of a short one; none if it holds nothing.
+    fn places_of(&mut self, key: &[u8]) -> Result<Option<Vec<Place>>, IndexError> {
+        if !self.index.get_into(key, &mut self.held)? {
+            return Ok(None);
+        }
+        Ok(Some(Held::decode(&self.held)?.places().collect()))
+    }
+
+    /// Chunks at these places died.
+    fn release(&mut self, key: &[u8], places: &[Place]) {
+        let is_durable = self.is_every_operation();
+        places.iter().for_each(|&place| self.log.blocks.release(place, key.len(), is_durable));
+    }
+}

@@ -1,0 +1,118 @@
+//! Records in key order, those among them that wait.
+
+use super::ValueLog;
+use super::chunk::Held;
+use super::log::Log;
+use super::waiting::Waiting;
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use crate::ordered::{Direction, OrderedIndex, Visit, within};
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
+    /// Visits the records between two bounds in key order, in either direction, until `visit` breaks. Pages
+    /// of the log are read whole: values that were put in key order cost a read for each page of them.
+    pub fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.walk((low, high), direction, Cause::Host, visit)
+    }
+
+    fn walk(
+        &mut self,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        cause: Cause,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let (log, waiting, mut value) = (&mut self.log, &self.waiting, Vec::new());
+        // New values within the bounds, the next one last.
+        let mut new: Vec<&Waiting> = waiting
+            .iter()
+            .filter(|value| value.is_value())
+            .filter(|value| within(&value.key, (low, high)).is_eq())
+            .collect();
+        new.sort_by(|a, b| match direction {
+            Direction::Ascending => b.key.cmp(&a.key),
+            Direction::Descending => a.key.cmp(&b.key),
+        });
+        let mut done: Result<ControlFlow<()>, IndexError> = Ok(ControlFlow::Continue(()));
+        self.index.range(low, high, direction, &mut |key, held| {
+            let is_before = |other: &[u8]| match direction {
+                Direction::Ascending => other <= key,
+                Direction::Descending => other >= key,
+            };
+            let mut is_replaced = false;
+            while let Some(next) = new.pop_if(|next| is_before(&next.key)) {
+                is_replaced |= next.key == key;
+                value.clear();
+                done = next.read(log, cause, &mut value).map(|()| visit(&next.key, &value));
+                if !matches!(done, Ok(ControlFlow::Continue(()))) {
+                    return ControlFlow::Break(());
+                }
+            }
+            if !is_replaced {
+                value.clear();
+                done = read_whole_pages(log, key, held, cause, &mut value).map(|()| visit(key, &value));
+            }
+            if matches!(done, Ok(ControlFlow::Continue(()))) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        if done?.is_break() {
+            return Ok(());
+        }
+        while let Some(next) = new.pop() {
+            value.clear();
+            next.read(log, cause, &mut value)?;
+            if visit(&next.key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the value that the index holds, or whose places it holds.
+pub(super) fn read_held<N: Nand>(
+    log: &mut Log<N>,
+    key: &[u8],
+    held: &[u8],
+    cause: Cause,
+    value: &mut Vec<u8>,
+) -> Result<(), IndexError> {
+    match Held::decode(held)? {
+        Held::Short(short) => value.extend_from_slice(short),
+        long @ Held::Long(_) => {
+            for (number, place) in long.places().enumerate() {
+                log.read((key, number as u16), place, cause, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the value by whole pages, in which the next values may lie.
+fn read_whole_pages<N: Nand>(
+    log: &mut Log<N>,
+    key: &[u8],
+    held: &[u8],
+    cause: Cause,
+    value: &mut Vec<u8>,
+) -> Result<(), IndexError> {
+    let Held::Long(_) = Held::decode(held)? else { return read_held(log, key, held, cause, value) };
+    for (number, place) in Held::decode(held)?.places().enumerate() {
+        if log.has(place, key.len()) {
+            log.load(place.page, cause)?;
+        }
+        log.read((key, number as u16), place, cause, value)?;
+    }
+    Ok(())
+}

@@ -59,6 +59,7 @@ mod cost;
 mod drain;
 mod fences;
 mod filter;
+mod first;
 mod forecast;
 mod io;
 mod lend;

@@ -10,7 +10,6 @@ use super::root::{Item, LevelRoot, Reader, Root, Row, Worn, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
 use crate::check::{IndexError, message, words};
-use crate::codec::{get_u40, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -42,8 +41,6 @@ pub(super) enum Found {
     Broken,
 }
 
-/// Bytes kept of the first page of a block: its program, and whether it is blank.
-const FIRST_BYTES: usize = 6;
 pub(super) const BROKEN_ROOT: &str = "I1: the root makes no sense";
 
 impl<N: Nand> Plow<N> {
@@ -77,6 +74,7 @@ impl<N: Nand> Plow<N> {
     fn recover(&mut self) -> Result<(), IndexFault> {
         self.cause = Cause::Recovery;
         self.note_bad_blocks()?;
+        self.keep_none();
         let mut seen = Seen::default();
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.blocks.state(block) != State::Bad {
@@ -239,14 +237,7 @@ impl<N: Nand> Plow<N> {
     /// Looks at the first page of a block, and at all where that one says nothing.
     fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
         let found = self.look_at_page(self.geometry.page_at(block, 0), seen)?;
-        // The output buffer, which a mount has no use for, keeps what was found of as many blocks as it has
-        // room for.
-        let at = FIRST_BYTES * block.index();
-        if let Some(place) = self.output.get_mut(at..at + FIRST_BYTES) {
-            let sequence = if let Found::Whole(header) = found { header.sequence } else { 0 };
-            put_u40(place, 0, sequence);
-            place[5] = u8::from(found == Found::Blank);
-        }
+        self.keep_first(block, found);
         match found {
             Found::Whole(_) => Ok(()),
             // A page may read as erased that was being programmed, or is damaged.
@@ -329,9 +320,8 @@ impl<N: Nand> Plow<N> {
         seen: &mut Seen,
     ) -> Result<(), IndexFault> {
         let first = self.geometry.page_at(block, 0);
-        let known = self.output.get(FIRST_BYTES * block.index()..FIRST_BYTES * (block.index() + 1));
-        let (begun, is_blank) = match known {
-            Some(known) => (get_u40(known, 0), known[5] == 1),
+        let (begun, is_blank) = match self.kept_first(block) {
+            Some(kept) => kept,
             None => match self.examine(first)? {
                 Found::Whole(header) => (header.sequence, false),
                 found => (0, found == Found::Blank),

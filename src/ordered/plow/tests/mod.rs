@@ -4,6 +4,7 @@ mod bound;
 mod carry;
 mod cuts;
 mod edge;
+mod first;
 mod lend;
 mod life;
 mod maps;

@@ -7,7 +7,6 @@ use crate::log::Log;
 use crate::log::tag::{Place, Tag};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Whether addresses may be held, by what the engine was built with.
@@ -150,7 +149,15 @@ impl<N: Nand> Log<N> {
             gaps: self.gaps(),
             passed_over: 0,
         };
-        let empty = vec![0xff; self.geometry.page_bytes as usize];
-        self.program(ppn, (&Tag::default(), &place), &empty, cause)
+        // No page of a caller is in the buffer while an address is sought.
+        let mut empty = core::mem::take(&mut self.page.data);
+        self.loaded = None;
+        empty.fill(0xff);
+        let programmed = self.program(ppn, (&Tag::default(), &place), &empty, cause);
+        // Where the program failed, another one was needed meanwhile.
+        if self.page.data.is_empty() {
+            self.page.data = empty;
+        }
+        programmed
     }
 }

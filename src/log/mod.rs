@@ -33,6 +33,7 @@ mod program;
 mod recovery;
 mod replace;
 mod room;
+mod runs;
 mod seen;
 mod state;
 pub mod tag;
@@ -48,7 +49,7 @@ pub use placed::Placement;
 pub use tag::{Gaps, Tag};
 use tag::{Place, Seal};
 
-use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::checkpoint::{CheckpointArea, Contents};
 use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -61,11 +62,15 @@ use needed::Needed;
 use parts::WritePart;
 use recovery::check_config;
 use room::Capacity;
+pub use runs::Runs;
 use state::State;
 
 /// Whether checkpoints may be closing ones, by what the engine was built with. Without them a mount follows
 /// what was written since, whatever a checkpoint says of itself.
 const CLOSES: bool = cfg!(feature = "closing");
+
+/// Bytes that the owner has a checkpoint keep, as it says them; none where it had the log keep them.
+pub type Note<'a> = Option<&'a dyn Contents>;
 
 /// Where the tree hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +124,12 @@ pub struct Log<N> {
     /// Pages that die when the operation under way is finished.
     dying: Vec<Ppn>,
     /// Journal leaves that a mount found after the newest root, oldest first.
-    journal: Vec<Ppn>,
+    journal: Runs,
     /// Addresses that no page is given.
     held: Held,
     /// The bytes that the owner has each checkpoint keep, while one is written or just mounted.
     note: Vec<u8>,
-    /// Bytes that a note may have.
+    /// Bytes that a note may have, or had last, where the owner says it itself.
     note_bound: usize,
     /// Blocks marked bad when the chip was formatted.
     bad_at_format: u32,
@@ -226,7 +231,7 @@ impl<N: Nand> Log<N> {
             sequence: state.sequence,
             root: state.root,
             dying: Vec::new(),
-            journal: Vec::new(),
+            journal: Runs::default(),
             held: Held::default(),
             note: state.note,
             note_bound: 0,

@@ -43,7 +43,7 @@ use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
 use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
 use crate::log::tag::{self, Gaps, Seal};
-use crate::log::{CLOSES, Log, LogConfig, Root};
+use crate::log::{CLOSES, Log, LogConfig, Note, Root, Runs};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -56,6 +56,12 @@ impl<N: Nand> Log<N> {
         self.root = Some(root);
     }
 
+    /// Keeps so many pages to be read from RAM, none of them now.
+    pub fn read_with(&mut self, pages: usize) {
+        self.config.read_pages = pages;
+        self.reads = ReadPart::new(pages, self.geometry.page_bytes as usize);
+    }
+
     /// Has the next checkpoints keep these bytes for the owner.
     pub fn set_note(&mut self, note: Vec<u8>) {
         self.note = note;
@@ -66,29 +72,29 @@ impl<N: Nand> Log<N> {
         core::mem::take(&mut self.note)
     }
 
-    /// Programs the write part and writes a checkpoint.
-    pub fn checkpoint(&mut self) -> Result<(), IndexFault> {
+    /// Programs the write part and writes a checkpoint, with what the owner says, or what it had it keep.
+    pub fn checkpoint(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.flush(Cause::CacheEviction)?;
-        self.write_checkpoint(false)
+        self.write_checkpoint(false, note)
     }
 
     /// Closes the log: a checkpoint is written, and the frontier left, so that the next mount sees at one
     /// glance that nothing was written since. Where blocks are scarce, the rest of the frontier is worth
     /// more than that.
-    pub fn close(&mut self) -> Result<(), IndexFault> {
+    pub fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         if self.is_placed() {
             return Ok(());
         }
         self.flush(Cause::CacheEviction)?;
         if !CLOSES || self.is_tight() {
-            return self.write_checkpoint(false);
+            return self.write_checkpoint(false, note);
         }
         let open = self.frontier.block.take();
         if let Some(open) = open {
             self.blocks.close(open);
         }
         let before = self.counters.checkpoints;
-        self.write_checkpoint(true)?;
+        self.write_checkpoint(true, note)?;
         // Without a checkpoint no block is left before it is full: a mount tells by that what is missing.
         if let Some(open) = open.filter(|_| self.counters.checkpoints == before) {
             self.blocks.reopen(open);
@@ -114,12 +120,16 @@ impl<N: Nand> Log<N> {
 
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
     /// the newest and the next mount has more to follow; nothing is lost by that.
-    fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexFault> {
+    fn write_checkpoint(&mut self, closed: bool, note: Note<'_>) -> Result<(), IndexFault> {
+        if let Some(note) = note.filter(|_| HAS_NOTES) {
+            self.note_bound = note.byte_count();
+        }
+        let note = note.unwrap_or(&self.note);
         let mut contents = LogContents {
-            fixed: self.fixed_part(),
+            fixed: self.fixed_part(note),
             owner: &self.owner,
             replaced: &self.replaced,
-            note: &self.note,
+            note,
             openings: &self.openings,
             table_bytes: BlockTable::encoded_bytes_with(self.geometry, self.config.validity),
         };
@@ -146,8 +156,8 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    fn fixed_part(&self) -> [u8; FIXED_BYTES] {
-        let note_bytes = if HAS_NOTES { self.note.len() as u32 } else { 0 };
+    fn fixed_part(&self, note: &dyn Contents) -> [u8; FIXED_BYTES] {
+        let note_bytes = if HAS_NOTES { note.byte_count() as u32 } else { 0 };
         assert!(note_bytes < 1 << 24, "a note of {note_bytes} bytes");
         let mut fixed = [0; FIXED_BYTES];
         fixed[0] = if self.counts() { VERSION_COUNTED } else { VERSION };
@@ -190,10 +200,12 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits
-    /// in RAM. Where that fails, the log is of no more use.
+    /// Finds the state on the chip again, after an operation that failed half-way, and keeps no page to be
+    /// read from RAM ([`Log::read_with`]). Only where nothing waits in RAM. Where that fails, the log is of no more use.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
+        // The state on the chip takes RAM until its owner has it.
+        self.read_with(0);
         let (area, state) = if self.is_placed() {
             placed_state(self.geometry, &self.owner)
         } else {
@@ -208,17 +220,16 @@ impl<N: Nand> Log<N> {
         self.weak.clear();
         self.dying.clear();
         self.journal.clear();
-        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         if self.is_placed() { self.find_placed() } else { self.catch_up() }
     }
 
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
     /// read, and takes no page before one is written: else what a cut left would be taken for part of what
     /// follows.
-    pub fn end_mount(&mut self) -> Result<(), IndexFault> {
+    pub fn end_mount(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.needs_checkpoint = true;
         let closes = self.frontier.block.is_none();
-        self.write_checkpoint(closes)
+        self.write_checkpoint(closes, note)
     }
 
     /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree
@@ -266,7 +277,7 @@ impl<N: Nand> Log<N> {
 
     /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner
     /// enters them and then closes the log.
-    pub fn take_journal(&mut self) -> Vec<Ppn> {
+    pub fn take_journal(&mut self) -> Runs {
         core::mem::take(&mut self.journal)
     }
 

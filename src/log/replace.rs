@@ -10,6 +10,7 @@ use crate::log::tag::Seal;
 use crate::log::{Log, PageBuffer, tag};
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
+use alloc::vec;
 
 impl<N: Nand> Log<N> {
     /// Copies the block of a page that could not be programmed to another block, with that page.
@@ -17,6 +18,10 @@ impl<N: Nand> Log<N> {
         let home = self.geometry.block_of(ppn);
         let failed = self.physical_block(home);
         let last = self.geometry.page_in_block(ppn);
+        if self.page.data.is_empty() {
+            // It has the page that is to be programmed: see `pass_over`.
+            self.page.data = vec![0; data.len()];
+        }
         debug_assert_eq!(
             failed == home,
             self.replaced.iter().all(|pair| pair.0 != home),

@@ -5,9 +5,9 @@ use crate::fault::IndexFault;
 use crate::log::Root;
 use crate::log::parts::HAS_WRITE_PART;
 use crate::log::recovery::corrupted;
+use crate::log::runs::Runs;
 use crate::log::state::HAS_NOTES;
 use crate::log::tag::{Gaps, Place, Tag};
-use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
@@ -21,7 +21,10 @@ pub(super) struct Seen {
     pending: Vec<(Ppn, Tag, u64)>,
     /// The number of pages that the next page of that flush names as still to come.
     still_to_come: Option<u8>,
-    journal: Vec<(u64, Ppn)>,
+    /// Leaves since the newest root, by their numbers after the checkpoint's.
+    journal: Runs,
+    /// The number of the checkpoint.
+    since: u64,
     /// Whether a page was a journal leaf.
     pub(super) has_journal: bool,
     /// Whether a page was programmed out of a write part, by an engine that has none.
@@ -54,7 +57,8 @@ impl Seen {
             root_sequence: 0,
             pending: Vec::new(),
             still_to_come: None,
-            journal: Vec::new(),
+            journal: Runs::default(),
+            since: sequence,
             has_journal: false,
             has_flush: false,
             unreadable: None,
@@ -170,18 +174,23 @@ impl Seen {
             self.lost = self.lost.filter(|_| is_flush_torn);
             if HAS_NOTES {
                 // The list is no longer than what the newest root does not know of.
-                self.journal.retain(|entry| entry.0 > sequence);
+                let number = self.number(sequence);
+                self.journal.drop_to(number);
             }
         }
         self.has_journal |= tag.journal;
         if HAS_NOTES && tag.journal && sequence > self.root_sequence {
-            self.journal.push((sequence, ppn));
+            self.journal.push(self.number(sequence), ppn);
         }
     }
 
-    pub(super) fn journal(mut self) -> Vec<Ppn> {
-        sort::total(&mut self.journal);
-        self.journal.into_iter().map(|entry| entry.1).collect()
+    fn number(&self, sequence: u64) -> u32 {
+        sequence.saturating_sub(self.since).min(u32::MAX.into()) as u32
+    }
+
+    pub(super) fn journal(mut self) -> Runs {
+        self.journal.sort();
+        self.journal
     }
 }
 
@@ -262,7 +271,7 @@ mod tests {
         seen.block(9, 8);
         seen.page(Ppn(8), tag, place(9, 120, 2));
         assert!(seen.require_whole(true).is_ok());
-        assert_eq!(seen.journal(), [Ppn(63)]);
+        assert_eq!(seen.journal().iter().collect::<Vec<_>>(), [Ppn(63)]);
     }
 
     #[test]

@@ -137,14 +137,14 @@ pub(super) struct LogContents<'a> {
     pub(super) fixed: [u8; FIXED_BYTES],
     pub(super) owner: &'a [u8],
     pub(super) replaced: &'a [(Pbn, Pbn)],
-    pub(super) note: &'a [u8],
+    pub(super) note: &'a dyn Contents,
     pub(super) openings: &'a [u16],
     pub(super) table_bytes: usize,
 }
 
 impl Contents for LogContents<'_> {
     fn byte_count(&self) -> usize {
-        let note_bytes = if HAS_NOTES { self.note.len() } else { 0 };
+        let note_bytes = if HAS_NOTES { self.note.byte_count() } else { 0 };
         let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + note_bytes;
         FIXED_BYTES + lists + size_of_val(self.openings) + self.table_bytes
     }
@@ -157,7 +157,7 @@ impl Contents for LogContents<'_> {
             (u64::from(block.0) << 32 | u64::from(home.0)).to_le_bytes()
         });
         if HAS_NOTES {
-            page.bytes(self.note);
+            self.note.put(blocks, page);
         }
         page.rows(self.openings.len(), |at| self.openings[at].to_le_bytes());
         blocks.put(page);

@@ -233,6 +233,42 @@ fn the_smallest_ram_is_a_bound_on_a_large_chip() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Tables of hundreds of moved nodes in checkpoints and mounts.
+#[test]
+fn tables_of_moves_take_no_more_than_there_is() {
+    let entry = INDEXES.iter().find(|entry| entry.name == "vmtree").unwrap();
+    let mut faults = Vec::new();
+    for (chip, records) in [("w25n01gv", 200_000), ("mlc-64m", 300_000)] {
+        let part = &large_part(chip);
+        let settings =
+            Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
+        let needed = ram_needed(entry, part, &settings).unwrap();
+        for given in [needed, needed + (24 << 10), 128 << 10, 512 << 10] {
+            let settings = Settings { ram_bytes: Some(given), ..settings.clone() };
+            let work = |index: &mut dyn OrderedIndex| {
+                let mut rng = Rng::new(1);
+                for number in 0..records {
+                    index.insert(&rng.below(records).to_be_bytes(), &number.to_be_bytes())?;
+                }
+                heap::uncounted(|| {
+                    let metrics = index.stats().metrics;
+                    let metric = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
+                    let (used, most) = (metric("mapping_entries"), metric("mapping_entries_max"));
+                    assert!(used > 300 || used > 60 && most < 300, "{used} of {most} entries");
+                });
+                Ok(())
+            };
+            let subject =
+                Subject { format: entry.format, mount: entry.mount, part, settings: &settings, work: &work };
+            let peaks = subject.peaks().unwrap();
+            if peaks.most() > given {
+                faults.push(format!("{chip}, {given} bytes: {peaks:?}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 #[test]
 fn valid_pages_are_counted_and_collected_within_the_smallest_ram() {
     let mut faults = Vec::new();

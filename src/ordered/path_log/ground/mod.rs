@@ -48,7 +48,7 @@ use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, Placement, SamePage, left_out};
+use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
@@ -172,8 +172,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let sizes = [record.key_bytes, record.value_bytes];
         let owner = [S::KIND, &sizes].concat();
-        let config = LogConfig { holds: S::MAPS_MOVES, ..config };
-        let log = if is_new {
+        // A checkpoint's table of moves takes RAM until it is one again: pages are kept to be read after that.
+        let read_pages = config.read_pages;
+        let config = LogConfig {
+            holds: S::MAPS_MOVES,
+            read_pages: if S::MAPS_MOVES { 0 } else { read_pages },
+            ..config
+        };
+        let mut log = if is_new {
             Log::format(nand, config, &owner)?
         } else if config.is_placed() {
             Log::mount_placed(nand, config, &owner)?
@@ -187,7 +193,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             };
             return Err(IndexError::NotFormatted(what).into());
         }
-        let mut tree = RawTree::assemble(log, scheme, record, moves);
+        let mut moves = moves;
+        if S::MAPS_MOVES {
+            if !is_new {
+                moves.load(&log.take_note(), pages)?;
+            }
+            log.read_with(read_pages);
+        }
+        let mut tree = RawTree::assemble(log, scheme, record, moves, is_new);
         if is_new {
             tree.plant()?;
         } else {
@@ -201,7 +214,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.root = self.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         self.log.write(self.root, tag, &self.detached, Cause::Checkpoint)?;
-        self.log.close()?;
+        self.log.close(None)?;
         if self.log.counters().checkpoints == 0 && !self.log.is_placed() {
             return Err(IndexError::Full.into());
         }
@@ -269,7 +282,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             && config.placement == Placement::OutOfPlace
     }
 
-    fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves) -> RawTree<N, S> {
+    fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves, is_new: bool) -> RawTree<N, S> {
         let height = height_bound(&scheme, log.geometry().pages());
         let path_bytes_max = scheme.path_bytes(height + 1);
         RawTree {
@@ -277,7 +290,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             record,
             root: Ppn(0),
             height: 1,
-            path: Path::new(scheme.path_bytes(2), path_bytes_max),
+            // Where nodes have moved, a mount makes it once it knows where they are.
+            path: if is_new || !S::MAPS_MOVES {
+                Path::new(scheme.path_bytes(2), path_bytes_max)
+            } else {
+                Path::new(0, 0)
+            },
             path_layout: 0,
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
@@ -296,8 +314,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         self.commit_journal()?;
-        self.note_moves();
-        self.log.close()
+        self.log.close(note_of::<S>(&self.moves))
     }
 
     /// The log below, for its counters.
@@ -321,6 +338,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
+}
+
+/// What checkpoints keep of moves.
+fn note_of<S: RawScheme>(moves: &Moves) -> Note<'_> {
+    if S::MAPS_MOVES { Some(moves) } else { None }
 }
 
 /// The RAM that is needed where there is too little.

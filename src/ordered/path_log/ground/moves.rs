@@ -9,6 +9,8 @@
 //! [`Log::hold`]: crate::log::Log::hold
 
 use super::{RawScheme, RawTree, address};
+use crate::blocks::BlockTable;
+use crate::blocks::checkpoint::{Contents, Window};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
@@ -16,12 +18,13 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::Metric;
 use crate::rng::split_mix;
 use crate::units::Ppn;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Places of an address in the table.
 const PROBES: usize = 5;
+/// Bytes of an entry in a checkpoint.
+const ENTRY_BYTES: usize = 8;
 /// The step from one place to the next is at most this.
 const STEP_MAX: usize = 7;
 
@@ -236,7 +239,7 @@ impl Moves {
     }
 
     /// Enters a move; false when the table has no place for it.
-    fn put(&mut self, named: u32, now: u32) -> bool {
+    fn insert(&mut self, named: u32, now: u32) -> bool {
         let before = self.entry(named);
         let entered = self.enter(named, now);
         if entered {
@@ -282,7 +285,7 @@ impl Moves {
     }
 
     /// Takes an entry out.
-    fn take(&mut self, named: u32) -> Option<u32> {
+    pub(crate) fn take(&mut self, named: u32) -> Option<u32> {
         if let Some((at, now)) = self.place_of(named) {
             debug_assert!(self.used > 0, "R9: a move in an empty table");
             self.table.set(at, None);
@@ -304,9 +307,92 @@ impl Moves {
         entries.map(|(_, entry)| entry).chain(self.surplus.iter().copied())
     }
 
-    /// The entries as a checkpoint keeps them.
-    fn encode(&self) -> Vec<u8> {
-        self.iter().flat_map(|(named, now)| [named, now]).flat_map(u32::to_le_bytes).collect()
+    /// Enters what a checkpoint kept.
+    pub(super) fn load(&mut self, note: &[u8], pages: u32) -> Result<(), IndexFault> {
+        let rows = note.chunks_exact(ENTRY_BYTES);
+        let mut is_table = rows.remainder().is_empty();
+        for row in rows {
+            let (named, now) = (get_u32(row, 0), get_u32(row, 4));
+            is_table &= named < pages && now < pages && self.entry(named).is_none();
+            if !is_table {
+                break;
+            }
+            self.restore(named, now);
+        }
+        let what = words("the newest checkpoint keeps no table of moved nodes");
+        if is_table { Ok(()) } else { Err(IndexError::NotFormatted(what).into()) }
+    }
+
+    /// Enters a move at a mount, where it may find no place.
+    pub(crate) fn restore(&mut self, named: u32, now: u32) {
+        self.take(named);
+        if !self.insert(named, now) {
+            self.surplus.push((named, now));
+            self.digest ^= hash(named, now);
+        }
+    }
+
+    /// The number of an entry, and where it leads.
+    fn find(&self, named: u32) -> Option<(usize, u32)> {
+        self.place_of(named).or_else(|| {
+            let at = self.surplus.iter().position(|entry| entry.0 == named)?;
+            Some((self.table.len() + at, self.surplus[at].1))
+        })
+    }
+
+    /// The numbers of all entries, as bits.
+    fn numbers(&self) -> Vec<u8> {
+        let mut bits = vec![0; (self.table.len() + self.surplus.len()).div_ceil(8)];
+        let in_table = (0..self.table.len()).filter(|&at| self.table.get(at).is_some());
+        for at in in_table.chain(self.table.len()..self.table.len() + self.surplus.len()) {
+            bits[at / 8] |= 1 << (at % 8);
+        }
+        bits
+    }
+
+    /// The first entry of these numbers, which is taken out of them.
+    fn next_of(&self, numbers: &mut [u8]) -> Option<(u32, u32)> {
+        for (at, bits) in numbers.iter_mut().enumerate() {
+            while *bits != 0 {
+                let number = at * 8 + bits.trailing_zeros() as usize;
+                *bits &= *bits - 1;
+                let entry = match number.checked_sub(self.table.len()) {
+                    None => self.table.get(number),
+                    Some(surplus) => self.surplus.get(surplus).copied(),
+                };
+                if entry.is_some() {
+                    return entry;
+                }
+            }
+        }
+        None
+    }
+
+    /// Keeps the entries whose numbers are among these bits.
+    fn keep_only(&mut self, bits: &[u8]) {
+        let is_kept = |at: usize| bits[at / 8] & 1 << (at % 8) != 0;
+        for at in 0..self.table.len() {
+            if let Some((named, now)) = self.table.get(at).filter(|_| !is_kept(at)) {
+                self.table.set(at, None);
+                self.used -= 1;
+                self.digest ^= hash(named, now);
+            }
+        }
+        let (mut at, mut dropped) = (self.table.len(), 0);
+        self.surplus.retain(|&(named, now)| {
+            let keeps = is_kept(at);
+            at += 1;
+            dropped ^= if keeps { 0 } else { hash(named, now) };
+            keeps
+        });
+        self.digest ^= dropped;
+        // There were as many as pages since the checkpoint. Of those that are left most find a place now.
+        let surplus = core::mem::take(&mut self.surplus);
+        for (named, now) in surplus {
+            if !self.enter(named, now) {
+                self.surplus.push((named, now));
+            }
+        }
     }
 
     pub(super) fn add_metrics(&self, metrics: &mut Vec<Metric>) {
@@ -321,12 +407,25 @@ impl Moves {
     }
 }
 
+/// The entries as a checkpoint keeps them.
+impl Contents for Moves {
+    fn byte_count(&self) -> usize {
+        self.iter().count() * ENTRY_BYTES
+    }
+
+    fn put(&self, _: &BlockTable, page: &mut Window<'_>) {
+        for (named, now) in self.iter() {
+            page.bytes(&(u64::from(now) << 32 | u64::from(named)).to_le_bytes());
+        }
+    }
+}
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
         let named = self.named_at(level);
         debug_assert_ne!(named, page, "R9: a node moves to its own place");
-        if !self.moves.put(named.0, page.0) {
+        if !self.moves.insert(named.0, page.0) {
             self.moves.parent_rewrites += 1;
             return None;
         }
@@ -376,8 +475,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(false);
         }
         self.moves.emptyings_left -= 1;
-        let entries: Vec<(u32, u32)> = self.moves.iter().collect();
-        for (named, now) in entries {
+        // Entries that come on the way wait for the next time.
+        let mut left = self.moves.numbers();
+        while let Some((named, now)) = self.moves.next_of(&mut left) {
             if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.height) {
                 break;
             }
@@ -433,35 +533,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.shape(level).set_key(self.node_mut(level), 0, &vec![0; key_bytes]);
     }
 
-    /// Has the next checkpoint keep the table.
-    pub(super) fn note_moves(&mut self) {
-        if S::MAPS_MOVES {
-            self.log.set_note(self.moves.encode());
-        }
-    }
-
-    /// The entries that a checkpoint kept.
-    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<BTreeMap<u32, u32>, IndexFault> {
-        let pages = self.log.geometry().pages();
-        let numbers: Vec<u32> = note.chunks_exact(4).map(|bytes| get_u32(bytes, 0)).collect();
-        let pairs = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        let moved: BTreeMap<u32, u32> = pairs.filter(|pair| pair.0 < pages && pair.1 < pages).collect();
-        if moved.len() * 8 != note.len() {
-            return Err(IndexError::NotFormatted(words(
-                "the newest checkpoint keeps no table of moved nodes",
-            ))
-            .into());
-        }
-        Ok(moved)
-    }
-
-    /// Makes these the entries of the table.
-    pub(crate) fn set_moves(&mut self, moved: &BTreeMap<u32, u32>) {
-        for (&named, &now) in moved {
-            if !self.moves.put(named, now) {
-                self.moves.surplus.push((named, now));
-                self.moves.digest ^= hash(named, now);
-            }
+    /// Holds the addresses of all entries.
+    pub(crate) fn hold_moved(&mut self) {
+        for (named, _) in self.moves.iter() {
             self.log.hold(Ppn(named));
             // What a mount took for valid for want of a word to the contrary.
             if self.log.is_valid(Ppn(named)) {
@@ -471,12 +545,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.finish();
     }
 
-    /// The entries of which some node in the tree names the place.
-    pub(crate) fn moves_in_use(
-        &mut self,
-        moved: &BTreeMap<u32, u32>,
-    ) -> Result<BTreeMap<u32, u32>, IndexFault> {
-        let (mut in_use, height) = (BTreeMap::new(), self.height);
+    /// Takes out the entries of which no node in the tree names the place.
+    pub(crate) fn keep_moves_in_use(&mut self) -> Result<(), IndexFault> {
+        let height = self.height;
+        let mut in_use = vec![0u8; (self.moves.table.len() + self.moves.surplus.len()).div_ceil(8)];
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((ppn, level)) = todo.pop() {
             if level == 1 {
@@ -487,16 +559,20 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let named = address::<S>(shape.value(node, i));
-                let now = moved.get(&named.0).copied();
-                if let Some(now) = now
-                    && in_use.insert(named.0, now).is_some()
-                {
-                    return Err(IndexFault::corrupted("R9: two nodes name one place", ppn.0));
+                let found = self.moves.find(named.0);
+                if let Some((at, _)) = found {
+                    if in_use[at / 8] & 1 << (at % 8) != 0 {
+                        return Err(IndexFault::corrupted("R9: two nodes name one place", ppn.0));
+                    }
+                    in_use[at / 8] |= 1 << (at % 8);
                 }
-                todo.push((now.map_or(named, Ppn), level - 1));
+                if level > 2 {
+                    todo.push((found.map_or(named, |(_, now)| Ppn(now)), level - 1));
+                }
             }
         }
-        Ok(in_use)
+        self.moves.keep_only(&in_use);
+        Ok(())
     }
 
     /// Checks R9, given how many entries the walk over the tree came by.

@@ -1,10 +1,12 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
-use super::{RawScheme, RawTree};
+use super::{RawScheme, RawTree, height_bound, note_of};
+use crate::blocks::checkpoint::Contents;
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
+use alloc::vec::Vec;
 
 /// Whether an update that got stuck is undone, by what the engine was built with.
 const UNDOES: bool = cfg!(feature = "undo");
@@ -20,17 +22,24 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         (self.root, self.height) = (root.ppn, root.height);
         self.path.buffer.clear();
         self.path.forget();
-        self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
+        if S::MAPS_MOVES {
+            // Room for the list of pages that were written since the checkpoint.
+            self.path.buffer = Vec::new();
+        } else {
+            self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
+        }
         self.bits_in_doubt = !self.log.is_placed();
         S::mounted(self)?;
         let (journal, note) = (self.log.take_journal(), self.log.take_note());
         if S::MAPS_MOVES {
-            S::restore_moves(self, &note, &journal)?;
-            // The tree may have become higher since the checkpoint.
+            S::restore_moves(self, &journal)?;
+            drop((journal, note));
+            let most = self.scheme.path_bytes(height_bound(&self.scheme, self.log.geometry().pages()) + 1);
+            self.path.buffer.reserve_exact(most);
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
-            self.note_moves();
+            self.log.expect_note(self.moves.byte_count());
         } else if S::TAKES_JOURNAL && !(self.scheme.holds_one() && note.len() + journal.len() > 0) {
-            self.restore_journal(&note, &journal)?;
+            self.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
             self.note_journal();
         } else if S::TAKES_JOURNAL {
             let what =
@@ -42,7 +51,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if self.log.needs_checkpoint() && !self.log.is_in_doubt() { self.log.end_mount() } else { Ok(()) }
+        if self.log.needs_checkpoint() && !self.log.is_in_doubt() {
+            self.log.end_mount(note_of::<S>(&self.moves))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
@@ -53,12 +66,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(damage);
         }
         if self.log.needs_checkpoint() {
-            if S::MAPS_MOVES {
-                self.note_moves();
-            } else if S::TAKES_JOURNAL {
+            if S::TAKES_JOURNAL {
                 self.note_journal();
             }
-            self.log.end_mount()?;
+            self.log.end_mount(note_of::<S>(&self.moves))?;
         }
         Ok(!self.log.needs_checkpoint())
     }
@@ -81,10 +92,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if S::TAKES_JOURNAL {
             self.journal.clear();
         }
+        let read_pages = self.log.config().read_pages;
         if S::MAPS_MOVES {
             self.moves.clear();
+            // Room for the table on the chip.
+            self.path.buffer = Vec::new();
         }
         self.log.remount()?;
+        if S::MAPS_MOVES {
+            self.moves.load(&self.log.take_note(), self.log.geometry().pages())?;
+        }
+        self.log.read_with(read_pages);
         self.restore()?;
         self.interrupted = false;
         Ok(())

@@ -9,11 +9,11 @@ use super::RawTree;
 use super::moves::Moves;
 use super::path::Sibling;
 use crate::fault::IndexFault;
+use crate::log::Runs;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{Metric, RecordFormat};
-use crate::units::Ppn;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -139,12 +139,9 @@ pub trait MovedNodes: Shapes {
     /// Completes the page of a half that left the path.
     fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
 
-    /// Finds again which nodes had moved: from what the newest checkpoint notes and the pages written since.
-    fn restore_moves<N: Nand>(
-        _tree: &mut RawTree<N, Self>,
-        _note: &[u8],
-        _pages: &[Ppn],
-    ) -> Result<(), IndexFault> {
+    /// Finds again which nodes had moved: from what the newest checkpoint kept, which is in the table, and the
+    /// pages written since.
+    fn restore_moves<N: Nand>(_tree: &mut RawTree<N, Self>, _pages: &Runs) -> Result<(), IndexFault> {
         Ok(())
     }
 }

@@ -443,8 +443,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
             return Ok(());
         }
         self.commit_journal()?;
-        self.note_moves();
-        self.log.checkpoint()
+        self.log.checkpoint(super::note_of::<S>(&self.moves))
     }
 
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {

@@ -53,8 +53,8 @@ pub use config::{TableConfig, VmConfig};
 use crate::check::{IndexError, message};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::IndexFault;
-use crate::log::Root;
 use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::log::{Root, Runs};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::change::Change;
 use crate::ordered::node::NodeShape;
@@ -183,12 +183,8 @@ impl MovedNodes for MappedPages {
         Header { named: NONE, flags: 0, height: 0, digest: 0 }.encode(page);
     }
 
-    fn restore_moves<N: Nand>(
-        tree: &mut RawTree<N, MappedPages>,
-        note: &[u8],
-        pages: &[Ppn],
-    ) -> Result<(), IndexFault> {
-        restore(tree, note, pages)
+    fn restore_moves<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
+        restore(tree, pages)
     }
 }
 
@@ -419,30 +415,29 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
 }
 
 /// See [`RawScheme::restore_moves`].
-fn restore<N: Nand>(
-    tree: &mut RawTree<N, MappedPages>,
-    note: &[u8],
-    pages: &[Ppn],
-) -> Result<(), IndexFault> {
+fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
     let chip_pages = tree.log.geometry().pages();
-    let mut moved = tree.noted_moves(note)?;
     let header_of = |tree: &mut RawTree<N, MappedPages>, page| {
         tree.log.read(page, Cause::Recovery).map(|page| Header::decode(page.data))
     };
     // The last page of the last operation that is whole.
-    let (mut complete, mut last) = (pages.len(), None);
-    while let (None, Some(before)) = (last, complete.checked_sub(1)) {
-        last = Some(header_of(tree, pages[before])?).filter(|header| header.flags & LAST != 0);
-        complete -= usize::from(last.is_none());
+    let (mut complete, mut last, mut last_page) = (pages.len(), None, None);
+    for page in pages.iter().rev() {
+        last = Some(header_of(tree, page)?).filter(|header| header.flags & LAST != 0);
+        if last.is_some() {
+            last_page = Some(page);
+            break;
+        }
+        complete -= 1;
     }
-    for (at, &page) in pages[..complete].iter().enumerate() {
+    for (at, page) in pages.iter().take(complete).enumerate() {
         let header = match last {
             Some(last) if at + 1 == complete => last,
             _ => header_of(tree, page)?,
         };
-        moved.remove(&page.0);
+        tree.moves.take(page.0);
         if header.flags & MAPPED != 0 && header.named < chip_pages && header.named != page.0 {
-            moved.insert(header.named, page.0);
+            tree.moves.restore(header.named, page.0);
         }
         if header.flags & ROOT != 0 {
             if header.height == 0 || header.height > LEVELS_MAX as u8 {
@@ -451,17 +446,17 @@ fn restore<N: Nand>(
             (tree.root, tree.height) = (page, header.height);
         }
     }
-    for &page in &pages[complete..] {
+    for page in pages.iter().skip(complete) {
         tree.log.invalidate(page);
     }
     tree.log.finish();
     tree.log.set_root(Root { ppn: tree.root, height: tree.height });
     if !pages.is_empty() {
-        moved = tree.moves_in_use(&moved)?;
+        tree.keep_moves_in_use()?;
     }
-    tree.set_moves(&moved);
+    tree.hold_moved();
     if last.is_some_and(|last| last.digest != tree.moves.digest(tree.root)) {
-        let page = pages[complete - 1].0;
+        let page = last_page.map_or(0, |page| page.0);
         return Err(IndexFault::corrupted("R9: pages written before this one are missing", page));
     }
     Ok(())

@@ -201,7 +201,8 @@ impl<N: Nand> Log<N> {
     }
 
     /// Finds the state on the chip again, after an operation that failed half-way, and keeps no page to be
-    /// read from RAM ([`Log::read_with`]). Only where nothing waits in RAM. Where that fails, the log is of no more use.
+    /// read from RAM ([`Log::read_with`]). Only where nothing waits in RAM. Where that fails, the log is of
+    /// no more use.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
         // The state on the chip takes RAM until its owner has it.

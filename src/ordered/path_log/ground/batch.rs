@@ -26,6 +26,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         changes: usize,
         have_inserts: bool,
     ) -> Result<(), IndexFault> {
+        let made = self.make_room_for(changes, have_inserts);
+        // A move of a node that the chip refused half-way.
+        if self.interrupted && matches!(&made, Err(error) if error.is_refusal()) {
+            self.undo()?;
+        }
+        made
+    }
+
+    fn make_room_for(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         let pages = self.log.kept_pages() + batch_pages(changes, self.height);
         let (wanted, live_max) = self.batch_room(changes, self.height);
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));

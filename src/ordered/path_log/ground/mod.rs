@@ -172,7 +172,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let sizes = [record.key_bytes, record.value_bytes];
         let owner = [S::KIND, &sizes].concat();
-        // A checkpoint's table of moves takes RAM until it is one again: pages are kept to be read after that.
+        // A checkpoint's table of moves takes RAM until it is one again: pages are kept to be read then.
         let read_pages = config.read_pages;
         let config = LogConfig {
             holds: S::MAPS_MOVES,
@@ -340,7 +340,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 }
 
-/// What checkpoints keep of moves.
+/// The note of checkpoints: where nodes have moved.
 fn note_of<S: RawScheme>(moves: &Moves) -> Note<'_> {
     if S::MAPS_MOVES { Some(moves) } else { None }
 }

@@ -139,8 +139,8 @@ pub trait MovedNodes: Shapes {
     /// Completes the page of a half that left the path.
     fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
 
-    /// Finds again which nodes had moved: from what the newest checkpoint kept, which is in the table, and the
-    /// pages written since.
+    /// Finds again which nodes had moved: from what the newest checkpoint kept, which is in the table, and
+    /// the pages written since.
     fn restore_moves<N: Nand>(_tree: &mut RawTree<N, Self>, _pages: &Runs) -> Result<(), IndexFault> {
         Ok(())
     }

@@ -81,7 +81,8 @@ pub const fn record(max_key: u8, short: u8) -> RecordFormat {
 /// let chip = SimChip::new(&mlc_64m())?;
 /// // Keys of up to 16 bytes; values of up to 30 stay with them, and the mean one has 2,000.
 /// let record = value_log::record(16, 30);
-/// let [log, keys] = BlockRange::divide(&chip, value_log::log_blocks(chip.geometry(), record, 2_000));
+/// let blocks = value_log::log_blocks(chip.geometry(), record, 2_000);
+/// let [log, keys] = BlockRange::divide(chip, blocks);
 /// let plow = Plow::format(keys, &PlowConfig::new(record))?;
 /// let mut pages = ValueLog::new(plow, log, 20_000)?;
 ///

@@ -50,7 +50,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
                 }
             }
         }
-        self.write_tail()?;
+        self.flush()?;
         let mut long = self.waiting.iter();
         let mut held = Vec::new();
         for change in newest {

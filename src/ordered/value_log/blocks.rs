@@ -51,7 +51,7 @@ pub(super) struct Blocks {
     turn: (u32, u32),
     live: u64,
     /// Whether blocks may have to be emptied whatever room there is.
-    urgent: bool,
+    may_be_urgent: bool,
 }
 
 impl Blocks {
@@ -70,7 +70,7 @@ impl Blocks {
             next: 0,
             turn: (0, TURN),
             live: 0,
-            urgent: false,
+            may_be_urgent: false,
         }
     }
 
@@ -136,7 +136,7 @@ impl Blocks {
 
     pub(super) fn failed(&mut self, block: Pbn) {
         self.mark(block, FAILING);
-        self.urgent = true;
+        self.may_be_urgent = true;
     }
 
     pub(super) fn is_failing(&self, block: Pbn) -> bool {
@@ -146,7 +146,7 @@ impl Blocks {
     pub(super) fn weak(&mut self, block: Pbn) {
         if self.live_of(block) > 0 {
             self.mark(block, WEAK);
-            self.urgent = true;
+            self.may_be_urgent = true;
         }
     }
 
@@ -188,14 +188,22 @@ impl Blocks {
         state.live() > 0 && !state.has(CLEANED) && self.open != Some(block)
     }
 
+    fn to_be_cleaned(&self) -> impl Iterator<Item = Pbn> + '_ {
+        (0..self.blocks.len() as u32).map(Pbn).filter(|&block| self.may_be_cleaned(block))
+    }
+
+    /// A block that is failing or weak.
+    fn urgent(&self) -> Option<Pbn> {
+        self.to_be_cleaned().find(|block| self.blocks[block.index()].has(FAILING | WEAK))
+    }
+
     /// The block to be cleaned that least lives in; before others one that is failing or weak, and now and
     /// then the one that was filled longest ago. None where no block would give room.
     pub(super) fn victim(&mut self, block_bytes: u32) -> Option<Pbn> {
-        let all = || (0..self.blocks.len() as u32).map(Pbn).filter(|&block| self.may_be_cleaned(block));
-        if let Some(urgent) = all().find(|block| self.blocks[block.index()].has(FAILING | WEAK)) {
+        if let Some(urgent) = self.urgent() {
             return Some(urgent);
         }
-        let emptiest = all().min_by_key(|block| self.live_of(*block))?;
+        let emptiest = self.to_be_cleaned().min_by_key(|block| self.live_of(*block))?;
         if self.live_of(emptiest) > block_bytes / 32 * 31 {
             return None;
         }
@@ -213,24 +221,18 @@ impl Blocks {
 
     /// Bytes that live in the block to be cleaned that least lives in.
     pub(super) fn emptiest(&self) -> Option<u32> {
-        let all = (0..self.blocks.len() as u32).map(Pbn).filter(|&block| self.may_be_cleaned(block));
-        all.map(|block| self.live_of(block)).min()
+        self.to_be_cleaned().map(|block| self.live_of(block)).min()
     }
 
     /// Blocks to be cleaned in which less than so many bytes live.
     pub(super) fn below(&self, bytes: u32) -> u32 {
-        let all = (0..self.blocks.len() as u32).map(Pbn).filter(|&block| self.may_be_cleaned(block));
-        all.filter(|&block| self.live_of(block) < bytes).count() as u32
+        self.to_be_cleaned().filter(|&block| self.live_of(block) < bytes).count() as u32
     }
 
     /// Whether blocks are to be emptied whatever room there is.
     pub(super) fn is_urgent(&mut self) -> bool {
-        if self.urgent {
-            let mut all = (0..self.blocks.len() as u32).map(Pbn);
-            let is_due = |block: Pbn| self.blocks[block.index()].has(FAILING | WEAK);
-            self.urgent = all.any(|block| self.may_be_cleaned(block) && is_due(block));
-        }
-        self.urgent
+        self.may_be_urgent = self.may_be_urgent && self.urgent().is_some();
+        self.may_be_urgent
     }
 
     pub(super) fn ram_bytes(&self) -> usize {

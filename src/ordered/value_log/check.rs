@@ -1,10 +1,11 @@
 //! Chunks that live in the log: counted by a mount, and checked.
 
 use super::ValueLog;
-use super::chunk::{Held, chunk_bytes};
-use super::walk::read_held;
+use super::chunk::{Held, Place, chunk_bytes};
+use super::walk::{Read, read_held};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::nand::{Cause, Nand};
+use crate::ordered::variable::Variable;
 use crate::ordered::{Direction, OrderedIndex};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,23 +17,18 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         self.flush()?;
         let mut report = self.index.check()?;
         let mut live = vec![0; self.log.geometry.blocks as usize];
-        let mut records = 0;
-        let (geometry, mut wrong) = (self.log.geometry, Ok(()));
+        let (mut records, mut value) = (0, Vec::new());
         let log = &mut self.log;
-        let mut value = Vec::new();
-        self.index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, held| {
+        each_held(&mut self.index, &mut |key, held| {
             records += 1;
             value.clear();
-            wrong = read_held(log, key, held, Cause::Check, &mut value).and_then(|()| {
-                for place in Held::decode(held)?.places() {
-                    live[geometry.block_of(place.page).index()] +=
-                        chunk_bytes(key.len(), place.bytes.into()) as u32;
-                }
-                Ok(())
-            });
-            if wrong.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            read_held(log, key, held, (Cause::Check, Read::Chunks), &mut value)?;
+            for place in Held::decode(held)?.places() {
+                live[log.geometry.block_of(place.page).index()] +=
+                    chunk_bytes(key.len(), place.bytes.into()) as u32;
+            }
+            Ok(())
         })?;
-        wrong?;
         for (block, (counted, known)) in live.iter().zip(self.log.blocks.all_live()).enumerate() {
             if *counted != known {
                 let what = message!("{known} bytes of the block are known to live, and {counted} do");
@@ -45,30 +41,37 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
 
     /// Counts what lives in each block.
     pub(super) fn find_live(&mut self) -> Result<(), IndexError> {
-        let (log, mut wrong) = (&mut self.log, None);
-        self.index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, held| {
-            let held = match Held::decode(held) {
-                Ok(held) => held,
-                Err(error) => {
-                    wrong = Some(error);
-                    return ControlFlow::Break(());
-                }
-            };
-            for place in held.places() {
-                if !log.has(place, key.len()) || log.blocks.is_bad(log.geometry.block_of(place.page)) {
-                    let what = words("V1: a value lies outside its log");
-                    wrong = Some(IndexError::Corrupted { what, at: place.page.0.into() });
-                    return ControlFlow::Break(());
+        let log = &mut self.log;
+        each_held(&mut self.index, &mut |key, held| {
+            for place in Held::decode(held)?.places() {
+                let block = log.geometry.block_of(place.page);
+                if !log.has(place, key.len()) || log.blocks.is_bad(block) {
+                    return Err(wrong("V1: a value lies outside its log", place));
                 }
                 log.blocks.add(place, key.len());
-                if log.blocks.live_of(log.geometry.block_of(place.page)) > log.block_bytes() {
-                    let what = words("V1: values lie over one another");
-                    wrong = Some(IndexError::Corrupted { what, at: place.page.0.into() });
-                    return ControlFlow::Break(());
+                if log.blocks.live_of(block) > log.block_bytes() {
+                    return Err(wrong("V1: values lie over one another", place));
                 }
             }
-            ControlFlow::Continue(())
-        })?;
-        wrong.map_or(Ok(()), Err)
+            Ok(())
+        })
     }
+}
+
+/// Told of a key, and of what the index holds for it.
+type Look<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexError>;
+
+/// Looks at what the index holds for each key, until something is wrong.
+fn each_held<I: OrderedIndex>(index: &mut Variable<I>, look: Look<'_>) -> Result<(), IndexError> {
+    let mut looked = Ok(());
+    index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, held| {
+        looked = look(key, held);
+        if looked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    looked
+}
+
+#[cold]
+fn wrong(what: &'static str, place: Place) -> IndexError {
+    IndexError::Corrupted { what: words(what), at: place.page.0.into() }
 }

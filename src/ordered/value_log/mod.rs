@@ -55,7 +55,7 @@ use chunk::{HEAD_BYTES, Held, PLACE_BYTES, Place};
 use log::{CUT_SHARE, Log};
 pub use share::{log_blocks, ram_needed};
 use waiting::Waiting;
-use walk::read_held;
+use walk::{Read, read_held};
 
 /// Blocks of a log at least: those kept for cleaning, and as many.
 const BLOCKS_MIN: u32 = 2 * Blocks::KEPT;
@@ -118,8 +118,10 @@ pub struct LogStats {
     pub live_bytes: u64,
     /// Bytes that may live.
     pub capacity_bytes: u64,
-    /// Chunks moved by cleaning.
-    pub chunks_moved: u64,
+    /// Values moved by cleaning.
+    pub values_moved: u64,
+    /// Programs that failed.
+    pub programs_failed: u64,
     /// Blocks in which nothing lives.
     pub blocks_empty: u32,
 }
@@ -202,7 +204,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         LogStats {
             live_bytes: self.log.blocks.live() + self.log.used as u64,
             capacity_bytes: self.capacity(),
-            chunks_moved: self.moved,
+            values_moved: self.moved,
+            programs_failed: self.log.programs_failed,
             blocks_empty: self.log.blocks.empty(),
         }
     }
@@ -235,7 +238,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if !self.index.get_into(key, &mut self.held)? {
             return Ok(false);
         }
-        read_held(&mut self.log, key, &self.held, Cause::Host, value)?;
+        read_held(&mut self.log, key, &self.held, (Cause::Host, Read::Chunks), value)?;
         Ok(true)
     }
 
@@ -257,7 +260,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         self.make_room(&[key], value.len())?;
         self.append(key, value)?;
         if self.is_every_operation() || self.waiting.len() >= self.waiting_max {
-            let settled = self.write_tail();
+            let settled = self.flush();
             if settled.is_err() {
                 // What waited of the key before is wanted still.
                 self.waiting.pop().into_iter().for_each(|value| value.give_up(&mut self.log));

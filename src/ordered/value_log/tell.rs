@@ -37,7 +37,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub(super) fn write_tail_with(&mut self, value: Waiting, cause: Cause) -> Result<Waiting, IndexError> {
         // It waits without being told of, as the last.
         self.waiting.push(value);
-        let written = self.write_tail_for(cause);
+        let written = self.write_tail(cause);
         let Some(value) = self.waiting.pop() else { return Err(IndexError::Interrupted) };
         if let Err(error) = written {
             value.give_up(&mut self.log);
@@ -46,12 +46,13 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(value)
     }
 
-    /// Programs the page that is being filled, and tells the index.
-    pub(super) fn write_tail(&mut self) -> Result<(), IndexError> {
-        self.write_tail_for(Cause::Host)
+    /// Programs the page that is being filled, for a change of the user, and tells the index.
+    pub(super) fn flush(&mut self) -> Result<(), IndexError> {
+        self.write_tail(Cause::Host)
     }
 
-    pub(super) fn write_tail_for(&mut self, cause: Cause) -> Result<(), IndexError> {
+    /// Programs the page that is being filled, and tells the index.
+    pub(super) fn write_tail(&mut self, cause: Cause) -> Result<(), IndexError> {
         if self.log.used > 0 {
             let index = &mut self.index;
             let page = self.log.program(cause, &mut || index.sync())?;
@@ -71,10 +72,6 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             self.release(&waiting.key, &before);
         }
         Ok(())
-    }
-
-    pub(super) fn flush(&mut self) -> Result<(), IndexError> {
-        self.write_tail()
     }
 
     /// Values of a key that wait are wanted no more.

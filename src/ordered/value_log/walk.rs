@@ -20,16 +20,6 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.walk((low, high), direction, Cause::Host, visit)
-    }
-
-    fn walk(
-        &mut self,
-        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        cause: Cause,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
         let (log, waiting, mut value) = (&mut self.log, &self.waiting, Vec::new());
         // New values within the bounds, the next one last.
         let mut new: Vec<&Waiting> = waiting
@@ -51,14 +41,15 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             while let Some(next) = new.pop_if(|next| is_before(&next.key)) {
                 is_replaced |= next.key == key;
                 value.clear();
-                done = next.read(log, cause, &mut value).map(|()| visit(&next.key, &value));
+                done = next.read(log, Cause::Host, &mut value).map(|()| visit(&next.key, &value));
                 if !matches!(done, Ok(ControlFlow::Continue(()))) {
                     return ControlFlow::Break(());
                 }
             }
             if !is_replaced {
                 value.clear();
-                done = read_whole_pages(log, key, held, cause, &mut value).map(|()| visit(key, &value));
+                done = read_held(log, key, held, (Cause::Host, Read::Pages), &mut value)
+                    .map(|()| visit(key, &value));
             }
             if matches!(done, Ok(ControlFlow::Continue(()))) {
                 ControlFlow::Continue(())
@@ -71,7 +62,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         }
         while let Some(next) = new.pop() {
             value.clear();
-            next.read(log, cause, &mut value)?;
+            next.read(log, Cause::Host, &mut value)?;
             if visit(&next.key, &value).is_break() {
                 break;
             }
@@ -80,36 +71,29 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     }
 }
 
+/// How chunks are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Each alone.
+    Chunks,
+    /// By whole pages, in which the next values may lie.
+    Pages,
+}
+
 /// Reads the value that the index holds, or whose places it holds.
 pub(super) fn read_held<N: Nand>(
     log: &mut Log<N>,
     key: &[u8],
     held: &[u8],
-    cause: Cause,
+    (cause, how): (Cause, Read),
     value: &mut Vec<u8>,
 ) -> Result<(), IndexError> {
-    match Held::decode(held)? {
-        Held::Short(short) => value.extend_from_slice(short),
-        long @ Held::Long(_) => {
-            for (number, place) in long.places().enumerate() {
-                log.read((key, number as u16), place, cause, value)?;
-            }
-        }
+    let held = Held::decode(held)?;
+    if let Held::Short(short) = held {
+        value.extend_from_slice(short);
     }
-    Ok(())
-}
-
-/// Reads the value by whole pages, in which the next values may lie.
-fn read_whole_pages<N: Nand>(
-    log: &mut Log<N>,
-    key: &[u8],
-    held: &[u8],
-    cause: Cause,
-    value: &mut Vec<u8>,
-) -> Result<(), IndexError> {
-    let Held::Long(_) = Held::decode(held)? else { return read_held(log, key, held, cause, value) };
-    for (number, place) in Held::decode(held)?.places().enumerate() {
-        if log.has(place, key.len()) {
+    for (number, place) in held.places().enumerate() {
+        if how == Read::Pages && log.has(place, key.len()) {
             log.load(place.page, cause)?;
         }
         log.read((key, number as u16), place, cause, value)?;

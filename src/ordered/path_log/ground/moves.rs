@@ -9,6 +9,7 @@
 //! [`Log::hold`]: crate::log::Log::hold
 
 use super::{RawScheme, RawTree, address};
+use crate::bits::{self, Word};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::{Contents, Window};
 use crate::check::{CheckReport, IndexError, message, words};
@@ -341,21 +342,20 @@ impl Moves {
     }
 
     /// The numbers of all entries, as bits.
-    fn numbers(&self) -> Vec<u8> {
-        let mut bits = vec![0; (self.table.len() + self.surplus.len()).div_ceil(8)];
-        let in_table = (0..self.table.len()).filter(|&at| self.table.get(at).is_some());
-        for at in in_table.chain(self.table.len()..self.table.len() + self.surplus.len()) {
-            bits[at / 8] |= 1 << (at % 8);
-        }
-        bits
+    fn numbers(&self) -> Vec<Word> {
+        let (table, all) = (self.table.len(), self.table.len() + self.surplus.len());
+        let mut numbers = bits::clear(all);
+        let in_table = (0..table).filter(|&at| self.table.get(at).is_some());
+        in_table.chain(table..all).for_each(|at| bits::set(&mut numbers, at));
+        numbers
     }
 
     /// The first entry of these numbers, which is taken out of them.
-    fn next_of(&self, numbers: &mut [u8]) -> Option<(u32, u32)> {
-        for (at, bits) in numbers.iter_mut().enumerate() {
-            while *bits != 0 {
-                let number = at * 8 + bits.trailing_zeros() as usize;
-                *bits &= *bits - 1;
+    fn next_of(&self, numbers: &mut [Word]) -> Option<(u32, u32)> {
+        for (at, word) in numbers.iter_mut().enumerate() {
+            while *word != 0 {
+                let number = at * bits::WORD_BITS + word.trailing_zeros() as usize;
+                *word &= *word - 1;
                 let entry = match number.checked_sub(self.table.len()) {
                     None => self.table.get(number),
                     Some(surplus) => self.surplus.get(surplus).copied(),
@@ -369,8 +369,8 @@ impl Moves {
     }
 
     /// Keeps the entries whose numbers are among these bits.
-    fn keep_only(&mut self, bits: &[u8]) {
-        let is_kept = |at: usize| bits[at / 8] & 1 << (at % 8) != 0;
+    fn keep_only(&mut self, numbers: &[Word]) {
+        let is_kept = |at: usize| bits::is_set(numbers, at);
         for at in 0..self.table.len() {
             if let Some((named, now)) = self.table.get(at).filter(|_| !is_kept(at)) {
                 self.table.set(at, None);
@@ -548,7 +548,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Takes out the entries of which no node in the tree names the place.
     pub(crate) fn keep_moves_in_use(&mut self) -> Result<(), IndexFault> {
         let height = self.height;
-        let mut in_use = vec![0u8; (self.moves.table.len() + self.moves.surplus.len()).div_ceil(8)];
+        let mut in_use = bits::clear(self.moves.table.len() + self.moves.surplus.len());
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((ppn, level)) = todo.pop() {
             if level == 1 {
@@ -561,10 +561,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 let named = address::<S>(shape.value(node, i));
                 let found = self.moves.find(named.0);
                 if let Some((at, _)) = found {
-                    if in_use[at / 8] & 1 << (at % 8) != 0 {
+                    if bits::is_set(&in_use, at) {
                         return Err(IndexFault::corrupted("R9: two nodes name one place", ppn.0));
                     }
-                    in_use[at / 8] |= 1 << (at % 8);
+                    bits::set(&mut in_use, at);
                 }
                 if level > 2 {
                     todo.push((found.map_or(named, |(_, now)| Ppn(now)), level - 1));

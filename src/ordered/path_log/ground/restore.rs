@@ -22,10 +22,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         (self.root, self.height) = (root.ppn, root.height);
         self.path.buffer.clear();
         self.path.forget();
-        if S::MAPS_MOVES {
-            // Room for the list of pages that were written since the checkpoint.
-            self.path.buffer = Vec::new();
-        } else {
+        // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.
+        if !S::MAPS_MOVES {
             self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
         }
         self.bits_in_doubt = !self.log.is_placed();

@@ -110,10 +110,17 @@ pub struct Run {
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
-    /// The costs of finding the index again at the end; absent where that was not tried, or it cannot be
-    /// found.
+    /// The costs of finding the index again at the end, as a power cut leaves it; absent where that was not
+    /// tried, or it cannot be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<Costs>,
+    /// The costs of finding it again once it was closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_closed: Option<Costs>,
+    /// The smallest RAM with which the index starts on this chip with these settings, in bytes; absent where
+    /// that was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ram_needed_bytes: Option<u64>,
 }
 
 /// One phase of a workload, such as the load or the retrievals.

@@ -96,6 +96,8 @@ fn run(names: [&str; 3], seed: u64, reads: [u64; 3], programs: [u64; 3]) -> Run 
         wear_erases: wear,
         metrics: BTreeMap::from([("node_splits".to_string(), 2_840)]),
         mount: None,
+        mount_closed: None,
+        ram_needed_bytes: None,
     }
 }
 
@@ -156,5 +158,7 @@ fn failed(index: &str, seed: u64) -> Run {
         wear_erases: Vec::new(),
         metrics: BTreeMap::new(),
         mount: None,
+        mount_closed: None,
+        ram_needed_bytes: None,
     }
 }

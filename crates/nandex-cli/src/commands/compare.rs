@@ -171,7 +171,8 @@ fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ord
         classes: classes(args, is_standard),
         settings: Settings { options, ..settings },
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
-        run: RunOptions { sync_at_end: true, ..RunOptions::default() },
+        // Of many comparisons only the leading rows are shown.
+        run: RunOptions { sync_at_end: true, mount: rams(args).len() == 1, ..RunOptions::default() },
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: output::command(),
     })

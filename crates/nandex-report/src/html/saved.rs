@@ -1,7 +1,7 @@
 //! The figures of a page as data to be saved: a column for each, a place in it for each run.
 
 use crate::summary::measure::Measure;
-use nandex_lab::results::Results;
+use nandex_lab::results::{Results, Run};
 use nandex_lab::totals::Totals;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -36,8 +36,9 @@ impl Columns {
         text("durability", &|r, at| json!(r.runs[at].durability));
         text("seed", &|r, at| json!(r.runs[at].seed));
         text("error", &|r, at| json!(r.runs[at].error));
-        let totals: Vec<&Totals> = runs.iter().map(|(_, totals, _)| totals).collect();
-        for measure in Measure::present(&totals) {
+        let pairs: Vec<(&Run, &Totals)> =
+            runs.iter().map(|(results, totals, at)| (&results.runs[*at], totals)).collect();
+        for measure in Measure::present(&pairs) {
             let value = |(results, totals, at): &(&Results, Totals, usize)| {
                 let value = measure.value(&results.runs[*at], totals, results.chip.page_bytes);
                 json!(value.map(|v| format!("{v:.5e}").parse::<f64>().unwrap_or(v)))

@@ -49,6 +49,12 @@ pub enum Measure {
     Height,
     /// Erases of the most worn block over the mean.
     WearSpread,
+    /// Flash time of a mount of what a power cut left.
+    MountAfterCut,
+    /// Flash time of a mount after a close.
+    MountClosed,
+    /// The smallest RAM with which the index starts.
+    RamNeeded,
     /// Processor time per operation.
     CpuTime,
 }
@@ -84,7 +90,8 @@ impl Group {
 impl Measure {
     /// The measures that say something about these runs: kinds that occurred, a hit ratio where there is a
     /// cache.
-    pub fn present(totals: &[&Totals]) -> Vec<Measure> {
+    pub fn present(runs: &[(&Run, &Totals)]) -> Vec<Measure> {
+        let totals: Vec<&Totals> = runs.iter().map(|pair| pair.1).collect();
         let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
         let mut all = vec![Measure::PageReads, Measure::PagePrograms, Measure::BlockErases];
         all.extend(kinds.map(Measure::KindTime));
@@ -104,7 +111,14 @@ impl Measure {
             all.push(Measure::HitRatio);
         }
         use Measure::{CpuTime, Height, Ram, Space, SpaceAmplification, WearSpread};
-        all.extend([Ram, Space, SpaceAmplification, Height, WearSpread, CpuTime]);
+        all.extend([Ram, Space, SpaceAmplification, Height, WearSpread]);
+        if runs.iter().any(|pair| pair.0.mount.is_some()) {
+            all.extend([Measure::MountAfterCut, Measure::MountClosed]);
+        }
+        if runs.iter().any(|pair| pair.0.ram_needed_bytes.is_some()) {
+            all.push(Measure::RamNeeded);
+        }
+        all.push(CpuTime);
         all
     }
 
@@ -132,6 +146,9 @@ impl Measure {
             Measure::SpaceAmplification => (run.records > 0).then_some(run.space_amplification),
             Measure::Height => Some(f64::from(run.height)),
             Measure::WearSpread => wear_spread(&run.wear_erases),
+            Measure::MountAfterCut => run.mount.map(|costs| costs.flash_time_ns as f64),
+            Measure::MountClosed => run.mount_closed.map(|costs| costs.flash_time_ns as f64),
+            Measure::RamNeeded => run.ram_needed_bytes.map(|bytes| bytes as f64),
             Measure::CpuTime => totals.per_operation(totals.cpu_ns),
         }
     }
@@ -158,6 +175,9 @@ impl Measure {
             Measure::SpaceAmplification => "space ampl.",
             Measure::Height => "height",
             Measure::WearSpread => "wear max/mean",
+            Measure::MountAfterCut => "mount, cut",
+            Measure::MountClosed => "mount, closed",
+            Measure::RamNeeded => "RAM needed",
             Measure::CpuTime => "CPU time",
         }
     }
@@ -165,15 +185,16 @@ impl Measure {
     /// The group of the measure.
     pub fn group(self) -> Group {
         use Measure::{
-            BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, PagePrograms,
-            PageReads, Permille, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
-            WriteAmplification,
+            BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, MountAfterCut,
+            MountClosed, PagePrograms, PageReads, Permille, Ram, RamNeeded, SlowestTime, Space,
+            SpaceAmplification, WearSpread, WholeTime, WriteAmplification,
         };
         match self {
             PageReads | PagePrograms | BlockErases => Group::Operations,
             KindTime(_) | MeanTime | Permille(_) | SlowestTime => Group::Time,
             WholeTime | Energy | WriteAmplification | Collections | HitRatio => Group::Run,
             Ram | Space | SpaceAmplification | Height | WearSpread => Group::End,
+            MountAfterCut | MountClosed | RamNeeded => Group::End,
             CpuTime => Group::Processor,
         }
     }
@@ -184,8 +205,9 @@ impl Measure {
             Measure::KindTime(_) | Measure::MeanTime => Quantity::Time,
             Measure::Permille(_) | Measure::SlowestTime => Quantity::Time,
             Measure::WholeTime | Measure::CpuTime => Quantity::Time,
+            Measure::MountAfterCut | Measure::MountClosed => Quantity::Time,
             Measure::Energy => Quantity::Energy,
-            Measure::Ram | Measure::Space => Quantity::Bytes,
+            Measure::Ram | Measure::Space | Measure::RamNeeded => Quantity::Bytes,
             Measure::HitRatio => Quantity::Share,
             Measure::Collections | Measure::Height => Quantity::Count,
             _ => Quantity::Number,
@@ -225,6 +247,13 @@ impl Measure {
             Measure::Height => "Levels of the tree from leaf to root; a single leaf has height 1.",
             Measure::WearSpread => {
                 "Erases of the most worn block over the mean of all blocks; 1 is perfectly even."
+            }
+            Measure::MountAfterCut => {
+                "Flash time of finding the index again at the end, as a power cut leaves it."
+            }
+            Measure::MountClosed => "Flash time of finding the index again once it was closed.",
+            Measure::RamNeeded => {
+                "The smallest RAM with which the index starts on this chip, with the options given."
             }
             Measure::CpuTime => {
                 "Time the simulating processor spent per operation. It depends on the computer, is measured apart \

@@ -157,8 +157,9 @@ impl<'a> Summary<'a> {
                 None => rows[at].1.finished.push((run, Totals::of(run, results))),
             }
         }
-        let totals: Vec<&Totals> = rows.iter().flat_map(|(_, r)| r.finished.iter().map(|(_, t)| t)).collect();
-        let measures = Measure::present(&totals);
+        let finished = rows.iter().flat_map(|(_, row)| &row.finished);
+        let runs: Vec<(&Run, &Totals)> = finished.map(|(run, totals)| (*run, totals)).collect();
+        let measures = Measure::present(&runs);
         let mut seeds: Vec<u64> = results.runs.iter().map(|r| r.seed).collect();
         seeds.sort_unstable();
         seeds.dedup();

@@ -64,6 +64,9 @@ mod tests {
         let roomy = run_in(640 << 10, None);
         assert_eq!((roomy.storage.as_str(), roomy.error), ("page-map+lru", None));
         assert!(roomy.mount.is_some_and(|costs| costs.page_reads > 0));
+        let closed = roomy.mount_closed.map(|costs| costs.page_reads);
+        assert!(closed > Some(0) && closed <= roomy.mount.map(|costs| costs.page_reads), "{closed:?}");
+        assert!(roomy.ram_needed_bytes.is_some_and(|needed| needed > 4096 && needed <= roomy.ram_bytes));
         let tight = run_in(40 << 10, None);
         assert_eq!((tight.storage.as_str(), tight.error), ("dftl+lru", None));
         let named = run_in(40 << 10, Some("page-map")).error.unwrap();

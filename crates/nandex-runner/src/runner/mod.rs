@@ -39,6 +39,7 @@ use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
+use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::Settings;
 use records::Records;
 use session::{Sizes, Task};
@@ -107,7 +108,8 @@ pub struct RunOptions {
     /// Sync after the last operation, counted, where the class does not make every operation durable: what
     /// still waits in a cache is then paid for like the rest.
     pub sync_at_end: bool,
-    /// Find the index again at the end, and count what that costs apart.
+    /// Find the index again at the end, as a cut leaves it and closed, and count what that costs apart; and
+    /// ask for the smallest RAM with which it starts.
     pub mount: bool,
 }
 
@@ -186,7 +188,8 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
     let job: &Job<'_> = &fitted;
     let (mut run, subject) = session::carry_out(job, control);
     if job.options.mount && run.error.is_none() && job.prepared.keys.trees() == Trees::One {
-        run.mount = subject.and_then(|records| remount::costs(job, records));
+        [run.mount, run.mount_closed] = subject.map_or([None, None], |records| remount::costs(job, records));
+        run.ram_needed_bytes = ram_needed(job.index, job.part, &job.settings).ok().map(|ram| ram as u64);
     }
     run
 }

@@ -94,6 +94,20 @@ pub(super) struct Plan {
     pub(super) cost: u64,
 }
 
+impl Plan {
+    /// This plan, with the second of three levels as large as in the one before where that costs hardly more:
+    /// what a smaller one holds too much would have to go down.
+    pub(super) fn near(self, before: Plan, given: &Given) -> Plan {
+        let [first, second] = [self.pages_max[0], before.pages_max[1]];
+        if !cfg!(feature = "planning") || self.levels < 3 || before.levels < 3 || second <= self.pages_max[1]
+        {
+            return self;
+        }
+        let cost = cost(given, &[first, second, given.pages]);
+        if cost - cost / 64 <= self.cost { Plan { cost, pages_max: [first, second], ..self } } else { self }
+    }
+}
+
 /// The share of 1024 at which a Bloom filter says yes to a key that is not there, by bits a key.
 fn wrong(bits: u64, keys: u64) -> u64 {
     const RATES: [u64; 9] = [1024, 633, 392, 242, 150, 93, 57, 35, 22];

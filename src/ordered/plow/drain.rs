@@ -4,9 +4,14 @@
 //! only when it is empty *and* its cursor is that of the last level, because the page of the level above that
 //! lies around the cursor of the next one is dead below it: with equal cursors that stays true. So first its
 //! own sweep goes on to where the last level's stands, and then the last level's goes round once.
+//!
+//! Records change meanwhile, and bring the level new pages. So it takes no step where the one above it can
+//! wait, and the last level's sweep does not pass the cursor of the level: it follows it, so that new pages
+//! always lie before it, never behind.
 
 use super::Plow;
 use super::cost::{READ, STEP};
+use super::level::Level;
 use super::room::READY;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
@@ -22,7 +27,40 @@ pub(super) enum Drain {
     /// The sweep of the level goes on to the cursor of the last level.
     Align,
     /// The last level's sweep takes what it holds.
-    Sweep,
+    Sweep(Since),
+}
+
+/// Where the two sweeps stood when they met, in rounds that go on at 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Since {
+    /// Rounds that the level on its way out was ahead of the last one.
+    ahead: u8,
+    /// The round of the last level.
+    round: u8,
+}
+
+/// Rounds after which a level stays: more changes reach it than look-ups pay for.
+const ROUNDS_MAX: u8 = 3;
+
+impl Since {
+    fn new(upper: &Level, last: &Level) -> Since {
+        if !cfg!(feature = "planning") {
+            return Since { ahead: 0, round: 0 };
+        }
+        Since { ahead: upper.round.wrapping_sub(last.round) as u8, round: last.round as u8 }
+    }
+
+    /// Whether the sweep of the level on its way out stands before that of the last one.
+    fn is_ahead(self, upper: &Level, last: &Level) -> bool {
+        match (upper.round.wrapping_sub(last.round) as u8).wrapping_sub(self.ahead) as i8 {
+            0 => upper.cursor > last.cursor,
+            rounds => rounds > 0,
+        }
+    }
+
+    fn is_long_ago(self, last: &Level) -> bool {
+        (last.round as u8).wrapping_sub(self.round) >= ROUNDS_MAX
+    }
 }
 
 impl<N: Nand> Plow<N> {
@@ -57,27 +95,44 @@ impl<N: Nand> Plow<N> {
             if self.drain == Drain::Off {
                 return self.step(0);
             }
-            self.drain_step()?;
+            self.drain_step(true)?;
         }
         Ok(())
     }
 
-    pub(super) fn drain_step(&mut self) -> Result<(), IndexFault> {
+    /// The level whose step is next. The sweep of the last level follows the other one where records may
+    /// change meanwhile, else it passes it.
+    pub(super) fn drains_next(&self, follows: bool) -> usize {
+        let last = self.levels.len() - 1;
+        let is_upper = match self.drain {
+            Drain::Sweep(since) if cfg!(feature = "planning") => {
+                follows && !since.is_ahead(&self.levels[last - 1], &self.levels[last])
+            }
+            Drain::Sweep(_) => false,
+            _ => true,
+        };
+        last - usize::from(is_upper)
+    }
+
+    pub(super) fn drain_step(&mut self, follows: bool) -> Result<(), IndexFault> {
         let Some(upper) = self.levels.len().checked_sub(2) else {
             self.drain = Drain::Off;
             return Ok(());
         };
         let is_aligned = |plow: &Plow<N>| plow.levels[upper].cursor == plow.levels[upper + 1].cursor;
         if self.drain == Drain::Align && is_aligned(self) {
-            self.drain = Drain::Sweep;
+            self.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
             if self.levels[upper].pages() == 0 {
                 self.leave_level_out(upper);
                 return Ok(());
             }
         }
-        self.step(if self.drain == Drain::Align { upper } else { upper + 1 })?;
-        if self.drain == Drain::Sweep && self.levels[upper].pages() == 0 && is_aligned(self) {
+        self.step(self.drains_next(follows))?;
+        let Drain::Sweep(since) = self.drain else { return Ok(()) };
+        if self.levels[upper].pages() == 0 && is_aligned(self) {
             self.leave_level_out(upper);
+        } else if cfg!(feature = "planning") && follows && since.is_long_ago(&self.levels[upper + 1]) {
+            self.drain = Drain::Off;
         }
         Ok(())
     }

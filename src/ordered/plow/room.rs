@@ -290,11 +290,11 @@ impl<N: Nand> Plow<N> {
             if self.drain == Drain::Off || self.levels.len() < levels {
                 return Ok(());
             }
-            let next = if self.drain == Drain::Align { levels - 2 } else { levels - 1 };
+            let next = self.drains_next(false);
             if self.begins_block(next) && !self.has_sweep_blocks() || !self.can_step(next)? {
                 return Ok(());
             }
-            self.drain_step()?;
+            self.drain_step(false)?;
         }
         Ok(())
     }
@@ -419,8 +419,7 @@ impl<N: Nand> Plow<N> {
     fn catch_up(&mut self) -> Result<bool, IndexFault> {
         let mut stepped = false;
         for below in 1..self.levels.len() {
-            let is_far = 2 * self.levels[below - 1].pages() > 3 * self.pages_planned(below - 1) + 4;
-            if is_far && self.is_above_full(below) && self.leaves_enough(below) {
+            if self.is_above_far_too_full(below) && self.leaves_enough(below) {
                 self.step(below)?;
                 stepped = true;
                 if self.commits.carried {
@@ -438,8 +437,25 @@ impl<N: Nand> Plow<N> {
         above.records > planned * self.page_records as usize || above.pages() > 2 * planned + 2
     }
 
+    fn is_above_far_too_full(&self, below: usize) -> bool {
+        let (pages, planned) = (self.levels[below - 1].pages(), self.pages_planned(below - 1));
+        2 * pages > 3 * planned + 4 && self.is_above_full(below)
+    }
+
     fn pages_planned(&self, level: usize) -> usize {
         self.plan.pages_max[level].max(1) as usize
+    }
+
+    /// Whether the level on its way out comes first, where a step of this one would be next, or none. It
+    /// takes nothing while the last level's sweep goes on, unless what is above it can wait no longer.
+    fn drains_instead(&self, full: Option<usize>) -> bool {
+        if !cfg!(feature = "planning") || !matches!(self.drain, Drain::Sweep(_)) {
+            return false;
+        }
+        match full {
+            Some(below) => below + 2 == self.levels.len() && !self.is_above_far_too_full(below),
+            None => self.drains_next(true) + 1 == self.levels.len() && self.is_roomy(),
+        }
     }
 
     pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
@@ -448,6 +464,11 @@ impl<N: Nand> Plow<N> {
             return Ok(true);
         }
         let full = (1..self.levels.len()).find(|&below| self.is_above_full(below));
+        if self.drains_instead(full) && self.leaves_enough(self.drains_next(true)) {
+            self.drain_step(true)?;
+            self.replan();
+            return Ok(true);
+        }
         if let Some(below) = full.filter(|&below| self.leaves_enough(below)) {
             self.step(below)?;
             self.replan();
@@ -522,11 +543,17 @@ impl<N: Nand> Plow<N> {
             self.add_level();
         }
         let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
-        self.plan = plan_with(&given, self.levels.len()).unwrap_or(least);
-        // Going to and fro costs a sweep each time.
+        let cheapest = plan_with(&given, self.levels.len()).unwrap_or(least);
+        self.plan = cheapest.near(self.plan, &given);
+        // Going to and fro costs a sweep each time, and the model is right to a twentieth.
         let is_worth_it =
-            best.cost < self.plan.cost - self.plan.cost / 32 || self.mix.only_reads() || self.is_crowded();
+            best.cost < self.plan.cost - self.plan.cost / 16 || self.mix.only_reads() || self.is_crowded();
         let is_too_much = wanted < self.levels.len() && is_worth_it && !self.shares.fixed;
+        if cfg!(feature = "planning") && is_too_much && !self.is_crowded() {
+            // While it goes, the first level may come to its size without it.
+            let next = plan_with(&given, self.levels.len() - 1).unwrap_or(least);
+            self.plan.pages_max[0] = self.plan.pages_max[0].max(next.pages_max[0]);
+        }
         self.drain = match self.drain {
             Drain::Off if is_too_much => Drain::Align,
             before if is_too_much => before,

@@ -64,7 +64,7 @@ use journal::Journal;
 use moves::Moves;
 use path::Path;
 pub(crate) use path::{Key, Sibling, Step};
-pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
+pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MAPPING_BYTES, MovedNodes};
 pub(crate) use scheme::{RawScheme, Shapes};
 
 /// Bytes of a child's address.
@@ -259,9 +259,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                     set_up = other;
                 }
             }
-        } else if S::MAPS_MOVES && ram_lacked(&set_up).is_some() {
+        } else if S::MAPS_MOVES {
             // A table that grows with the RAM takes no more than there is, and a refusal names the least.
-            set_up = with(scheme, validity, Some(0));
+            for ram in [8 * MAPPING_BYTES, 0] {
+                if ram_lacked(&set_up).is_none() {
+                    break;
+                }
+                set_up = with(scheme, validity, Some(ram));
+            }
         }
         let set_up = set_up?;
         if set_up.log.placement == Placement::InPlace && !S::KEEPS_PLACES {

@@ -120,6 +120,9 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
+/// Bytes of a table of moved nodes as published.
+pub(crate) const MAPPING_BYTES: usize = 1024;
+
 /// The handling of nodes that may move while their parents go on naming the places they left
 /// ([`moves`](super::moves)). By default none does.
 pub trait MovedNodes: Shapes {

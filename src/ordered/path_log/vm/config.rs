@@ -9,7 +9,8 @@ use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableConfig {
     /// Bytes of the table, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means
-    /// 1024 as published, or an eighth of the RAM, and no more than half a byte for each page.
+    /// 1024 as published, or an eighth of the RAM, and no more than half a byte for each page; 512 where the
+    /// RAM does not suffice for 1024.
     pub bytes: Option<usize>,
     /// Which nodes are kept from one operation to the next.
     pub keep: Keep,

@@ -63,7 +63,8 @@ use crate::ordered::path_log::ground::moves::Moves;
 pub use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step, height_bound,
+    ADDRESS_BYTES, Layouts, MAPPING_BYTES, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step,
+    height_bound,
 };
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
@@ -163,7 +164,7 @@ impl MovedNodes for MappedPages {
         ram_bytes: Option<usize>,
     ) -> Result<Moves, IndexFault> {
         let most = geometry.pages() as usize * 4;
-        let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram / 8));
+        let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES_MIN.max(ram / 8));
         let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
         if !(TableConfig::BYTES_MIN..=most.max(TableConfig::BYTES_MIN)).contains(&bytes) {
             return Err(IndexError::Unsupported(
@@ -329,8 +330,8 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
     }
 }
 
-/// The size of the table as published.
-const MAPPING_BYTES: usize = 1024;
+/// The size of the table where the RAM does not suffice for the published one.
+const MAPPING_BYTES_MIN: usize = 512;
 
 impl MappedPages {
     /// The bytes of the path's page at `level` in its buffer.

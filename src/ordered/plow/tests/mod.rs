@@ -3,6 +3,7 @@
 mod bound;
 mod carry;
 mod cuts;
+mod drain;
 mod edge;
 mod first;
 mod lend;

@@ -44,9 +44,6 @@ const ROUNDS_MAX: u8 = 3;
 
 impl Since {
     fn new(upper: &Level, last: &Level) -> Since {
-        if !cfg!(feature = "planning") {
-            return Since { ahead: 0, round: 0 };
-        }
         Since { ahead: upper.round.wrapping_sub(last.round) as u8, round: last.round as u8 }
     }
 
@@ -105,10 +102,11 @@ impl<N: Nand> Plow<N> {
     pub(super) fn drains_next(&self, follows: bool) -> usize {
         let last = self.levels.len() - 1;
         let is_upper = match self.drain {
-            Drain::Sweep(since) if cfg!(feature = "planning") => {
-                follows && !since.is_ahead(&self.levels[last - 1], &self.levels[last])
+            Drain::Sweep(since) => {
+                cfg!(feature = "planning")
+                    && follows
+                    && !since.is_ahead(&self.levels[last - 1], &self.levels[last])
             }
-            Drain::Sweep(_) => false,
             _ => true,
         };
         last - usize::from(is_upper)
@@ -131,7 +129,7 @@ impl<N: Nand> Plow<N> {
         let Drain::Sweep(since) = self.drain else { return Ok(()) };
         if self.levels[upper].pages() == 0 && is_aligned(self) {
             self.leave_level_out(upper);
-        } else if cfg!(feature = "planning") && follows && since.is_long_ago(&self.levels[upper + 1]) {
+        } else if follows && since.is_long_ago(&self.levels[upper + 1]) {
             self.drain = Drain::Off;
         }
         Ok(())

@@ -437,6 +437,7 @@ impl<N: Nand> Plow<N> {
         above.records > planned * self.page_records as usize || above.pages() > 2 * planned + 2
     }
 
+    /// Whether it holds half more pages than that, and two.
     fn is_above_far_too_full(&self, below: usize) -> bool {
         let (pages, planned) = (self.levels[below - 1].pages(), self.pages_planned(below - 1));
         2 * pages > 3 * planned + 4 && self.is_above_full(below)

@@ -32,7 +32,11 @@ const KEPT_NODES: Choice<Keep> = Choice::new(
     &[("path", Keep::Path), ("three-buffers", Keep::ThreeBuffers)],
 );
 const MAPPING_BYTES: Number<usize> = Number::new(
-    option("mapping_bytes", "1024, or an eighth of the RAM", "bytes of the table of moved nodes"),
+    option(
+        "mapping_bytes",
+        "1024, an eighth of the RAM, or 512 where it is short",
+        "bytes of the table of moved nodes",
+    ),
     (TableConfig::BYTES_MIN, usize::MAX),
 );
 const DUPLICATES: Choice<Duplicates> = Choice::new(

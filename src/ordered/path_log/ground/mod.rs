@@ -64,7 +64,7 @@ use journal::Journal;
 use moves::Moves;
 use path::Path;
 pub(crate) use path::{Key, Sibling, Step};
-pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MAPPING_BYTES, MovedNodes};
+pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
 pub(crate) use scheme::{RawScheme, Shapes};
 
 /// Bytes of a child's address.
@@ -261,7 +261,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
         } else if S::MAPS_MOVES {
             // A table that grows with the RAM takes no more than there is, and a refusal names the least.
-            for ram in [8 * MAPPING_BYTES, 0] {
+            for &ram in S::LESS_RAM {
                 if ram_lacked(&set_up).is_none() {
                     break;
                 }

@@ -120,14 +120,14 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// Bytes of a table of moved nodes as published.
-pub(crate) const MAPPING_BYTES: usize = 1024;
-
 /// The handling of nodes that may move while their parents go on naming the places they left
 /// ([`moves`](super::moves)). By default none does.
 pub trait MovedNodes: Shapes {
     /// Whether the tree keeps such a table.
     const MAPS_MOVES: bool = false;
+    /// Amounts of RAM for which the table is chosen where it would be too large for all there is, the largest
+    /// first.
+    const LESS_RAM: &'static [usize] = &[];
 
     /// The table of moved nodes on such a chip, where the tree may take so much RAM.
     fn moves(

@@ -63,8 +63,7 @@ use crate::ordered::path_log::ground::moves::Moves;
 pub use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MAPPING_BYTES, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step,
-    height_bound,
+    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step, height_bound,
 };
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
@@ -156,6 +155,7 @@ impl Layouts for MappedPages {}
 
 impl MovedNodes for MappedPages {
     const MAPS_MOVES: bool = true;
+    const LESS_RAM: &'static [usize] = &[8 * MAPPING_BYTES, 0];
 
     fn moves(
         &self,
@@ -329,6 +329,9 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
         RawTree::peek_key(self, key)
     }
 }
+
+/// The size of the table as published.
+const MAPPING_BYTES: usize = 1024;
 
 /// The size of the table where the RAM does not suffice for the published one.
 const MAPPING_BYTES_MIN: usize = 512;

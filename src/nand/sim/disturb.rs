@@ -34,6 +34,9 @@ impl Disturb {
     }
 }
 
+/// Bits corrected in a read that only just succeeds, and the most that the ECC corrects.
+const WEAK_BITS: u32 = 4;
+
 /// Reads of each block since its erase, and how many they were when each page was programmed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockReads {
@@ -50,6 +53,10 @@ impl FaultState {
         erases: u32,
     ) -> Result<ReadOutcome, NandError> {
         let disturb = self.faults.disturb;
+        let weak = u64::from(self.faults.weak_reads_ppm);
+        if weak > 0 && self.rng.chance(weak, 1_000_000) {
+            return Ok(ReadOutcome::corrected(WEAK_BITS, WEAK_BITS));
+        }
         if disturb == Disturb::default() {
             return Ok(ReadOutcome::CLEAN);
         }

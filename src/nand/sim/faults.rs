@@ -27,6 +27,8 @@ pub struct Faults {
     pub read_failures_ppm: u32,
     /// The most reads in a row that come back wrong for that reason: the next one is right. 0: any number.
     pub read_failures_in_row: u8,
+    /// Reads that only just succeed, in a million: the outcome says that the page is weak.
+    pub weak_reads_ppm: u32,
     /// How fast bits have to be corrected.
     pub disturb: Disturb,
 }
@@ -103,7 +105,7 @@ pub(super) enum Fate {
 #[derive(Clone, Debug)]
 pub(super) struct FaultState {
     pub(super) faults: Faults,
-    rng: Rng,
+    pub(super) rng: Rng,
     pub(super) power_cut: Option<PowerCut>,
     /// Bits still to be read until the next one is wrong.
     bits_until_error: u64,
@@ -116,6 +118,7 @@ impl FaultState {
     pub(super) fn new(faults: Faults, power_cut: Option<PowerCut>) -> FaultState {
         assert!(faults.program_failures_ppm <= 1_000_000 && faults.erase_failures_ppm <= 1_000_000);
         assert!(faults.bit_errors_per_gigabit <= 1_000_000_000 && faults.read_failures_ppm <= 1_000_000);
+        assert!(faults.weak_reads_ppm <= 1_000_000);
         let mut rng = Rng::new(faults.seed);
         let bits_until_error = error_gap(faults.bit_errors_per_gigabit, &mut rng);
         let reads = BlockReads::default();

@@ -92,8 +92,7 @@ impl History {
             fill_written(slot, version, &mut value);
             fingerprint(&value)
         };
-        let (slots, puts) = op.changes();
-        for &slot in slots {
+        for (slot, puts) in op.changes() {
             self.change(slot, if puts { value(slot) } else { 0 }, trims && !puts);
         }
         self.note_nothing(op.is_sync());

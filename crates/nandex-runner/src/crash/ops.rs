@@ -8,10 +8,16 @@ use nandex::rng::Rng;
 pub(crate) enum HostOp {
     /// An insert or update of a key, a write of a page.
     Put(u32),
+    /// A put that does not say whether the key was there.
+    Blind(u32),
     /// A removal of a key, a trim of a page.
     Remove(u32),
     /// Several pages, or new values of several keys, all or none.
     Group(Vec<u32>),
+    /// Changes of keys as one, one after the other: a put where true, else a removal. A key may come twice.
+    Mixed(Vec<(u32, bool)>),
+    /// Sorted records, of the slots below this one, into an empty index.
+    Load(u32),
     Sync,
     /// An orderly end and a new mount: after a close, or after a sync alone.
     Remount {
@@ -20,13 +26,15 @@ pub(crate) enum HostOp {
 }
 
 impl HostOp {
-    /// The slots that it changes, and whether it puts something there.
-    pub(crate) fn changes(&self) -> (&[u32], bool) {
+    /// The slots that it changes, and whether it puts something there, in the order of the changes.
+    pub(crate) fn changes(&self) -> Vec<(u32, bool)> {
         match self {
-            HostOp::Put(slot) => (std::slice::from_ref(slot), true),
-            HostOp::Group(slots) => (slots, true),
-            HostOp::Remove(slot) => (std::slice::from_ref(slot), false),
-            HostOp::Sync | HostOp::Remount { .. } => (&[], false),
+            HostOp::Put(slot) | HostOp::Blind(slot) => vec![(*slot, true)],
+            HostOp::Remove(slot) => vec![(*slot, false)],
+            HostOp::Group(slots) => slots.iter().map(|&slot| (slot, true)).collect(),
+            HostOp::Mixed(changes) => changes.clone(),
+            HostOp::Load(slots) => (0..*slots).map(|slot| (slot, true)).collect(),
+            HostOp::Sync | HostOp::Remount { .. } => Vec::new(),
         }
     }
 

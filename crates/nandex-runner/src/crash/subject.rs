@@ -326,24 +326,49 @@ fn apply_to_index(
             fill_written(*slot, version, &mut value);
             index.insert(&key, &value).map(Some)
         }
+        HostOp::Blind(slot) => {
+            let mut value = vec![0; record.value_bytes.into()];
+            write_key(*slot, &mut key);
+            fill_written(*slot, version, &mut value);
+            index.put(&key, &value).map(|()| None)
+        }
         HostOp::Remove(slot) => {
             write_key(*slot, &mut key);
             index.remove(&key).map(Some)
         }
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(slots) => {
-            let (width, length) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
-            let (mut keys, mut values) = (vec![0; slots.len() * width], vec![0; slots.len() * length]);
-            for (i, slot) in slots.iter().enumerate() {
-                write_key(*slot, &mut keys[i * width..][..width]);
-                fill_written(*slot, version, &mut values[i * length..][..length]);
-            }
-            let changes = (0..slots.len())
-                .map(|i| Change::put(&keys[i * width..][..width], &values[i * length..][..length]));
-            index.apply(&changes.collect::<Vec<_>>()).map(|()| None)
+        HostOp::Group(_) | HostOp::Mixed(_) => {
+            let changes = op.changes();
+            let records = records_of(index, &changes, version);
+            let changes: Vec<Change<'_>> = records
+                .iter()
+                .zip(&changes)
+                .map(
+                    |((key, value), (_, puts))| {
+                        if *puts { Change::put(key, value) } else { Change::remove(key) }
+                    },
+                )
+                .collect();
+            index.apply(&changes).map(|()| None)
+        }
+        HostOp::Load(_) => {
+            let records = records_of(index, &op.changes(), version);
+            index.load(&mut records.iter().map(|(key, value)| (&key[..], &value[..]))).map(|_| None)
         }
     }
+}
+
+/// The records that changes put.
+fn records_of(index: &dyn OrderedIndex, changes: &[(u32, bool)], version: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let record = index.record();
+    let record_of = |&(slot, _): &(u32, bool)| {
+        let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+        write_key(slot, &mut key);
+        fill_written(slot, version, &mut value);
+        (key, value)
+    };
+    changes.iter().map(record_of).collect()
 }
 
 /// The rectangle of a slot: anywhere in a square, every fourth one a point.
@@ -360,11 +385,15 @@ pub(crate) fn rect_of(slot: u32) -> Rect<i32, 2> {
 
 fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result<Option<bool>, IndexError> {
     match op {
-        HostOp::Put(slot) => index.insert(&rect_of(*slot), u64::from(*slot)).map(|()| None),
+        HostOp::Put(slot) | HostOp::Blind(slot) => {
+            index.insert(&rect_of(*slot), u64::from(*slot)).map(|()| None)
+        }
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported("a spatial index takes no groups".into())),
+        HostOp::Group(_) | HostOp::Mixed(_) | HostOp::Load(_) => {
+            Err(IndexError::Unsupported("a spatial index takes no groups".into()))
+        }
     }
 }
 
@@ -432,7 +461,7 @@ fn apply_to_store(store: &mut dyn PageStore, op: &HostOp, version: u32) -> Resul
         page
     };
     match op {
-        HostOp::Put(slot) => {
+        HostOp::Put(slot) | HostOp::Blind(slot) => {
             let data = page(*slot);
             store.write(Lpn(*slot), Cause::Host, &data)?;
         }
@@ -442,6 +471,9 @@ fn apply_to_store(store: &mut dyn PageStore, op: &HostOp, version: u32) -> Resul
             let group: Vec<(Lpn, &[u8])> =
                 slots.iter().zip(&pages).map(|(slot, data)| (Lpn(*slot), &data[..])).collect();
             store.write_atomic(&group, Cause::Host)?;
+        }
+        HostOp::Mixed(_) | HostOp::Load(_) => {
+            return Err(IndexError::Unsupported("a store takes no changes of records".into()));
         }
         HostOp::Sync | HostOp::Remount { .. } => store.sync()?,
     }

@@ -2,6 +2,7 @@
 //! compared after it.
 
 use super::counts::Counts;
+use super::cursor::Position;
 use super::fault::{Fault, Kind};
 use super::leash::{CALL_MAX, Leash, Left};
 use super::setup::Setup;
@@ -37,6 +38,8 @@ pub(crate) struct Body<'a> {
     pub(super) class: Durability,
     pub(super) value_bytes: usize,
     pub(super) is_store: bool,
+    /// Where the cursor stands.
+    pub(super) position: Position,
     pub(super) version: u32,
     /// Closed in an orderly way, and nothing was done since.
     pub(super) is_closed: bool,
@@ -78,6 +81,7 @@ impl<'a> Body<'a> {
             class: victim.durability(),
             value_bytes: victim.value_bytes(),
             is_store: matches!(victim, Subject::Store(_)),
+            position: Position::default(),
             version: 0,
             is_closed: false,
             is_bare: false,
@@ -143,6 +147,7 @@ impl<'a> Body<'a> {
             }
             Step::Look => self.when_on(|body| body.look()),
             Step::Op(op) => self.when_on(|body| body.operate(op)),
+            Step::Aside(aside) => self.when_on(|body| body.aside(*aside)),
         }
     }
 
@@ -236,6 +241,7 @@ impl<'a> Body<'a> {
     }
 
     fn begin(&mut self, contents: Vec<u64>) {
+        self.position = Position::default();
         self.history = History::new(contents);
         self.moment = self.history.start();
         self.is_closed = false;
@@ -297,8 +303,14 @@ impl<'a> Body<'a> {
         let holds = |slot: u32| contents.get(slot as usize).is_some_and(|&held| held != 0);
         let is_there = |slot: u32| (slot as usize) < contents.len();
         match op {
-            HostOp::Put(slot) if !is_there(*slot) || (!self.mix.overwrites && holds(*slot)) => None,
-            HostOp::Put(slot) if self.mix.appends && contents[*slot as usize..].iter().any(|&v| v != 0) => {
+            HostOp::Put(slot) | HostOp::Blind(slot)
+                if !is_there(*slot) || (!self.mix.overwrites && holds(*slot)) =>
+            {
+                None
+            }
+            HostOp::Put(slot) | HostOp::Blind(slot)
+                if self.mix.appends && contents[*slot as usize..].iter().any(|&v| v != 0) =>
+            {
                 None
             }
             HostOp::Remove(slot) if !is_there(*slot) || self.mix.appends => None,
@@ -306,12 +318,29 @@ impl<'a> Body<'a> {
                 let fits = slots.len() <= self.mix.group_max && slots.iter().all(|slot| is_there(*slot));
                 fits.then(|| op.clone())
             }
+            HostOp::Mixed(changes) => {
+                let fits =
+                    changes.len() <= self.mix.group_max && changes.iter().all(|(slot, _)| is_there(*slot));
+                (fits && self.takes_records()).then(|| op.clone())
+            }
+            HostOp::Load(slots) => {
+                let fits = self.history.held() == 0 && (1..=contents.len()).contains(&(*slots as usize));
+                (fits && self.takes_records()).then(|| op.clone())
+            }
             _ => Some(op.clone()),
         }
     }
 
+    fn takes_records(&self) -> bool {
+        matches!(self.victim, Some(Subject::Index(_)))
+    }
+
     fn operate(&mut self, op: &HostOp) -> Result<(), Fault> {
         let Some(op) = self.adapted(op) else { return Ok(()) };
+        if matches!(op, HostOp::Load(_)) {
+            // How much of it is there after a cut is each index's own affair.
+            self.plan(NEVER);
+        }
         let Some(victim) = &mut self.victim else { return Ok(()) };
         self.version += 1;
         self.counts.operations += 1;
@@ -368,15 +397,16 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
 
 /// Whether it brings something in.
 pub(super) fn is_write(op: &HostOp) -> bool {
-    matches!(op, HostOp::Put(_) | HostOp::Group(_))
+    op.changes().iter().any(|(_, puts)| *puts)
 }
 
 /// The operation in a word.
 pub(super) fn verb(op: &HostOp) -> &'static str {
     match op {
-        HostOp::Put(_) => "put",
+        HostOp::Put(_) | HostOp::Blind(_) => "put",
         HostOp::Remove(_) => "remove",
-        HostOp::Group(_) => "group",
+        HostOp::Group(_) | HostOp::Mixed(_) => "group",
+        HostOp::Load(_) => "load",
         HostOp::Sync => "sync",
         HostOp::Remount { .. } => "close",
     }

@@ -12,6 +12,7 @@
 mod body;
 mod case;
 mod counts;
+mod cursor;
 pub mod damage;
 mod fault;
 mod leash;

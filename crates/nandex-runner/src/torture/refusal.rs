@@ -23,6 +23,12 @@ impl Body<'_> {
     /// An operation was refused: that must be right, and nothing of it done.
     pub(super) fn refused(&mut self, op: &HostOp, error: &IndexError) -> Result<(), Fault> {
         self.counts.refused += 1;
+        if matches!(op, HostOp::Load(_)) {
+            // Some of the records may be there.
+            self.is_bare = true;
+            self.victim = None;
+            return Ok(());
+        }
         if self.asks_for_a_mount() {
             // Whether it is done shows then, as after a power cut.
             self.note(op);
@@ -47,14 +53,14 @@ impl Body<'_> {
             HostOp::Sync | HostOp::Remount { .. } => Err(Fault::new(Kind::Stuck, what)),
             _ if self.is_store => Err(Fault::new(Kind::Refused, format!("of a store: {what}"))),
             // Several changes as one need the room for all of them, beside what they replace.
-            HostOp::Group(_) => Ok(()),
-            HostOp::Put(_) => self.has_held_more(),
+            HostOp::Group(_) | HostOp::Mixed(_) | HostOp::Load(_) => Ok(()),
+            HostOp::Put(_) | HostOp::Blind(_) => self.has_held_more(),
         }
     }
 
     /// Whether the chip died within an operation that must be mounted away, as those that keep pages in RAM
     /// may ask.
-    fn asks_for_a_mount(&mut self) -> bool {
+    pub(super) fn asks_for_a_mount(&mut self) -> bool {
         let name = self.setup.victim.target.name();
         let may_ask =
             self.has_failed && self.class < Durability::EveryOperation && WAIT_IN_RAM.contains(&name);
@@ -81,21 +87,16 @@ impl Body<'_> {
 
     /// A refused change has changed nothing.
     pub(super) fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
-        let slots = match op {
-            HostOp::Put(slot) | HostOp::Remove(slot) => std::slice::from_ref(slot),
-            HostOp::Group(slots) => &slots[..],
-            HostOp::Sync | HostOp::Remount { .. } => &[],
-        };
         let Some(victim) = &mut self.victim else { return Ok(()) };
-        for slot in slots {
-            let found = victim.look_up(*slot);
+        for (slot, _) in op.changes() {
+            let found = victim.look_up(slot);
             if !self.chip.lock().is_powered() {
                 // An FTL that writes table pages in a read can be cut in one.
                 self.cut_off();
                 return Ok(());
             }
             let found = found.map_err(|why| Fault::new(Kind::Error, format!("after a refusal: {why}")))?;
-            if found != self.history.contents()[*slot as usize] {
+            if found != self.history.contents()[slot as usize] {
                 let what = format!("{} {slot} was refused and done all the same", verb(op));
                 return Err(Fault::new(Kind::Wrong, what));
             }

@@ -2,7 +2,7 @@
 //! cuts and power-offs all along; or with failures that rise until the end.
 
 use super::body::Body;
-use super::step::{Cut, Rates, Step, WHENS};
+use super::step::{Aside, Cut, Rates, Step, WHENS};
 use crate::crash::ops::HostOp;
 use nandex::nand::sim::TornModel;
 use nandex::ordered::Durability;
@@ -81,6 +81,10 @@ impl Script {
         script.turn();
         if script.rates != Rates::default() {
             script.pending.push_back(Step::Fail(script.rates));
+        }
+        if script.rng.chance(1, 4) {
+            let slots = [1, 12, 60][script.rng.below(3) as usize];
+            script.pending.push_back(Step::Op(HostOp::Load(slots)));
         }
         script
     }
@@ -216,12 +220,18 @@ impl Script {
 
     fn work(&mut self, body: &Body<'_>) -> Step {
         let slots = body.contents().len() as u32;
+        if self.rng.chance(1, 16) {
+            return Step::Aside(self.aside(slots));
+        }
         let removes = match self.phase {
             Phase::Fill => self.rng.chance(1, 40),
             Phase::Drain => self.rng.chance(19, 20),
             _ => self.rng.chance(9, 20),
         };
         let mix = body.mix();
+        if mix.group_max > 1 && self.rng.chance(1, 24) {
+            return Step::Op(HostOp::Mixed(self.mixed(slots, mix.group_max, removes)));
+        }
         if !removes && mix.group_max > 1 && self.rng.chance(1, 12) {
             return Step::Op(HostOp::Group(self.group(slots, mix.group_max)));
         }
@@ -231,7 +241,7 @@ impl Script {
         };
         if mix.appends {
             let next = body.contents().iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
-            return if next < slots as usize { put(next as u32) } else { Step::Op(HostOp::Sync) };
+            return if next < slots as usize { self.put(next as u32) } else { Step::Op(HostOp::Sync) };
         }
         if removes {
             // Now and then of a key that is not there.
@@ -243,7 +253,32 @@ impl Script {
         let updates = self.rng.chance(if self.phase == Phase::Fill { 1 } else { 4 }, 12);
         let slot = next_held(body.contents(), from, updates).unwrap_or(from);
         self.cursor = self.cursor.map(|_| slot + 1);
-        put(slot)
+        self.put(slot)
+    }
+
+    /// One put in three does not ask whether the key was there.
+    fn put(&mut self, slot: u32) -> Step {
+        Step::Op(if self.rng.chance(1, 3) { HostOp::Blind(slot) } else { HostOp::Put(slot) })
+    }
+
+    fn aside(&mut self, slots: u32) -> Aside {
+        let budget = [1, 4, 40][self.rng.below(3) as usize];
+        match self.rng.below(8) {
+            0 => Aside::Scrub(budget),
+            1 => Aside::Maintain(budget),
+            2 => Aside::Free,
+            3 | 4 => Aside::Seek(self.rng.below(u64::from(slots)) as u32),
+            _ => Aside::Walk { records: budget.min(20), on: self.rng.chance(2, 3) },
+        }
+    }
+
+    fn mixed(&mut self, slots: u32, most: usize, removes: bool) -> Vec<(u32, bool)> {
+        let wanted = 1 + self.rng.below(most.min(8) as u64);
+        // Few slots, so that some come twice.
+        let (from, width) = (self.rng.below(u64::from(slots)), 1 + self.rng.below(40));
+        let slot = |rng: &mut Rng| ((from + rng.below(width)) % u64::from(slots)) as u32;
+        let puts = if removes { 1 } else { 3 };
+        (0..wanted).map(|_| (slot(&mut self.rng), self.rng.chance(puts, 4))).collect()
     }
 
     fn group(&mut self, slots: u32, most: usize) -> Vec<u32> {
@@ -259,10 +294,6 @@ impl Script {
     }
 }
 
-fn put(slot: u32) -> Step {
-    Step::Op(HostOp::Put(slot))
-}
-
 fn draw_rates(rng: &mut Rng, fate: Fate) -> Rates {
     let seed = rng.next_u64();
     let (reads, failures) = ([0, 0, 1000, 4000][rng.below(4) as usize], rng.below(4));
@@ -275,7 +306,12 @@ fn draw_rates(rng: &mut Rng, fate: Fate) -> Rates {
         (false, 3) => (rate / 2, rate / 2),
         (false, _) => (0, 0),
     };
-    if programs + erases + reads == 0 { Rates::default() } else { Rates { programs, erases, reads, seed } }
+    let weak = if fate.reads_well { 0 } else { [0, 0, 0, 2000][rng.below(4) as usize] };
+    if programs + erases + reads + weak == 0 {
+        Rates::default()
+    } else {
+        Rates { programs, erases, reads, weak, seed }
+    }
 }
 
 /// Whether a life draws failures of programs and erases.

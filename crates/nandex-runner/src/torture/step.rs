@@ -17,8 +17,25 @@ pub(crate) enum Step {
     Cut(Cut),
     /// From here on the chip fails at these rates.
     Fail(Rates),
+    /// What changes no record.
+    Aside(Aside),
     /// The contents are compared in full; mounts when the power is off.
     Look,
+}
+
+/// A call of the user that changes no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    /// Looks for weak pages, within this budget.
+    Scrub(u32),
+    /// Does work ahead, within this budget.
+    Maintain(u32),
+    /// Asks for the room left.
+    Free,
+    /// Moves the cursor to a slot, or the next one that holds something.
+    Seek(u32),
+    /// Moves the cursor so many records on, or back. Whatever was changed since it stood there counts.
+    Walk { records: u32, on: bool },
 }
 
 /// A cut to come.
@@ -45,6 +62,8 @@ pub(crate) struct Rates {
     pub(crate) programs: u32,
     pub(crate) erases: u32,
     pub(crate) reads: u32,
+    /// Reads that only just succeed.
+    pub(crate) weak: u32,
     pub(crate) seed: u64,
 }
 
@@ -55,6 +74,7 @@ impl Rates {
             program_failures_ppm: self.programs,
             erase_failures_ppm: self.erases,
             read_failures_ppm: self.reads,
+            weak_reads_ppm: self.weak,
             // A page is read three times before it is given up.
             read_failures_in_row: 2,
             ..Faults::default()
@@ -65,11 +85,29 @@ impl Rates {
 pub(crate) const WHENS: [(CutWhen, &str); 3] =
     [(CutWhen::Before, "before"), (CutWhen::Inside, "inside"), (CutWhen::After, "after")];
 
+impl fmt::Display for Aside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Aside::Scrub(budget) => write!(f, "scrub {budget}"),
+            Aside::Maintain(budget) => write!(f, "maintain {budget}"),
+            Aside::Free => write!(f, "free"),
+            Aside::Seek(slot) => write!(f, "seek {slot}"),
+            Aside::Walk { records, on } => write!(f, "walk {}{records}", sign(*on)),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Op(HostOp::Put(slot)) => write!(f, "put {slot}"),
+            Step::Op(HostOp::Blind(slot)) => write!(f, "blind {slot}"),
             Step::Op(HostOp::Remove(slot)) => write!(f, "remove {slot}"),
+            Step::Op(HostOp::Load(slots)) => write!(f, "load {slots}"),
+            Step::Op(HostOp::Mixed(changes)) => {
+                write!(f, "mixed")?;
+                changes.iter().try_for_each(|&(slot, puts)| write!(f, " {}{slot}", sign(puts)))
+            }
             Step::Op(HostOp::Group(slots)) => {
                 write!(f, "group")?;
                 slots.iter().try_for_each(|slot| write!(f, " {slot}"))
@@ -82,8 +120,10 @@ impl fmt::Display for Step {
                 write!(f, "cut {} {when} {} {}", cut.after, cut.torn.name(), cut.seed)
             }
             Step::Fail(rates) => {
-                write!(f, "fail {} {} {} {}", rates.programs, rates.erases, rates.reads, rates.seed)
+                write!(f, "fail {} {} {} {}", rates.programs, rates.erases, rates.reads, rates.seed)?;
+                if rates.weak > 0 { write!(f, " {}", rates.weak) } else { Ok(()) }
             }
+            Step::Aside(aside) => write!(f, "{aside}"),
             Step::Look => write!(f, "look"),
         }
     }
@@ -98,7 +138,21 @@ impl FromStr for Step {
         let rest: Vec<&str> = words.collect();
         Ok(match (first, &rest[..]) {
             ("put", [slot]) => Step::Op(HostOp::Put(number(slot)?)),
+            ("blind", [slot]) => Step::Op(HostOp::Blind(number(slot)?)),
             ("remove", [slot]) => Step::Op(HostOp::Remove(number(slot)?)),
+            ("load", [slots]) => Step::Op(HostOp::Load(number(slots)?)),
+            ("mixed", changes) if !changes.is_empty() => {
+                let changes = changes.iter().map(|change| signed(change));
+                Step::Op(HostOp::Mixed(changes.collect::<Result<Vec<(u32, bool)>, String>>()?))
+            }
+            ("scrub", [budget]) => Step::Aside(Aside::Scrub(number(budget)?)),
+            ("maintain", [budget]) => Step::Aside(Aside::Maintain(number(budget)?)),
+            ("free", []) => Step::Aside(Aside::Free),
+            ("seek", [slot]) => Step::Aside(Aside::Seek(number(slot)?)),
+            ("walk", [records]) => {
+                let (records, on) = signed(records)?;
+                Step::Aside(Aside::Walk { records, on })
+            }
             ("group", slots) if !slots.is_empty() => {
                 let slots = slots.iter().map(|slot| number(slot)).collect::<Result<Vec<u32>, String>>();
                 Step::Op(HostOp::Group(slots?))
@@ -115,12 +169,25 @@ impl FromStr for Step {
                 };
                 Step::Cut(Cut { after: number(after)?, when: *when, torn, seed: number(seed)? })
             }
-            ("fail", [programs, erases, reads, seed]) => {
+            ("fail", [programs, erases, reads, seed, weak @ ..]) if weak.len() < 2 => {
                 let [programs, erases, reads] = [rate(programs)?, rate(erases)?, rate(reads)?];
-                Step::Fail(Rates { programs, erases, reads, seed: number(seed)? })
+                let weak = weak.first().map_or(Ok(0), |weak| rate(weak))?;
+                Step::Fail(Rates { programs, erases, reads, weak, seed: number(seed)? })
             }
             _ => return Err(format!("'{text}' is no step")),
         })
+    }
+}
+
+fn sign(is_plus: bool) -> char {
+    if is_plus { '+' } else { '-' }
+}
+
+/// A number behind a sign: true for a plus.
+fn signed(text: &str) -> Result<(u32, bool), String> {
+    match text.split_at_checked(1) {
+        Some((sign @ ("+" | "-"), rest)) => Ok((number(rest)?, sign == "+")),
+        _ => Err(format!("'{text}' has no sign, as +7 and -7 have")),
     }
 }
 
@@ -138,19 +205,40 @@ mod tests {
         let cut = Cut { after: 3, when: CutWhen::Inside, torn: TornModel::LooksErased, seed: 9 };
         let steps = [
             Step::Op(HostOp::Put(7)),
+            Step::Op(HostOp::Blind(9)),
             Step::Op(HostOp::Remove(8)),
+            Step::Op(HostOp::Mixed(vec![(1, true), (2, false), (1, true)])),
+            Step::Op(HostOp::Load(12)),
+            Step::Aside(Aside::Scrub(3)),
+            Step::Aside(Aside::Maintain(4)),
+            Step::Aside(Aside::Free),
+            Step::Aside(Aside::Seek(5)),
+            Step::Aside(Aside::Walk { records: 6, on: true }),
+            Step::Aside(Aside::Walk { records: 7, on: false }),
             Step::Op(HostOp::Group(vec![1, 2, 3])),
             Step::Op(HostOp::Sync),
             Step::Op(HostOp::Remount { close: true }),
             Step::Off,
             Step::Cut(cut),
-            Step::Fail(Rates { programs: 1, erases: 2, reads: 3, seed: 4 }),
+            Step::Fail(Rates { programs: 1, erases: 2, reads: 3, weak: 0, seed: 4 }),
+            Step::Fail(Rates { programs: 1, erases: 2, reads: 3, weak: 5, seed: 4 }),
             Step::Look,
         ];
         for step in steps {
             assert_eq!(step.to_string().parse::<Step>().unwrap(), step);
         }
-        for wrong in ["", "put", "put x", "group", "cut 3 inside torn 1", "fail 1 2 2000000 4", "jump"] {
+        for wrong in [
+            "",
+            "put",
+            "put x",
+            "group",
+            "cut 3 inside torn 1",
+            "fail 1 2 2000000 4",
+            "mixed",
+            "mixed 4",
+            "walk 4",
+            "jump",
+        ] {
             assert!(wrong.parse::<Step>().is_err(), "{wrong}");
         }
     }

@@ -65,8 +65,7 @@ impl History {
 
     /// Notes an acknowledged operation; `value` is the fingerprint of what it put into a slot.
     pub(super) fn note(&mut self, op: &HostOp, value: impl Fn(u32) -> u64, trims: bool) {
-        let (slots, puts) = op.changes();
-        for &slot in slots {
+        for (slot, puts) in op.changes() {
             self.change(slot, if puts { value(slot) } else { 0 }, trims && !puts);
         }
         self.note_nothing(op.is_sync());

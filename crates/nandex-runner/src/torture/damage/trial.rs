@@ -273,31 +273,27 @@ fn use_once(
 ) -> Result<Outcome, Outcome> {
     let value_bytes = subject.value_bytes();
     let done = subject.carry_out(op, version);
-    let new = |slot: u32| match (op, subject.value_bytes()) {
-        (HostOp::Remove(_), _) => 0,
+    let new = |slot: u32, puts: bool| match (puts, value_bytes) {
+        (false, _) => 0,
         (_, 0) => fingerprint(&[]),
         _ => value(slot, version, value_bytes),
     };
-    let slots: &[u32] = match op {
-        HostOp::Put(slot) | HostOp::Remove(slot) => &[*slot],
-        HostOp::Group(slots) => slots,
-        HostOp::Sync | HostOp::Remount { .. } => &[],
-    };
+    let changes = op.changes();
     match done {
         Ok(existed) => {
-            for &slot in slots {
+            for (slot, puts) in changes {
                 let held = &mut may_hold[slot as usize];
                 if existed.is_some_and(|existed| held.iter().all(|&held| (held != 0) != existed)) {
                     let what = format!("{op:?} after the damage says that it was there: {existed:?}");
                     return Err(Outcome::Wrong(what));
                 }
-                *held = vec![new(slot)];
+                *held = vec![new(slot, puts)];
             }
             Ok(Outcome::Right)
         }
         Err(IndexError::Full | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => Ok(Outcome::Right),
         Err(error) => {
-            slots.iter().for_each(|&slot| may_hold[slot as usize].push(new(slot)));
+            changes.iter().for_each(|&(slot, puts)| may_hold[slot as usize].push(new(slot, puts)));
             let told = told_in_use(&error, "use");
             if told.is_sound() { Ok(told) } else { Err(told) }
         }

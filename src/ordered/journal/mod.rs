@@ -425,7 +425,15 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         }
         self.cut_off()?;
         self.journal.lock().write_empty(false)?;
-        self.below_or_revive(|inner| inner.load(records))
+        let is_durable = self.durability() == Durability::EveryOperation;
+        self.below_or_revive(|inner| {
+            let loaded = inner.load(records)?;
+            // No record of the journal tells of it.
+            if is_durable {
+                inner.sync()?;
+            }
+            Ok(loaded)
+        })
     }
 
     fn range(

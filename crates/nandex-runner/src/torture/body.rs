@@ -379,7 +379,12 @@ impl<'a> Body<'a> {
     }
 
     pub(super) fn note(&mut self, op: &HostOp) {
-        self.history.note(op, self.version, self.value_bytes, self.is_store);
+        let mut note = |op: &HostOp| self.history.note(op, self.version, self.value_bytes, self.is_store);
+        match op {
+            // Records one by one, for an index that loads them so.
+            HostOp::Load(slots) => (0..*slots).for_each(|slot| note(&HostOp::Put(slot))),
+            op => note(op),
+        }
     }
 }
 

@@ -127,4 +127,20 @@ mod tests {
         assert!((6..=7).contains(&outcome.corrected) && outcome.is_weak, "{outcome:?}");
         assert_eq!(chip.read(Ppn(0), Cause::Host, &mut [0; 4], &mut []), Ok(ReadOutcome::CLEAN));
     }
+
+    #[test]
+    fn some_reads_only_just_succeed() {
+        let faults = Faults { seed: 7, weak_reads_ppm: 250_000, ..Faults::default() };
+        let mut chip = SimChip::new(&mlc_64m()).unwrap().with_faults(faults);
+        let (mut data, mut read) = ([5; 4096], [0; 4096]);
+        chip.program(Ppn(0), Cause::Host, &data, &[]).unwrap();
+        let mut weak = 0;
+        for _ in 0..1000 {
+            weak += u32::from(chip.read(Ppn(0), Cause::Host, &mut read, &mut []).unwrap().is_weak);
+            assert_eq!(read, data);
+        }
+        assert!((200..300).contains(&weak), "{weak}");
+        data.fill(0);
+        assert!(!chip.read(Ppn(0), Cause::Check, &mut data, &mut []).unwrap().is_weak);
+    }
 }

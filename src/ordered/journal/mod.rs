@@ -425,13 +425,10 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         }
         self.cut_off()?;
         self.journal.lock().write_empty(false)?;
-        let is_durable = self.durability() == Durability::EveryOperation;
         self.below_or_revive(|inner| {
             let loaded = inner.load(records)?;
-            // No record of the journal tells of it.
-            if is_durable {
-                inner.sync()?;
-            }
+            // No record of the journal tells of it, and those to come are replayed over it.
+            inner.sync()?;
             Ok(loaded)
         })
     }

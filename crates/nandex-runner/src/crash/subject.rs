@@ -7,10 +7,11 @@ use super::ops::{HostOp, Mix};
 use crate::model::{fill_value, fill_written};
 use crate::registry::IndexEntry;
 use nandex::Shared;
+use nandex::index::Fill;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Change, Direction, Durability};
 use nandex::rng::split_mix;
-use nandex::spatial::{Rect, Relation};
+use nandex::spatial::{Packing, Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
@@ -391,7 +392,11 @@ fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) | HostOp::Mixed(_) | HostOp::Load(_) => {
+        HostOp::Load(slots) => {
+            let mut entries = (0..*slots).map(|slot| (rect_of(slot), u64::from(slot)));
+            index.load(&mut entries, Packing::Hilbert, Fill::FULL).map(|_| None)
+        }
+        HostOp::Group(_) | HostOp::Mixed(_) => {
             Err(IndexError::Unsupported("a spatial index takes no groups".into()))
         }
     }

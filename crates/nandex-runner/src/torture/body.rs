@@ -325,7 +325,7 @@ impl<'a> Body<'a> {
             }
             HostOp::Load(slots) => {
                 let fits = self.history.held() == 0 && (1..=contents.len()).contains(&(*slots as usize));
-                (fits && self.takes_records()).then(|| op.clone())
+                (fits && !self.is_store).then(|| op.clone())
             }
             _ => Some(op.clone()),
         }

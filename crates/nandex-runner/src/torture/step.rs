@@ -17,7 +17,7 @@ pub(crate) enum Step {
     Cut(Cut),
     /// From here on the chip fails at these rates.
     Fail(Rates),
-    /// What changes no record.
+    /// A call that changes no record.
     Aside(Aside),
     /// The contents are compared in full; mounts when the power is off.
     Look,

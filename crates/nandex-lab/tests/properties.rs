@@ -8,13 +8,14 @@ mod inputs;
 
 use nandex::Shared;
 use nandex::nand::Part;
-use nandex::nand::sim::SimChip;
+use nandex::nand::sim::{Faults, SimChip};
 use nandex::ordered::Direction;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::parallel;
 use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, STORES, Stack, stacks};
+use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::{Options, Settings};
 use nandex_testkit::fuzz::{self, contents, ordered_ops, part};
 use proptest::prelude::*;
@@ -150,6 +151,61 @@ fn assert_holds(name: &str, index: &mut dyn OrderedIndex, model: &fuzz::Contents
     assert!(report.is_sound(), "{name}: {:?}", report.violations);
     let expected: Vec<_> = model.clone().into_iter().collect();
     assert!(contents(index, Direction::Ascending).unwrap() == expected, "{name}: contents differ");
+}
+
+/// A look-up may do work that later operations would do; where that is refused, the look-up is none the less
+/// right.
+#[test]
+fn reads_go_on_where_nothing_can_be_written() {
+    let stacks: Vec<Stack> = stacks().collect();
+    let part = part(512, 16, 128);
+    let wrong = parallel::map(&stacks, parallel::cores(), |&stack| {
+        let mut wrong = Vec::new();
+        for durability in [Durability::EverySync, Durability::EveryOperation] {
+            let mut settings = Settings { durability, ..stack.settings(record()) };
+            settings.ram_bytes = ram_needed(stack.index, &part, &settings).ok();
+            let (chip, Ok(mut index)) = open(stack.index, &part, &settings) else { continue };
+            let read = read_on(&mut *index, &chip, stack.index.takes_any_key());
+            wrong.extend(read.err().map(|why| format!("{} {durability:?}: {why}", stack.name())));
+        }
+        wrong
+    });
+    let wrong: Vec<String> = wrong.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Fills an index, lets every program and erase fail, and reads on.
+fn read_on(index: &mut dyn OrderedIndex, chip: &Shared<SimChip>, any_key: bool) -> Result<(), String> {
+    let mut model = fuzz::Contents::new();
+    let mut rng = Rng::new(3);
+    for number in 0..4000u64 {
+        let key = if any_key { rng.below(1500).wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
+        match index.insert(&key.to_be_bytes(), &number.to_be_bytes()) {
+            Err(IndexError::Full) => break,
+            done => done.map_err(|error| format!("insert: {error}"))?,
+        };
+        model.insert(key.to_be_bytes().to_vec(), number.to_be_bytes().to_vec());
+        if number % 97 == 0 {
+            index.sync().map_err(|error| format!("sync: {error}"))?;
+        }
+    }
+    let dead = Faults { program_failures_ppm: 1_000_000, erase_failures_ppm: 1_000_000, ..Faults::default() };
+    chip.lock().set_faults(dead);
+    let mut value = [0; 8];
+    for round in 0..5 {
+        for (key, held) in &model {
+            let found =
+                index.get(key, &mut value).map_err(|error| format!("get in round {round}: {error}"))?;
+            if !found || value[..] != held[..] {
+                return Err(format!("round {round}: another value"));
+            }
+        }
+        let read = contents(index, Direction::Ascending).map_err(|error| format!("range: {error}"))?;
+        if read != model.clone().into_iter().collect::<Vec<_>>() {
+            return Err(format!("round {round}: another range"));
+        }
+    }
+    Ok(())
 }
 
 #[test]

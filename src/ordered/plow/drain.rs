@@ -72,11 +72,19 @@ impl<N: Nand> Plow<N> {
         self.credit = (self.credit + worth * pages * READ as u32).min(2 * PAID);
     }
 
-    /// A step towards leaving a level out, if look-ups paid for it.
+    /// A step towards leaving a level out, if look-ups paid for it. Where the step is refused, or meets a
+    /// damaged page, the look-up before it is none the less right.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
         if !cfg!(feature = "planning") {
             return Ok(());
         }
+        match self.pay_for_drain() {
+            Err(error) if error.is_refusal() || error.is_loss() => Ok(()),
+            done => done,
+        }
+    }
+
+    fn pay_for_drain(&mut self) -> Result<(), IndexFault> {
         if self.mix.count(1, 0) {
             self.replan_for_mix();
         }

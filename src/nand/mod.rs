@@ -159,10 +159,11 @@ pub trait Nand: MaybeSend {
     /// Erases a block: every page reads 0xFF and may be programmed again.
     fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError>;
 
-    /// Whether the block carries a bad-block mark, factory or grown.
+    /// Whether the block carries a bad-block mark, factory or grown. A mark that cannot be read is none: a
+    /// block whose first page was being programmed or erased when the power failed is good.
     fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError>;
 
-    /// Marks a block bad for good.
+    /// Marks a block bad for good. [`NandError::BadBlock`] where it takes no mark.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
 
     /// Whether a power cut may leave a page that cannot be read. Where it may not, such a page is damaged,

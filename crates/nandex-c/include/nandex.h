@@ -364,7 +364,8 @@ typedef struct nandex_chip {
    */
   int32_t (*erase)(void *context, uint32_t block);
   /**
-   * Says whether a block carries a bad-block mark: 0 or `NANDEX_CHIP_BAD`.
+   * Says whether a block carries a bad-block mark: 0 or `NANDEX_CHIP_BAD`. `NANDEX_CHIP_UNCORRECTABLE`
+   * where the mark cannot be read, which is no mark.
    */
   int32_t (*is_bad)(void *context, uint32_t block);
   /**

@@ -1,51 +1,188 @@
-//! For tests: a NOR part in memory that keeps to the rules, each word written once between two erases.
+//! For tests: a NOR part in memory that keeps to the rules, each word written once between two erases, and
+//! whose power can be cut in the middle of a word or of an erase.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use embedded_storage::nor_flash::{
-    ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
+    ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
 };
 use nandex::Shared;
+
+/// The reading of a word that a power cut tore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TornWord {
+    /// Other bytes than it was to have.
+    Wrong,
+    /// An error, each time.
+    Error,
+    /// An error the first time, other bytes the next, and so on.
+    ErrorAtTimes,
+}
+
+/// A power cut: the operation that it strikes, counting words written and units erased, and its remains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RamCut {
+    /// The number of the word or unit, from 0 on.
+    pub at_step: u64,
+    /// The reading of the words that are torn.
+    pub torn: TornWord,
+    /// Fixes what is random in that.
+    pub seed: u64,
+}
+
+/// The errors of a part in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RamFault {
+    /// The bus answers no more, or the power is off.
+    Bus,
+    /// The ECC of a word does not correct it.
+    Ecc,
+    /// A word was written since it was erased.
+    Written,
+    /// The place is not aligned, or beyond the part.
+    Place(NorFlashErrorKind),
+}
+
+impl NorFlashError for RamFault {
+    fn kind(&self) -> NorFlashErrorKind {
+        match self {
+            RamFault::Place(kind) => *kind,
+            _ => NorFlashErrorKind::Other,
+        }
+    }
+}
+
+impl From<NorFlashErrorKind> for RamFault {
+    fn from(kind: NorFlashErrorKind) -> RamFault {
+        RamFault::Place(kind)
+    }
+}
+
+/// The state of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Erased,
+    Written,
+    Torn(TornWord),
+}
+
+struct Part {
+    cells: Vec<u8>,
+    words: Vec<Word>,
+    is_gone: bool,
+    steps: u64,
+    cut: Option<RamCut>,
+    /// Reads so far, of which each second one of a word that fails at times does.
+    reads: u64,
+    /// Words that refuse to be written.
+    dead: Vec<usize>,
+}
 
 /// A NOR part that writes words of `WRITE` bytes and erases units of `ERASE`; a clone is the same part.
 #[derive(Clone)]
 pub struct RamFlash<const WRITE: usize, const ERASE: usize> {
-    cells: Shared<Vec<u8>>,
-    is_broken: Shared<bool>,
+    part: Shared<Part>,
+}
+
+/// A number made of another: SplitMix64.
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Sets bits that are drawn: those that a program has not yet cleared, or an erase has set.
+fn or_with(cells: &mut [u8], drawn: u64) {
+    let drawn = drawn.to_le_bytes();
+    cells.iter_mut().zip(drawn.iter().cycle()).for_each(|(cell, drawn)| *cell |= drawn);
+}
+
+impl Part {
+    /// Counts a word or a unit; the cut that strikes it, if one does.
+    fn step(&mut self) -> Option<RamCut> {
+        let step = self.steps;
+        self.steps += 1;
+        let cut = self.cut.take_if(|cut| cut.at_step == step);
+        self.is_gone |= cut.is_some();
+        cut
+    }
+
+    fn answer(&self) -> Result<(), RamFault> {
+        if self.is_gone { Err(RamFault::Bus) } else { Ok(()) }
+    }
 }
 
 impl<const WRITE: usize, const ERASE: usize> RamFlash<WRITE, ERASE> {
     /// An erased part of so many bytes.
     pub fn new(bytes: usize) -> RamFlash<WRITE, ERASE> {
-        RamFlash { cells: Shared::new(vec![0xff; bytes]), is_broken: Shared::new(false) }
+        let words = vec![Word::Erased; bytes.div_ceil(WRITE)];
+        let (cells, dead) = (vec![0xff; bytes], Vec::new());
+        let part = Part { cells, words, is_gone: false, steps: 0, cut: None, reads: 0, dead };
+        RamFlash { part: Shared::new(part) }
     }
 
     /// The bus answers no more.
     pub fn break_bus(&self) {
-        *self.is_broken.lock() = true;
+        self.part.lock().is_gone = true;
     }
 
-    fn answer(&self) -> Result<(), NorFlashErrorKind> {
-        if *self.is_broken.lock() { Err(NorFlashErrorKind::Other) } else { Ok(()) }
+    /// Power and bus are there again, and a cut that did not strike never will.
+    pub fn power_on(&self) {
+        let mut part = self.part.lock();
+        (part.is_gone, part.cut) = (false, None);
+    }
+
+    /// Whether it answers.
+    pub fn is_on(&self) -> bool {
+        !self.part.lock().is_gone
+    }
+
+    /// The words written and units erased so far.
+    pub fn steps(&self) -> u64 {
+        self.part.lock().steps
+    }
+
+    /// Cuts the power at a step to come.
+    pub fn plan(&self, cut: RamCut) {
+        self.part.lock().cut = Some(cut);
+    }
+
+    /// The word at a place no longer takes a write.
+    pub fn wear_out(&self, place: usize) {
+        self.part.lock().dead.push(place / WRITE);
     }
 }
 
 impl<const WRITE: usize, const ERASE: usize> ErrorType for RamFlash<WRITE, ERASE> {
-    type Error = NorFlashErrorKind;
+    type Error = RamFault;
 }
 
 impl<const WRITE: usize, const ERASE: usize> ReadNorFlash for RamFlash<WRITE, ERASE> {
     const READ_SIZE: usize = 1;
 
-    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorFlashErrorKind> {
-        self.answer()?;
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), RamFault> {
         check_read(self, offset, bytes.len())?;
-        bytes.copy_from_slice(&self.cells.lock()[offset as usize..offset as usize + bytes.len()]);
+        let mut part = self.part.lock();
+        part.answer()?;
+        part.reads += 1;
+        let at_times = part.reads.is_multiple_of(2);
+        let range = offset as usize..offset as usize + bytes.len();
+        let words = &part.words[range.start / WRITE..range.end.div_ceil(WRITE)];
+        let fails = |word: &Word| match word {
+            Word::Torn(TornWord::Error) => true,
+            Word::Torn(TornWord::ErrorAtTimes) => at_times,
+            _ => false,
+        };
+        if words.iter().any(fails) {
+            return Err(RamFault::Ecc);
+        }
+        bytes.copy_from_slice(&part.cells[range]);
         Ok(())
     }
 
     fn capacity(&self) -> usize {
-        self.cells.lock().len()
+        self.part.lock().cells.len()
     }
 }
 
@@ -53,22 +190,48 @@ impl<const WRITE: usize, const ERASE: usize> NorFlash for RamFlash<WRITE, ERASE>
     const WRITE_SIZE: usize = WRITE;
     const ERASE_SIZE: usize = ERASE;
 
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorFlashErrorKind> {
-        self.answer()?;
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), RamFault> {
         check_erase(self, from, to)?;
-        self.cells.lock()[from as usize..to as usize].fill(0xff);
+        let mut part = self.part.lock();
+        for unit in (from as usize..to as usize).step_by(ERASE) {
+            part.answer()?;
+            let cut = part.step();
+            for word in unit / WRITE..(unit + ERASE) / WRITE {
+                let bytes = word * WRITE..(word + 1) * WRITE;
+                match cut.map(|cut| (cut, mixed(cut.seed ^ (word as u64) << 8))) {
+                    // As it was.
+                    Some((_, drawn)) if drawn % 4 == 0 => {}
+                    Some((cut, drawn)) if drawn % 4 < 3 => {
+                        part.words[word] = Word::Torn(cut.torn);
+                        or_with(&mut part.cells[bytes], drawn);
+                    }
+                    _ => {
+                        part.words[word] = Word::Erased;
+                        part.cells[bytes].fill(0xff);
+                    }
+                }
+            }
+            part.answer()?;
+        }
         Ok(())
     }
 
-    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorFlashErrorKind> {
-        self.answer()?;
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), RamFault> {
         check_write(self, offset, bytes.len())?;
-        let mut all = self.cells.lock();
-        let cells = &mut all[offset as usize..offset as usize + bytes.len()];
-        if cells.iter().any(|cell| *cell != 0xff) {
-            return Err(NorFlashErrorKind::Other);
+        let mut part = self.part.lock();
+        for (word, new) in (offset as usize / WRITE..).zip(bytes.chunks(WRITE)) {
+            part.answer()?;
+            if part.words[word] != Word::Erased || part.dead.contains(&word) {
+                return Err(RamFault::Written);
+            }
+            let cut = part.step();
+            part.words[word] = cut.map_or(Word::Written, |cut| Word::Torn(cut.torn));
+            let cells = &mut part.cells[word * WRITE..(word + 1) * WRITE];
+            cells.copy_from_slice(new);
+            if let Some(cut) = cut {
+                or_with(cells, mixed(cut.seed));
+            }
         }
-        cells.copy_from_slice(bytes);
-        Ok(())
+        part.answer()
     }
 }

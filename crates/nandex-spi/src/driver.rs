@@ -32,6 +32,8 @@ pub struct SpiNand<S, D> {
     pub(crate) part: SpiPart,
     /// The die that listens.
     die: u8,
+    /// Protection and configuration as the part tells them once it is prepared.
+    settings: [u8; 2],
     pub(crate) counts: Counts,
     weak: Option<Ppn>,
     fault: Option<Fault>,
@@ -70,7 +72,16 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
     }
 
     fn over(spi: S, delay: D, part: SpiPart) -> SpiNand<S, D> {
-        SpiNand { spi, delay, part, die: 0, counts: Counts::default(), weak: None, fault: None }
+        SpiNand {
+            spi,
+            delay,
+            part,
+            die: 0,
+            settings: [0; 2],
+            counts: Counts::default(),
+            weak: None,
+            fault: None,
+        }
     }
 
     /// The part.
@@ -205,7 +216,18 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
             self.set_feature(feature::PROTECTION, 0)?;
             self.set_ecc(true)?;
         }
+        self.settings = self.told_settings()?;
         Ok(())
+    }
+
+    fn told_settings(&mut self) -> Result<[u8; 2], Fault> {
+        Ok([self.feature(feature::PROTECTION)?, self.feature(feature::CONFIGURATION)?])
+    }
+
+    /// Whether the part is as it was prepared. One that lost its power for a moment is not, and protects its
+    /// blocks: what it fails says nothing of them. Nor is one whose lines hang loose.
+    pub(crate) fn require_prepared(&mut self) -> Result<(), Fault> {
+        if self.told_settings()? == self.settings { Ok(()) } else { Err(Fault::Reset) }
     }
 
     fn set_ecc(&mut self, on: bool) -> Result<(), Fault> {

@@ -26,11 +26,14 @@ pub enum Fault {
     Timeout(Wait),
     /// The part does not take a write-enable: its write-protect pin is held low, perhaps.
     WriteDisabled,
+    /// The part is not as the driver prepared it: it lost its power or was reset, and protects its blocks, or
+    /// it is no longer connected. Open it again.
+    Reset,
 }
 
 impl Fault {
     /// The number of the fault in [`NandError::Device`](nandex::NandError::Device): 1 to 15 the bus, 16 to 31
-    /// a wait that did not end, 32 a part that does not let itself be written.
+    /// a wait that did not end, 32 a part that does not let itself be written, 33 one that was reset.
     pub const fn code(self) -> i32 {
         match self {
             Fault::Bus(ErrorKind::Overrun) => 1,
@@ -43,6 +46,7 @@ impl Fault {
             Fault::Timeout(Wait::Program) => 18,
             Fault::Timeout(Wait::Erase) => 19,
             Fault::WriteDisabled => 32,
+            Fault::Reset => 33,
         }
     }
 }
@@ -62,6 +66,9 @@ impl fmt::Display for Fault {
             }
             Fault::WriteDisabled => {
                 f.write_str("the part does not let itself be written: is its pin WP# high?")
+            }
+            Fault::Reset => {
+                f.write_str("the part lost its settings: did its power fail, or is it no longer connected?")
             }
         }
     }

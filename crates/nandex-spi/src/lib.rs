@@ -34,9 +34,10 @@
 //!   of the bad-block mark and is kept nowhere else.
 //! - **Bad blocks**: the mark is the first spare byte of a block's first page. It is read before a block is
 //!   erased, so that a mark of the factory is never lost.
-//! - **Faults of bus and part** (no answer in time, a protection pin held): the operation answers
-//!   `NandError::Device` with [`Fault::code`], so that no index takes a chip that is gone for one with torn
-//!   pages; [`SpiNand::last_fault`] says what happened.
+//! - **Faults of bus and part** (no answer in time, a protection pin held, a part that lost its power for a
+//!   moment and protects its blocks again): the operation answers `NandError::Device` with [`Fault::code`],
+//!   so that no index takes a chip that is gone for one with torn pages or worn blocks;
+//!   [`SpiNand::last_fault`] says what happened. After a reset of the part the driver is opened again.
 //!
 //! How to wire a part, bring it up and write a driver for another bus: `docs/porting.md`.
 

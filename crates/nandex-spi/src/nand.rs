@@ -10,6 +10,9 @@ use nandex::nand::{NandError, ReadOutcome};
 use nandex::shared::MaybeSend;
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
 
+/// Bits of a mark that a good block has at least.
+const MARK_BITS: u32 = 7;
+
 impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
     /// A fault of bus or part: nothing more is known of the chip.
     fn gone<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, NandError> {
@@ -17,6 +20,24 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
             self.note_fault(fault);
             NandError::Device(fault.code())
         })
+    }
+
+    /// The word of the ECC on a page, which is then in the buffer of the part. A page is lost only if the
+    /// part is as it was prepared.
+    fn fetched(&mut self, ppn: Ppn) -> Result<ReadOutcome, NandError> {
+        let verdict = self.fetch(ppn);
+        let verdict = self.gone(verdict)?;
+        self.note_verdict(ppn, verdict);
+        let Verdict::Corrected(bits) = verdict else {
+            return Err(self.unless_reset(NandError::Uncorrectable(ppn)));
+        };
+        Ok(ReadOutcome::corrected(bits.into(), self.part.ecc.strength().into()))
+    }
+
+    /// This error of a page or block, unless the part was reset.
+    fn unless_reset(&mut self, error: NandError) -> NandError {
+        let prepared = self.require_prepared();
+        self.gone(prepared).err().unwrap_or(error)
     }
 
     fn check_page(&self, ppn: Ppn, data: usize, spare: usize) -> Result<(), NandError> {
@@ -79,11 +100,7 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
         spare: &mut [u8],
     ) -> Result<ReadOutcome, NandError> {
         self.check_page(ppn, data.len(), spare.len())?;
-        let verdict = self.fetch(ppn);
-        let verdict = self.gone(verdict)?;
-        self.note_verdict(ppn, verdict);
-        let Verdict::Corrected(bits) = verdict else { return Err(NandError::Uncorrectable(ppn)) };
-        let outcome = ReadOutcome::corrected(bits.into(), self.part.ecc.strength().into());
+        let outcome = self.fetched(ppn)?;
         if !data.is_empty() {
             let taken = self.take(ppn, 0, data);
             self.gone(taken)?;
@@ -103,15 +120,12 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
     /// The part sends its register from any column on.
     fn read_at(&mut self, ppn: Ppn, _: Cause, from: u32, data: &mut [u8]) -> Result<ReadOutcome, NandError> {
         self.check_page(ppn, from as usize + data.len(), 0)?;
-        let verdict = self.fetch(ppn);
-        let verdict = self.gone(verdict)?;
-        self.note_verdict(ppn, verdict);
-        let Verdict::Corrected(bits) = verdict else { return Err(NandError::Uncorrectable(ppn)) };
+        let outcome = self.fetched(ppn)?;
         if !data.is_empty() {
             let taken = self.take(ppn, from, data);
             self.gone(taken)?;
         }
-        Ok(ReadOutcome::corrected(bits.into(), self.part.ecc.strength().into()))
+        Ok(outcome)
     }
 
     fn program(&mut self, ppn: Ppn, _: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -124,7 +138,7 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
             return Ok(());
         }
         self.counts.failed_programs = self.counts.failed_programs.saturating_add(1);
-        Err(NandError::ProgramFailed(ppn))
+        Err(self.unless_reset(NandError::ProgramFailed(ppn)))
     }
 
     fn erase(&mut self, pbn: Pbn, _: Cause) -> Result<(), NandError> {
@@ -138,13 +152,17 @@ impl<S: SerialBus + MaybeSend, D: DelayNs + MaybeSend> Nand for SpiNand<S, D> {
             return Ok(());
         }
         self.counts.failed_erases = self.counts.failed_erases.saturating_add(1);
-        Err(NandError::EraseFailed(pbn))
+        Err(self.unless_reset(NandError::EraseFailed(pbn)))
     }
 
     fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
         let first = self.first_page(pbn)?;
         let mark = self.mark(first);
-        Ok(self.gone(mark)? != 0xff)
+        // No ECC covers the mark: one bit of it may flip.
+        let is_bad = self.gone(mark)?.count_ones() < MARK_BITS;
+        let prepared = if is_bad { self.require_prepared() } else { Ok(()) };
+        self.gone(prepared)?;
+        Ok(is_bad)
     }
 
     /// A block whose first page can no longer be programmed cannot be marked: `BadBlock`.

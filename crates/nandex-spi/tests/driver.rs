@@ -230,3 +230,33 @@ fn parameter_page() -> [u8; 256] {
     page[254..].copy_from_slice(&crc.to_le_bytes());
     page
 }
+
+/// A part whose power was gone for a moment protects its blocks: it is not one whose blocks are worn.
+#[test]
+fn a_part_that_was_reset_is_gone_and_no_block_of_it_is_bad() {
+    for part in PARTS {
+        let (model, mut chip) = open(part);
+        chip.program(Ppn(0), HOST, &[1, 2, 3], &[]).unwrap();
+        model.power_on();
+        model.pass(1_000_000);
+        let reset = Err(NandError::Device(Fault::Reset.code()));
+        assert_eq!(chip.program(Ppn(1), HOST, &[1], &[]), reset, "{}", part.name);
+        assert_eq!(chip.erase(Pbn(2), HOST), reset, "{}", part.name);
+        assert_eq!(chip.last_fault(), Some(Fault::Reset));
+        assert_eq!(chip.is_bad(Pbn(0)), Ok(false));
+        let (bus, clock) = model.handles();
+        let mut chip = SpiNand::open(bus, clock).unwrap();
+        chip.erase(Pbn(2), HOST).unwrap();
+        let mut data = [0; 3];
+        chip.read(Ppn(0), HOST, &mut data, &mut []).unwrap();
+        assert_eq!(data, [1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_flipped_bit_of_a_mark_makes_no_block_bad() {
+    let (model, mut chip) = open(&W25N01GV);
+    model.mark_with(5, 0xfe);
+    model.mark_with(6, 0xfc);
+    assert_eq!([5, 6].map(|block| chip.is_bad(Pbn(block)).unwrap()), [false, true]);
+}

@@ -79,7 +79,8 @@ fn rows_of(database: &Connection) -> Rows {
     rows
 }
 
-/// Groups of few pages, so that the last transaction is a list of pages that is applied after it was written.
+/// Groups of few pages, so that the last transaction is a list of pages that is applied after it was
+/// written.
 fn ftl() -> FtlSettings {
     FtlSettings { atomic_pages: 16, ..FtlSettings::default() }
 }
@@ -92,7 +93,7 @@ fn on_chip(name: &str, chip: &Shared<SimChip>, is_new: bool) -> Vfs {
     Vfs::register(name, Volume::open(store, VolumeSettings::default()).unwrap()).unwrap()
 }
 
-/// Fills a new database until the power fails; returns the operations of the chip before the last transaction.
+/// Fills a new database until the power fails; returns the operations of the chip before the last one.
 fn fill(database: &Connection, chip: Option<&Shared<SimChip>>) -> u64 {
     database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB)").unwrap();
     (0..SMALL).for_each(|n| commit(database, n).unwrap());

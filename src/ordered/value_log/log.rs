@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::chunk::{Chunk, HEAD_BYTES, LENGTH_AT, Place, chunk_bytes, is_whole, seal};
+use crate::blocks::mark_bad;
 use crate::check::{IndexError, words};
 use crate::codec::put_u16;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
@@ -168,7 +169,7 @@ impl<N: Nand> Log<N> {
             match erased {
                 Ok(()) => return Ok(block),
                 Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => {
-                    self.nand.mark_bad(block)?;
+                    mark_bad(&mut self.nand, block)?;
                     self.blocks.bad(block);
                 }
                 Err(error) => return Err(error.into()),

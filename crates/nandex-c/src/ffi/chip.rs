@@ -140,11 +140,7 @@ impl CallbackChip {
             return Err(NandError::BlockOutOfRange(block));
         }
         // SAFETY: the caller's function, with the caller's context.
-        match unsafe { call(self.chip.context, block.0) } {
-            NANDEX_CHIP_FAILED => Err(NandError::EraseFailed(block)),
-            answer if answer < 0 => Err(NandError::Device(answer)),
-            answer => Ok(answer),
-        }
+        Ok(unsafe { call(self.chip.context, block.0) })
     }
 
     fn require_page(&self, page: Ppn, data: usize, spare: usize) -> Result<(), NandError> {
@@ -202,16 +198,84 @@ impl Nand for CallbackChip {
     }
 
     fn erase(&mut self, block: Pbn, _: Cause) -> Result<(), NandError> {
-        self.on_block(block, self.erase)?;
+        match self.on_block(block, self.erase)? {
+            NANDEX_CHIP_OK => {}
+            NANDEX_CHIP_FAILED => return Err(NandError::EraseFailed(block)),
+            NANDEX_CHIP_BAD => return Err(NandError::BadBlock(block)),
+            answer => return Err(NandError::Device(answer)),
+        }
         self.counters.lock().block_erases += 1;
         Ok(())
     }
 
+    /// A mark that cannot be read is none: the page was torn.
     fn is_bad(&mut self, block: Pbn) -> Result<bool, NandError> {
-        Ok(self.on_block(block, self.is_bad)? == NANDEX_CHIP_BAD)
+        match self.on_block(block, self.is_bad)? {
+            NANDEX_CHIP_UNCORRECTABLE => Ok(false),
+            answer if answer < 0 => Err(NandError::Device(answer)),
+            answer => Ok(answer == NANDEX_CHIP_BAD),
+        }
     }
 
     fn mark_bad(&mut self, block: Pbn) -> Result<(), NandError> {
-        self.on_block(block, self.mark_bad).map(|_| ())
+        match self.on_block(block, self.mark_bad)? {
+            NANDEX_CHIP_OK => Ok(()),
+            NANDEX_CHIP_FAILED | NANDEX_CHIP_BAD => Err(NandError::BadBlock(block)),
+            answer => Err(NandError::Device(answer)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr;
+
+    /// Answers with what the context points to.
+    ///
+    /// # Safety
+    ///
+    /// The context is a number.
+    unsafe extern "C" fn answer(context: *mut c_void, _: u32) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe { *context.cast() }
+    }
+
+    #[test]
+    fn each_answer_about_a_block_is_what_it_says() {
+        let mut number = 0;
+        let mut chip: nandex_chip = nandex_chip {
+            struct_bytes: size_of::<nandex_chip>(),
+            context: ptr::from_mut(&mut number).cast(),
+            page_bytes: 512,
+            spare_bytes: 16,
+            pages_per_block: 8,
+            blocks: 16,
+            programs_per_page: 1,
+            flags: 0,
+            read: Some(blank_read),
+            program: Some(blank_program),
+            erase: Some(answer),
+            is_bad: Some(answer),
+            mark_bad: Some(answer),
+            sync: None,
+        };
+        chip.context = ptr::from_mut(&mut number).cast();
+        let block = Pbn(3);
+        let answered = |answer: i32| {
+            // SAFETY: nobody else has the number while no call is under way.
+            unsafe { *chip.context.cast::<i32>() = answer };
+            let Ok(mut chip) = CallbackChip::new(chip) else { panic!("a chip") };
+            (chip.erase(block, Cause::Host), chip.is_bad(block), chip.mark_bad(block))
+        };
+        let gone = |answer| NandError::Device(answer);
+        assert_eq!(answered(NANDEX_CHIP_OK), (Ok(()), Ok(false), Ok(())));
+        let bad = Err(NandError::BadBlock(block));
+        assert_eq!(answered(NANDEX_CHIP_BAD), (bad, Ok(true), bad));
+        let failed = (Err(NandError::EraseFailed(block)), Err(gone(NANDEX_CHIP_FAILED)), bad);
+        assert_eq!(answered(NANDEX_CHIP_FAILED), failed);
+        let torn = Err(gone(NANDEX_CHIP_UNCORRECTABLE));
+        assert_eq!(answered(NANDEX_CHIP_UNCORRECTABLE), (torn, Ok(false), torn));
+        assert_eq!(answered(-77), (Err(gone(-77)), Err(gone(-77)), Err(gone(-77))));
     }
 }

@@ -115,7 +115,8 @@ pub struct nandex_chip {
     >,
     /// Erases a block.
     pub erase: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> i32>,
-    /// Says whether a block carries a bad-block mark: 0 or `NANDEX_CHIP_BAD`.
+    /// Says whether a block carries a bad-block mark: 0 or `NANDEX_CHIP_BAD`. `NANDEX_CHIP_UNCORRECTABLE`
+    /// where the mark cannot be read, which is no mark.
     pub is_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> i32>,
     /// Marks a block bad.
     pub mark_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> i32>,

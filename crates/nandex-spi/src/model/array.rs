@@ -97,9 +97,9 @@ impl Array {
         self.busy_until_ns = self.time_ns + 500_000;
     }
 
-    pub(super) fn mark_in_factory(&mut self, block: u32) {
+    pub(super) fn mark_with(&mut self, block: u32, mark: u8) {
         let mut bytes = vec![0xff; self.buffer.len()];
-        bytes[self.part.page_bytes as usize] = 0;
+        bytes[self.part.page_bytes as usize] = mark;
         self.pages.insert(block * self.part.pages_per_block, Page { bytes, is_torn: false });
     }
 

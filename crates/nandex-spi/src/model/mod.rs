@@ -78,7 +78,12 @@ impl Model {
 
     /// Marks a block bad as a factory does.
     pub fn mark_in_factory(&self, block: u32) {
-        self.lock().mark_in_factory(block);
+        self.lock().mark_with(block, 0);
+    }
+
+    /// Makes the byte of a block's mark this one.
+    pub fn mark_with(&self, block: u32, mark: u8) {
+        self.lock().mark_with(block, mark);
     }
 
     /// Holds the write-protect pin low, or not.

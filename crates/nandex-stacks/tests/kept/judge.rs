@@ -4,7 +4,7 @@ use crate::history::{History, Op, Records, Shape};
 use crate::image::{Image, Kind};
 use crate::subject::{How, Subject, open};
 use nandex::nand::sim::SimChip;
-use nandex::{IndexError, Shared};
+use nandex::{IndexError, Nand, Shared};
 
 /// Operations that a mounted image takes.
 const CHANGES: u64 = 100;
@@ -12,8 +12,13 @@ const CHANGES: u64 = 100;
 /// Judges an image by a copy of its chip.
 pub(crate) fn image(image: &Image, chip: &SimChip) -> Result<(), String> {
     let chip = Shared::new(chip.clone());
+    mounted(image, &|| Box::new(chip.clone()))
+}
+
+/// Judges what an image says of a chip, which is mounted twice.
+pub(crate) fn mounted(image: &Image, chip: &dyn Fn() -> Box<dyn Nand>) -> Result<(), String> {
     let told = |what: &'static str| move |error: IndexError| format!("{what}: {error}");
-    let mut subject = open(image, chip.clone(), How::Mount).map_err(told("the mount"))?;
+    let mut subject = open(image, chip(), How::Mount).map_err(told("the mount"))?;
     let mut records = subject.scan().map_err(told("a scan"))?;
     let history = image.history();
     if !shows(image, &records) {
@@ -34,7 +39,7 @@ pub(crate) fn image(image: &Image, chip: &SimChip) -> Result<(), String> {
     same(image, &mut *subject, &records)?;
     subject.close().map_err(told("the close"))?;
     drop(subject);
-    let mut subject = open(image, chip, How::Mount).map_err(told("the second mount"))?;
+    let mut subject = open(image, chip(), How::Mount).map_err(told("the second mount"))?;
     same(image, &mut *subject, &records)
 }
 

@@ -16,7 +16,7 @@ const OPS: u64 = 300;
 
 /// How an image ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     Closed,
     Cut,
 }
@@ -132,7 +132,7 @@ fn image(kind: Kind, subject: &str, name: &str, shape: Shape) -> Image {
 
 /// Every image that the corpus is to have, with how it ends, in each class: those that a subject does not
 /// offer are left out when it is opened.
-fn wanted() -> Vec<(Image, End)> {
+pub(crate) fn wanted() -> Vec<(Image, End)> {
     let mut wanted = Vec::new();
     let mut both = |image: &Image| {
         for (class, end, ending) in ENDS {
@@ -201,7 +201,7 @@ fn run(image: &Image, subject: &mut dyn Subject, chip: &Shared<SimChip>, ops: u6
 
 /// Formats what an image names; `None` where it does not offer this class.
 fn formatted(image: &Image, chip: &Shared<SimChip>) -> Option<Box<dyn Subject>> {
-    let subject = open(image, chip.clone(), How::Format).ok()?;
+    let subject = open(image, Box::new(chip.clone()), How::Format).ok()?;
     (subject.class() == image.class).then_some(subject)
 }
 

@@ -3,7 +3,6 @@
 
 use crate::history::{Op, Records, Shape, padded};
 use crate::image::{Image, Kind};
-use nandex::nand::sim::SimChip;
 use nandex::nand::{BlockRange, Nand};
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
@@ -46,9 +45,8 @@ pub(crate) enum How {
 }
 
 /// Opens what an image names on a chip.
-pub(crate) fn open(image: &Image, chip: Shared<SimChip>, how: How) -> Result<Box<dyn Subject>, IndexError> {
+pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<dyn Subject>, IndexError> {
     let settings = image.settings();
-    let nand: Box<dyn Nand> = Box::new(chip);
     let opened = |name: &str, nand: Box<dyn Nand>| -> Result<Boxed, IndexError> {
         let entry = registry::index(name).unwrap();
         let open = if how == How::Format { entry.format } else { entry.mount };

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing: mounting after a cut reports it instead of returning wrong data.
+    /// Nothing: a mount after a cut reports it, unless nothing was changed since the last sync.
     None,
     /// The state at the last sync, or a later one that is a prefix of the history.
     EverySync,
@@ -35,6 +35,15 @@ impl Durability {
             (true, _) => Durability::EveryOperation,
             (false, true) => Durability::EverySync,
             (false, false) => Durability::None,
+        }
+    }
+
+    /// The class that an index promises of which this one is wanted and which could give the other. Where
+    /// *none* is wanted and not every operation lasts, a cut is told rather than an earlier state given back.
+    pub(crate) fn promised(self, given: Durability) -> Durability {
+        match (self, given) {
+            (Durability::None, Durability::EverySync) => Durability::None,
+            _ => given,
         }
     }
 

@@ -99,6 +99,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             store.trim(lpn)?;
         }
         let mut nodes = PagedNodes::empty(store, format, true);
+        nodes.durability = durability.promised(nodes.durability);
         nodes.write_page(ROOT, &Node::new(1), Cause::Checkpoint)?;
         nodes.store.sync()?;
         nodes.write_superblock(true)?;
@@ -129,13 +130,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         store: S,
         tree: &SpatialConfig<R>,
     ) -> Result<PagedNodes<S, C, D>, IndexError> {
-        let nodes = PagedNodes::mount(store)?;
+        let mut nodes = PagedNodes::mount(store)?;
         tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
         if nodes.durability < tree.durability {
             return Err(IndexError::Unsupported(
                 words("the tree gives less durability on this store than is wanted").into(),
             ));
         }
+        nodes.durability = tree.durability.promised(nodes.durability);
         Ok(nodes)
     }
 
@@ -429,7 +431,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn fits_group(&self) -> bool {
         let changed = self.held.values().filter(|held| held.is_changed).count();
-        self.durability == Durability::None || changed <= self.store.atomic_pages_max()
+        Durability::on(&self.store, self.format.group_nodes_max()) == Durability::None
+            || changed <= self.store.atomic_pages_max()
     }
 
     fn commit(&mut self) -> Result<(), IndexError> {

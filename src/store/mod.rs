@@ -87,6 +87,11 @@ pub trait PageStore: MaybeSend {
         let _ = newest;
     }
 
+    /// Whether it keeps a journal of such updates: none that is taken in is forgotten without a word.
+    fn keeps_updates(&self) -> bool {
+        false
+    }
+
     /// Does work that later writes would do: collects garbage, moves what became hard to read. About `budget`
     /// pages are read or programmed, a block at a time at least. Returns the pages of such work that are
     /// left, about; 0 where nothing is worth doing.
@@ -352,6 +357,9 @@ macro_rules! forward {
             }
             fn updates_shown(&mut self, newest: Option<u64>) {
                 (**self).updates_shown(newest);
+            }
+            fn keeps_updates(&self) -> bool {
+                (**self).keeps_updates()
             }
             fn checkpoint(&mut self) -> Result<(), StoreError> {
                 (**self).checkpoint()

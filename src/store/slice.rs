@@ -136,6 +136,10 @@ impl<S: PageStore> PageStore for Slice<S> {
         self.shared.lock().store.prefix_consistent()
     }
 
+    fn keeps_updates(&self) -> bool {
+        self.shared.lock().store.keeps_updates()
+    }
+
     /// The first slice does it for all.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         if self.place == 0 { self.shared.lock().store.maintain(budget) } else { Ok(0) }

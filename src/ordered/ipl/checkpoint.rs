@@ -13,7 +13,7 @@ use crate::blocks::{BlockTable, Wear};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
-use crate::ordered::RecordFormat;
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -29,6 +29,8 @@ const SLOT_BYTES: usize = 8;
 pub(super) struct Saved {
     pub(super) format: Format,
     pub(super) closed: bool,
+    /// Whether changes of the class *none* were under way.
+    pub(super) open: bool,
     pub(super) sequence: u64,
     pub(super) committed: u64,
     pub(super) generation: u32,
@@ -72,6 +74,7 @@ impl Saved {
         let mut saved = Saved {
             format,
             closed: fixed[5] & 1 == 1,
+            open: fixed[5] & 4 != 0,
             sequence: get_u40(&fixed, 30),
             committed: get_u40(&fixed, 35),
             generation: get_u32(&fixed, 40),
@@ -295,6 +298,7 @@ impl<N: Nand> Store<N> {
             session: 1,
             before: Link::NONE,
             closed: false,
+            is_open: false,
             read_only: false,
             has_ended: false,
             weak: Vec::new(),
@@ -321,7 +325,7 @@ impl<N: Nand> Store<N> {
         self.failed.clear();
         (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
         (self.given_back, self.session, self.before) = (GivenBack::default(), 1, Link::NONE);
-        (self.closed, self.read_only, self.has_ended) = (false, false, false);
+        (self.closed, self.is_open, self.read_only, self.has_ended) = (false, false, false, false);
         self.weak.clear();
         self.opened_since_checkpoint = 0;
         self.drop_scratch();
@@ -340,11 +344,15 @@ impl<N: Nand> Store<N> {
         if self.read_only || self.has_ended {
             return Err(IndexError::WornOut);
         }
+        let opens = self.config.durability == Durability::None && !self.is_open;
         if self.is_placed() {
-            return Ok(());
+            return if opens { self.write_header(true) } else { Ok(()) };
         }
-        if self.closed {
-            self.write_checkpoint(false)?;
+        if self.closed || opens {
+            self.is_open = opens;
+            let written = self.write_checkpoint(false);
+            self.is_open &= written.is_ok();
+            written?;
         } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
         {
             match self.write_checkpoint(false) {
@@ -353,6 +361,24 @@ impl<N: Nand> Store<N> {
             }
         }
         Ok(())
+    }
+
+    /// After a commit: where the chip says that changes of the class *none* are under way, it no longer does.
+    /// A word that finds no room only makes a mount ask for the last sync.
+    pub(super) fn end_changes(&mut self) -> Result<(), IndexError> {
+        if !self.is_open {
+            return Ok(());
+        }
+        if self.is_placed() {
+            return self.write_header(false);
+        }
+        self.is_open = false;
+        let written = self.write_checkpoint(false);
+        self.is_open = written.is_err();
+        match written {
+            Err(error) if error.is_refusal() => Ok(()),
+            other => other,
+        }
     }
 
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
@@ -395,7 +421,7 @@ impl<N: Nand> Store<N> {
         let mut bytes = [0; FIXED_BYTES];
         bytes[..4].copy_from_slice(MAGIC);
         let fixed_area = self.format.area == LogArea::Fixed;
-        bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1;
+        bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1 | u8::from(self.is_open) << 2;
         (bytes[6], bytes[7]) = (self.format.record.key_bytes, self.format.record.value_bytes);
         put_u32(&mut bytes, 8, self.geometry.page_bytes);
         put_u32(&mut bytes, 12, self.geometry.pages_per_block);

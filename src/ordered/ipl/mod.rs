@@ -153,6 +153,8 @@ impl<N: Nand> Store<N> {
     fn open(&mut self, saved: Saved, others: usize) -> Result<(), IndexError> {
         if saved.closed {
             self.adopt(saved)?;
+        } else if saved.open && self.config.durability == Durability::None {
+            return Err(IndexError::NotCleanlyClosed);
         } else {
             self.recover(saved, others)?;
         }
@@ -493,7 +495,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
             return if is_committed { Ok(()) } else { Err(IndexError::WornOut) };
         }
         self.interrupted = true;
-        self.store.commit().map_err(|error| self.refused(error))?;
+        self.store.commit().and_then(|()| self.store.end_changes()).map_err(|error| self.refused(error))?;
         self.interrupted = false;
         Ok(())
     }

@@ -120,6 +120,8 @@ pub(super) struct Store<N> {
     pub(super) before: Link,
     /// The newest checkpoint is a closing one.
     pub(super) closed: bool,
+    /// Whether the chip says that changes of the class *none* are under way.
+    pub(super) is_open: bool,
     /// The mount found no block to write to: nothing is changed any more.
     pub(super) read_only: bool,
     /// A block could not be marked bad: nothing is changed any more, and what was not committed before cannot

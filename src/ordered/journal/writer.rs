@@ -318,6 +318,10 @@ impl<S: PageStore> PageStore for Guarded<S> {
         self.store.prefix_consistent()
     }
 
+    fn keeps_updates(&self) -> bool {
+        true
+    }
+
     fn updates_heard(&mut self, updates: u64) {
         self.journal.lock().heard = updates;
     }

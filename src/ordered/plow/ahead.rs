@@ -28,6 +28,7 @@ impl<N: Nand> Plow<N> {
             [one] => return self.change_inner(one.key, one.value),
             _ => batch.iter().any(|change| change.value.is_some()),
         };
+        self.admit_change()?;
         self.make_room(inserts, batch.len())?;
         if self.mix.count(0, batch.len() as u32) {
             self.replan_for_mix();
@@ -52,7 +53,7 @@ impl<N: Nand> Plow<N> {
         self.changes += batch.len() as u64;
         let done = match self.has_room_for(0) {
             false if inserts => Err(self.no_room()),
-            _ if self.every_operation => self.commit(false),
+            _ if self.is_durable() => self.commit(false),
             _ => Ok(()),
         };
         if done.is_err() {

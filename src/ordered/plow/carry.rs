@@ -45,7 +45,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.commits.carried = false;
         self.under_way.clear();
-        if cfg!(feature = "carry") && self.every_operation && bytes_kept(self.record, self.output.len()) > 0 {
+        if cfg!(feature = "carry") && self.is_durable() && bytes_kept(self.record, self.output.len()) > 0 {
             self.under_way.extend_from_slice(key);
             self.under_way.extend_from_slice(value.unwrap_or(&[]));
         }

@@ -15,6 +15,7 @@ use super::root::{Writer, write};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
+use crate::ordered::Durability;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -159,6 +160,26 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
+    /// In the class *none*, before the first change that a power cut takes: the newest commit page says so.
+    pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
+        if self.durability != Durability::None || self.open {
+            return Ok(());
+        }
+        self.make_room(false, 1)?;
+        self.open = true;
+        let opened = self.commit(false);
+        self.open = opened.is_ok();
+        opened
+    }
+
+    /// Commits all, after which nothing was changed.
+    pub(super) fn commit_last(&mut self, clean: bool) -> Result<(), IndexFault> {
+        let was_open = core::mem::replace(&mut self.open, false);
+        let committed = self.commit(clean);
+        self.open = was_open && committed.is_err();
+        committed
+    }
+
     /// Writes sealed pages until the rest fits into a commit page, and that.
     fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexFault> {
         loop {
@@ -220,7 +241,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
-        Header { kind, clean, ..Header::run(count, true) }
+        Header { kind, clean, open: self.open && kind == Kind::Commit, ..Header::run(count, true) }
     }
 
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`

@@ -171,7 +171,7 @@ impl<N: Nand> Plow<N> {
         };
         let more = steps(all - self.memtable.lendable(eighths)).saturating_sub(steps(all));
         // The page of a step is that of the commit, where each change has one.
-        let step = if self.every_operation { STEP_READS * READ } else { STEP };
+        let step = if self.is_durable() { STEP_READS * READ } else { STEP };
         u64::from(self.lending.changes) * more / cost::ONE * step / cost::ONE
     }
 }

@@ -32,7 +32,7 @@ impl<N: Nand> Plow<N> {
             Ok(_) => {
                 self.levels.iter_mut().for_each(|level| level.old = core::mem::take(&mut level.new));
                 self.replan();
-                self.commit(false)?;
+                self.commit_last(false)?;
             }
             Err(_) => self.forget_pages(),
         }

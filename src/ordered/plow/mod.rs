@@ -120,7 +120,7 @@ pub struct Plow<N> {
     geometry: Geometry,
     record: RecordFormat,
     shares: Shares,
-    every_operation: bool,
+    durability: Durability,
     memtable: Memtable,
     levels: Vec<Level>,
     filters: Filters,
@@ -142,6 +142,8 @@ pub struct Plow<N> {
     dirty: bool,
     /// Whether that was written by a close.
     clean: bool,
+    /// Whether it says that changes of the class *none* follow.
+    open: bool,
     /// Why pages are read now.
     cause: Cause,
     plan: Plan,
@@ -201,7 +203,7 @@ impl<N: Nand> Plow<N> {
             geometry,
             record,
             shares,
-            every_operation: config.durability == Durability::EveryOperation,
+            durability: config.durability,
             memtable: Memtable::new(record, shares.memtable),
             levels: Vec::with_capacity(cost::LEVELS_MAX),
             filters: Filters::new(shares.filter),
@@ -216,6 +218,7 @@ impl<N: Nand> Plow<N> {
             under_way: Vec::with_capacity(record.entry_bytes()),
             dirty: false,
             clean: false,
+            open: false,
             cause: Cause::Host,
             plan: Plan::default(),
             planned_for: 0,
@@ -244,6 +247,11 @@ impl<N: Nand> Plow<N> {
 
     fn source(&self, level: usize) -> Source {
         level.checked_sub(1).map_or(Source::Memtable, Source::Level)
+    }
+
+    /// Whether every operation is durable.
+    fn is_durable(&self) -> bool {
+        self.durability == Durability::EveryOperation
     }
 
     fn usable(&self) -> Result<(), IndexFault> {
@@ -276,6 +284,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
+        self.admit_change()?;
         self.make_room(value.is_some(), 1)?;
         if self.mix.count(0, 1) {
             self.replan_for_mix();
@@ -293,7 +302,7 @@ impl<N: Nand> Plow<N> {
             return Ok(());
         }
         let was_dirty = core::mem::replace(&mut self.dirty, true);
-        if self.every_operation
+        if self.is_durable()
             && let Err(error) = self.commit(false)
         {
             self.memtable.restore(&before);
@@ -336,7 +345,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn durability(&self) -> Durability {
-        if self.every_operation { Durability::EveryOperation } else { Durability::EverySync }
+        self.durability
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
@@ -430,16 +439,16 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if !self.dirty {
+        if !self.dirty && !self.open {
             return Ok(());
         }
-        let done = self.commit(false);
+        let done = self.commit_last(false);
         Ok(self.judged(done)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.clean && !self.dirty {
+        if self.clean && !self.dirty && !self.open {
             return Ok(());
         }
         let done = self.close_inner();

@@ -12,6 +12,7 @@ use super::{Plow, PlowConfig, State};
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::ordered::Durability;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -86,6 +87,11 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")).into());
         };
         self.take_root(ppn, sequence, &mut seen)?;
+        if self.open && self.durability == Durability::None {
+            return Err(IndexError::NotCleanlyClosed.into());
+        }
+        // In other classes that is no news, and not said again.
+        self.dirty |= core::mem::take(&mut self.open);
         if seen.named.0 > sequence {
             let what = "I1: a page names a newer commit page than there is";
             return Err(IndexFault::corrupted(what, seen.named.1));
@@ -115,7 +121,7 @@ impl<N: Nand> Plow<N> {
             Err(error) if !error.is_refusal() => return Err(error),
             _ => {}
         }
-        self.commit(true)?;
+        self.commit_last(true)?;
         // Once more in another block, so that one of them may be lost.
         self.commits.open = None;
         match self.commit(true) {
@@ -277,7 +283,7 @@ impl<N: Nand> Plow<N> {
         let block = self.geometry.block_of(ppn);
         self.commits.newest = Some(block);
         self.take_block(block);
-        self.clean = header.clean;
+        (self.clean, self.open) = (header.clean, header.open);
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
         self.take_records(at, &header, None)?;
         self.take_sealed(&root, &stand)?;

@@ -5,7 +5,8 @@
 //!  0    4    CRC-32 of the page's number and of every other byte of the data area
 //!  4    1    0x9E
 //!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page
-//!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits
+//!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits;
+//!                  8 = a commit page that changes of the class *none* follow
 //!  7    1    -
 //!  8    2    records, of a summary groups, of a map page extents
 //! 10    2    erases of the block
@@ -46,6 +47,8 @@ pub(super) struct Header {
     pub(super) clean: bool,
     /// A run page with what an operation changed: no commit page follows it.
     pub(super) commits: bool,
+    /// A commit page before changes that a power cut takes, and a mount in the class *none* misses.
+    pub(super) open: bool,
     pub(super) count: u16,
     pub(super) erases: u16,
     pub(super) sequence: u64,
@@ -56,7 +59,17 @@ impl Header {
     /// The header of a page of a level with so many records; the rest is filled in as it is programmed.
     pub(super) const fn run(count: usize, tombstones: bool) -> Header {
         let (kind, count) = (Kind::Run, count as u16);
-        Header { kind, tombstones, clean: false, commits: false, count, erases: 0, sequence: 0, commit: 0 }
+        Header {
+            kind,
+            tombstones,
+            clean: false,
+            commits: false,
+            open: false,
+            count,
+            erases: 0,
+            sequence: 0,
+            commit: 0,
+        }
     }
 
     /// Completes a page whose contents are in place.
@@ -69,7 +82,10 @@ impl Header {
             Kind::Summary => 4,
             Kind::Map => 5,
         };
-        page[6] = u8::from(self.tombstones) | u8::from(self.clean) << 1 | u8::from(self.commits) << 2;
+        page[6] = u8::from(self.tombstones)
+            | u8::from(self.clean) << 1
+            | u8::from(self.commits) << 2
+            | u8::from(self.open) << 3;
         page[7] = 0xff;
         put_u16(page, 8, self.count);
         put_u16(page, 10, self.erases);
@@ -100,6 +116,7 @@ impl Header {
             tombstones: page[6] & 1 != 0,
             clean: page[6] & 2 != 0,
             commits: page[6] & 4 != 0,
+            open: page[6] & 8 != 0,
             count: get_u16(page, 8),
             erases: get_u16(page, 10),
             sequence: get_u40(page, 12),
@@ -124,6 +141,7 @@ mod tests {
             tombstones: true,
             clean: false,
             commits: true,
+            open: true,
             count: 700,
             erases: 9,
             sequence: 1 << 33,

@@ -47,9 +47,13 @@ where
     }
     Ok(match open {
         Open::Format => Box::new(MessageTree::<_, T>::format(store, config)?),
-        _ => {
+        Open::Mount => {
             refuse_journaled(&mut store)?;
             Box::new(MessageTree::<_, T>::mount(store, config)?)
+        }
+        Open::MountAfterCut => {
+            refuse_journaled(&mut store)?;
+            Box::new(MessageTree::<_, T>::mount_after_cut(store, config)?)
         }
     })
 }
@@ -58,8 +62,6 @@ where
 pub(crate) struct BEpsilon;
 
 impl StoreTree for BEpsilon {
-    const IS_WHOLE_AFTER_CUT: bool = false;
-
     const OPTIONS: &'static [OptionInfo] =
         options_of_tree!(options::messages::BEPSILON, options::journal::OPTIONS);
 
@@ -93,8 +95,6 @@ impl StoreTree for BEpsilon {
 pub(crate) struct Fd;
 
 impl StoreTree for Fd {
-    const IS_WHOLE_AFTER_CUT: bool = false;
-
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(options::messages::FD, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
@@ -138,8 +138,6 @@ impl StoreTree for Fd {
 pub(crate) struct La;
 
 impl StoreTree for La {
-    const IS_WHOLE_AFTER_CUT: bool = false;
-
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(options::messages::LA, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {

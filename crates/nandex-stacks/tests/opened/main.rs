@@ -4,6 +4,7 @@
 
 mod beneath;
 mod tbm;
+mod unclosed;
 
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, catalogue};

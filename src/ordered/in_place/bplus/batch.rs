@@ -148,6 +148,12 @@ impl<S: PageStore> BPlusTree<S> {
         self.unmark_clean()
     }
 
+    /// Before a change is acknowledged that waits above the tree: that a power cut takes it is told by the
+    /// next mount, unless a journal has it.
+    pub(in crate::ordered) fn admit_change(&mut self) -> Result<(), IndexFault> {
+        if self.store.keeps_updates() || !self.is_clean { Ok(()) } else { self.change_follows() }
+    }
+
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
     pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         self.follow(key, self.height - 1, Cause::Host)?;

@@ -169,6 +169,7 @@ impl<S: PageStore> BPlusTree<S> {
             store.trim(lpn)?;
         }
         let mut tree = BPlusTree::empty(store, layout, true, config.ram);
+        tree.durability = config.durability.promised(tree.durability);
         tree.write_structure(config.structure_writes);
         let mut root = layout.frame();
         root.reset(ROOT, 1);
@@ -241,6 +242,7 @@ impl<S: PageStore> BPlusTree<S> {
         config.structure_writes.allow(config.durability)?;
         self.write_structure(config.structure_writes);
         require(config.durability, self.durability, &self.store, &self.layout)?;
+        self.durability = config.durability.promised(self.durability);
         if expected == self.layout {
             Ok(self)
         } else {

@@ -37,13 +37,16 @@ use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError};
-use crate::ordered::RecordFormat;
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
 const MAGIC: &[u8; 4] = b"NXIP";
 const HEADER_BYTES: usize = 32;
+
+/// The byte after the header, but where changes of the class *none* are under way.
+const SETTLED: u8 = 0xff;
 
 /// The page that says what the groups are.
 const HEADER: Ppn = Ppn(0);
@@ -122,10 +125,7 @@ impl<N: Nand> IplTree<N> {
         store.fill_cache(size_of::<Self>());
         store.plant_root()?;
         // Last: without it there is no tree.
-        store.page.fill(0xff);
-        store.page[..HEADER_BYTES].copy_from_slice(&format.encode(geometry));
-        store.spare.fill(0xff);
-        store.program_over(HEADER, Cause::Checkpoint)?;
+        store.write_header(false)?;
         IplTree::assemble(store)
     }
 
@@ -138,16 +138,33 @@ impl<N: Nand> IplTree<N> {
             .ok_or(IndexError::NotFormatted("the chip holds no tree with in-page logging in place"))?;
         super::require_same(&format, config)?;
         let config = Config::new(config, &format, geometry)?;
+        let is_open = header[HEADER_BYTES] != SETTLED;
+        if is_open && config.durability == Durability::None {
+            return Err(IndexError::NotCleanlyClosed);
+        }
+        drop(header);
         let area = (CheckpointArea::empty(geometry), groups_of(geometry));
         let mut store = Store::new(nand, format, config, area);
         store.clear_blocks();
         store.fill_cache(size_of::<Self>());
         store.recover_placed()?;
+        store.is_open = is_open;
         IplTree::assemble(store)
     }
 }
 
 impl<N: Nand> Store<N> {
+    /// Writes the header, and whether changes of the class *none* are under way.
+    pub(super) fn write_header(&mut self, is_open: bool) -> Result<(), IndexError> {
+        self.page.fill(0xff);
+        self.page[..HEADER_BYTES].copy_from_slice(&self.format.encode(self.geometry));
+        self.page[HEADER_BYTES] = if is_open { 0 } else { SETTLED };
+        self.spare.fill(0xff);
+        self.program_over(HEADER, Cause::Checkpoint)?;
+        self.is_open = is_open;
+        Ok(())
+    }
+
     /// Whether nodes keep their pages.
     pub(super) fn is_placed(&self) -> bool {
         self.config.placement == Placement::InPlace

@@ -63,7 +63,8 @@ pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 pub struct Common {
     /// Sizes of the records.
     pub record: RecordFormat,
-    /// The durability class wanted: *every sync* at most, more takes a journal.
+    /// The durability class wanted: *every sync* at most, more takes a journal. In the class *none* a mount
+    /// tells where changes were taken in since the last sync; a mount in *every sync* takes what it finds.
     pub durability: Durability,
     /// The answer that an update gives.
     pub answers: Answers,
@@ -225,8 +226,15 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         Ok(index)
     }
 
-    /// Opens what a sync, or a power cut after one, left.
+    /// Opens what a sync, or a power cut after one, left; in the class *none* only what no cut took from.
     pub fn mount(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let is_none = T::common(&config).durability == Durability::None;
+        let index = MessageTree::mount_after_cut(store, config)?;
+        if is_none && index.shadow.is_open() { Err(IndexError::NotCleanlyClosed) } else { Ok(index) }
+    }
+
+    /// Opens what a sync, or a power cut after one, left, in every class.
+    pub fn mount_after_cut(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
         let (mut shadow, state) = Shadow::mount(store, identity)?;
         let scheme = T::restore(&config, &mut shadow, state)?;
@@ -284,9 +292,28 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         if !existed && is_sure && change.value.is_none() {
             return Ok(false);
         }
-        self.scheme.update(&mut self.shadow, change.key, change.value)?;
-        self.shadow.updated();
+        self.take_in(change.key, change.value)?;
         Ok(existed)
+    }
+
+    fn take_in(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+        if self.common.durability == Durability::None {
+            self.shadow.open()?;
+        }
+        self.scheme.update(&mut self.shadow, key, value)?;
+        self.shadow.updated();
+        Ok(())
+    }
+
+    /// Commits everything: nothing is taken in since.
+    fn commit_all(&mut self) -> Result<(), IndexError> {
+        let was_open = self.shadow.is_open();
+        self.shadow.set_open(false);
+        let committed = commit(&mut self.shadow, &self.scheme);
+        if committed.is_err() {
+            self.shadow.set_open(was_open);
+        }
+        committed
     }
 }
 
@@ -345,7 +372,7 @@ impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
     }
 
     fn mount_after_cut(store: S, config: T::Config) -> Result<Self, IndexError> {
-        MessageTree::mount(store, config)
+        MessageTree::mount_after_cut(store, config)
     }
 
     fn record_of(config: &T::Config) -> RecordFormat {
@@ -367,7 +394,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn durability(&self) -> Durability {
-        Durability::EverySync
+        self.common.durability.min(Durability::EverySync)
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
@@ -388,9 +415,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.shadow.ready()?;
-        self.scheme.update(&mut self.shadow, key, Some(value))?;
-        self.shadow.updated();
-        Ok(())
+        self.take_in(key, Some(value))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -409,7 +434,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.scheme.load(&mut self.shadow, &mut records)?;
         let count = records.count;
         self.shadow.updated();
-        commit(&mut self.shadow, &self.scheme)?;
+        self.commit_all()?;
         Ok(count)
     }
 
@@ -426,7 +451,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.shadow.ready()?;
-        if self.shadow.is_changed() { commit(&mut self.shadow, &self.scheme) } else { self.shadow.sync() }
+        if self.shadow.is_changed() { self.commit_all() } else { self.shadow.sync() }
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {

@@ -22,7 +22,8 @@
 //!       46..54  number of the commit
 //!       54..58  bytes of the state
 //!       58..62  first unit of the state, 0xFFFFFFFF where there is none
-//!       62..64  0
+//!       62      1 where changes were taken in since, in the class *none*; else 0
+//!       63      0
 //!       64..    the state, if it fits here
 //! ```
 //!
@@ -36,6 +37,8 @@
 //!       20..    the state, continued
 //! ```
 
+mod open;
+
 use super::bits::Bits;
 use super::state::CommittedState;
 use crate::check::{IndexError, message};
@@ -46,6 +49,7 @@ use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use open::OPEN_AT;
 
 /// No unit.
 pub(in crate::ordered) const NONE: u32 = u32::MAX;
@@ -87,6 +91,8 @@ pub struct Shadow<S> {
     commit: u64,
     updates: u64,
     is_changed: bool,
+    /// Whether the manifest says that changes were taken in since.
+    is_open: bool,
     is_interrupted: bool,
     /// Whether the store refused to make a commit last.
     is_sealed: bool,
@@ -126,6 +132,7 @@ impl<S: PageStore> Shadow<S> {
             commit: 0,
             updates: 0,
             is_changed: true,
+            is_open: false,
             is_interrupted: false,
             is_sealed: false,
             commits: 0,
@@ -171,7 +178,8 @@ impl<S: PageStore> Shadow<S> {
         if bytes > room {
             return Err(corrupted("S1: the state is longer than its pages", MANIFEST));
         }
-        shadow.is_changed = false;
+        shadow.is_open = page[OPEN_AT] == 1;
+        shadow.is_changed = shadow.is_open;
         let read = if unit == NONE { MANIFEST_BYTES } else { page.len() };
         Ok((shadow, CommittedState { page, read, left: bytes, unit: NONE, place: 0, next: unit }))
     }
@@ -477,6 +485,7 @@ impl<S: PageStore> Shadow<S> {
         put_u64(&mut manifest, 46, commit);
         put_u32(&mut manifest, 54, bytes as u32);
         put_u32(&mut manifest, 58, units.first().copied().unwrap_or(NONE));
+        manifest[OPEN_AT] = u8::from(self.is_open);
         if units.is_empty() {
             let mut at = MANIFEST_BYTES;
             save(&mut |part| {

@@ -53,6 +53,9 @@ pub trait GroupTree: OrderedIndex {
         hints: Hints,
     ) -> Result<Applied, IndexError>;
 
+    /// Before a change waits: a mount after a cut tells that it is gone, unless a journal has it.
+    fn admit_change(&mut self) -> Result<(), IndexError>;
+
     /// The class that the tree would promise on its store if no change waited.
     fn class_on_store(&self) -> Durability;
 
@@ -91,6 +94,10 @@ impl<S: PageStore> GroupTree for BPlusTree<S> {
         _: Hints,
     ) -> Result<Applied, IndexError> {
         Ok(self.apply_to_leaf(changes, LEAVES_MAX)?)
+    }
+
+    fn admit_change(&mut self) -> Result<(), IndexError> {
+        Ok(BPlusTree::admit_change(self)?)
     }
 
     fn class_on_store(&self) -> Durability {

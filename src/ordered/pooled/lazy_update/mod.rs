@@ -63,8 +63,8 @@
 //! The pool is RAM, so the published index, and this one, loses it at a power cut. Nor is what remains a
 //! prefix of the history: if the cut strikes after the commit of the example, 130 is there and 30, which was
 //! put earlier, is not. That is less than *every sync* promises, so the class is *none*, with the clean mark
-//! of the tree: mounting after a cut answers [`IndexError::NotCleanlyClosed`] if any group was committed
-//! after the last sync, and finds the state of that sync if none was. The tree itself is never torn where the
+//! of the tree, which goes before the first request after a sync: mounting after a cut answers
+//! [`IndexError::NotCleanlyClosed`], or finds everything. The tree itself is never torn where the
 //! store writes its groups atomically, and [`LazyUpdateTree::mount_after_cut`] opens it as it is: every key
 //! then has the value of the last sync or a later one. A sync costs two writes of the superblock for the
 //! mark.
@@ -227,6 +227,7 @@ impl<T: GroupTree> Pooled<T> {
         if let Some(slot) = self.pool.find(change.key) {
             let existed = self.pool.value(slot).is_some();
             if existed || change.value.is_some() {
+                self.tree.admit_change()?;
                 self.pool.amend(slot, change.value);
             }
             return Ok(existed);
@@ -246,6 +247,7 @@ impl<T: GroupTree> Pooled<T> {
         if below == Below::Absent && change.value.is_none() {
             return Ok(false);
         }
+        self.tree.admit_change()?;
         if self.has_room() {
             let leaf = leaf.as_ref().map(|(span, entries)| (span, *entries));
             self.pool.add(change, below, leaf);

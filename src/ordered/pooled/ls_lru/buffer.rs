@@ -451,6 +451,10 @@ impl<S: PageStore> PageStore for Buffer<S> {
         self.store.prefix_consistent()
     }
 
+    fn keeps_updates(&self) -> bool {
+        self.store.keeps_updates()
+    }
+
     fn ram_bytes(&self) -> usize {
         self.store.ram_bytes() + self.buffer_bytes()
     }

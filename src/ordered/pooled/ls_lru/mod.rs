@@ -304,6 +304,7 @@ impl<S: PageStore> LsLruTree<S> {
                 continue;
             }
             let existed = below == Below::Present;
+            self.tree.admit_change()?;
             if self.add(lpn, entries, &Entry { change, below }) {
                 self.commit_if_long(lpn)?;
                 return Ok(existed);
@@ -335,6 +336,7 @@ impl<S: PageStore> LsLruTree<S> {
         if !existed && change.value.is_none() {
             return Some(false);
         }
+        // What waits was admitted with the change that this one follows.
         if change.value.is_none() && below == Below::Absent {
             self.counts.cancellations += 1;
             self.cells.remove(&mut self.tree.store_mut().units, unit, change.key);

@@ -34,7 +34,7 @@ impl<S: PageStore> LsbTree<S> {
             let known = self.open.iter().position(|node| node.span.contains(change.key));
             let known = known.and_then(|at| Some((at, shape.search(&self.open[at].page, change.key).ok()?)));
             if let Some((at, i)) = known {
-                return Ok(self.amend(at, i, change.value));
+                return self.amend(at, i, change.value);
             }
             let (leaf, Lookup { is_present, span, .. }) = self.tree.lookup_leaf(change.key, Cause::Host)?;
             let open = self.open.iter().position(|node| node.leaf == leaf);
@@ -59,10 +59,11 @@ impl<S: PageStore> LsbTree<S> {
                 None => self.open_log(leaf, span)?,
             };
             match shape.search(&self.open[at].page, change.key) {
-                Ok(i) => return Ok(self.amend(at, i, change.value)),
+                Ok(i) => return self.amend(at, i, change.value),
                 Err(_) if !is_present && change.value.is_none() => return Ok(false),
                 Err(_) if shape.count(&self.open[at].page) == shape.capacity() => self.leave(at)?,
                 Err(i) => {
+                    self.tree.admit_change()?;
                     self.clock += 1;
                     let node = &mut self.open[at];
                     shape.add(&mut node.page, i, change);
@@ -74,7 +75,8 @@ impl<S: PageStore> LsbTree<S> {
     }
 
     /// Changes entry `i` of an open log; whether the key existed.
-    fn amend(&mut self, at: usize, i: usize, value: Option<&[u8]>) -> bool {
+    fn amend(&mut self, at: usize, i: usize, value: Option<&[u8]>) -> Result<bool, IndexError> {
+        self.tree.admit_change()?;
         let shape = self.area.shape;
         self.clock += 1;
         let node = &mut self.open[at];
@@ -84,7 +86,7 @@ impl<S: PageStore> LsbTree<S> {
             shape.amend(&mut node.page, i, value);
             node.is_dirty = true;
         }
-        existed
+        Ok(existed)
     }
 
     /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among

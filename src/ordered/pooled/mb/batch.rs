@@ -490,6 +490,10 @@ impl<S: PageStore> GroupTree for WideTree<S> {
         self.apply_batch(changes, first, hints)
     }
 
+    fn admit_change(&mut self) -> Result<(), IndexError> {
+        Ok(self.directory.admit_change()?)
+    }
+
     fn class_on_store(&self) -> Durability {
         self.class
     }

@@ -469,6 +469,10 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
         Ok(Applied { lpn: Lpn(0), entries: 0, changes: applied, reshaped: None })
     }
 
+    fn admit_change(&mut self) -> Result<(), IndexError> {
+        Ok(self.directory.admit_change()?)
+    }
+
     fn class_on_store(&self) -> Durability {
         self.class
     }

@@ -61,6 +61,37 @@ pub fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
+/// The numbers of a counter of so many bits that changes are given: those below this one. The last ones are
+/// kept for what goes on when an index has no more of them and is read-only: moves, closes and mounts.
+pub const fn numbers(bits: u32) -> u64 {
+    (1 << bits) - (1 << (bits * 5 / 8))
+}
+
+/// The counters that start near their ends, where a test wants that: their bits, and in the lower 24 bits how
+/// far before.
+#[cfg(feature = "sim")]
+static NEAR_END: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// For tests: whatever is formatted from now on starts its counters of so many bits `left` numbers, below
+/// 2^24, before their ends.
+#[cfg(feature = "sim")]
+pub fn start_near_end(bits: u32, left: u32) {
+    NEAR_END.store(bits << 24 | left & 0xff_ffff, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// The number that a counter of so many bits starts with.
+pub fn first_number(bits: u32, usual: u64) -> u64 {
+    #[cfg(feature = "sim")]
+    {
+        let near_end = NEAR_END.load(core::sync::atomic::Ordering::Relaxed);
+        if near_end >> 24 == bits {
+            return numbers(bits) - u64::from(near_end & 0xff_ffff);
+        }
+    }
+    let _ = bits;
+    usual
+}
+
 /// CRC-32 (IEEE) over several slices in turn.
 #[cfg(feature = "crc32fast")]
 #[inline]

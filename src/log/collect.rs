@@ -69,6 +69,7 @@ pub struct Need {
 /// `WornOut` when even `need` is not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
+    tree.log().require_numbers()?;
     if tree.log().needs_checkpoint() {
         tree.checkpoint()?;
         if tree.log().needs_checkpoint() {

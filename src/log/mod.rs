@@ -211,7 +211,10 @@ impl<N: Nand> Log<N> {
                 blocks.release(pbn);
             }
         }
-        let mut log = Log::assemble(nand, config, area, State::new(blocks, owner));
+        let mut state = State::new(blocks, owner);
+        state.sequence = crate::codec::first_number(tag::SEQUENCE_BITS, state.sequence);
+        state.frontier.block_sequence = crate::codec::first_number(tag::BLOCK_BITS, 0) as u32;
+        let mut log = Log::assemble(nand, config, area, state);
         log.recount();
         log.bad_at_format = log.geometry.blocks - log.blocks.good_count();
         Ok(log)

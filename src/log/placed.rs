@@ -16,6 +16,7 @@
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::{IndexError, words};
+use crate::codec::first_number;
 use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::state::State;
@@ -47,6 +48,7 @@ pub(super) fn placed_state(geometry: Geometry, owner: &[u8]) -> (CheckpointArea,
 impl<N: Nand> Log<N> {
     pub(super) fn format_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::place(nand, config, owner)?;
+        log.sequence = first_number(tag::SEQUENCE_BITS, 0);
         for pbn in (0..log.geometry.blocks).map(Pbn) {
             log.nand.erase(pbn, Cause::Checkpoint)?;
         }

@@ -14,9 +14,11 @@
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
+use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::state::{FIXED_BYTES, HAS_NOTES, PAIR_BYTES};
+use crate::log::tag::{BLOCK_BITS, SEQUENCE_BITS};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 
@@ -36,6 +38,14 @@ pub(super) struct Capacity {
 }
 
 impl<N: Nand> Log<N> {
+    /// Refuses what changes a log that has given nearly all its numbers: it can be read, closed and mounted.
+    pub fn require_numbers(&self) -> Result<(), IndexFault> {
+        let has_numbers = self.sequence < numbers(SEQUENCE_BITS)
+            && u64::from(self.frontier.block_sequence) < numbers(BLOCK_BITS)
+            && self.area.has_numbers();
+        if has_numbers { Ok(()) } else { Err(IndexError::WornOut.into()) }
+    }
+
     /// Counts blocks anew, after some were taken, given back or lost.
     pub(super) fn recount(&mut self) {
         self.recount_held();

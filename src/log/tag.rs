@@ -20,6 +20,10 @@
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
+/// Bits of the number of a page in the order of writing, and of a block in that of opening.
+pub(super) const SEQUENCE_BITS: u32 = 40;
+pub(super) const BLOCK_BITS: u32 = 32;
+
 /// Nodes a page can hold: levels 1 to 8.
 pub const LEVELS_MAX: usize = 8;
 

@@ -92,6 +92,7 @@ pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
 use crate::check::{CheckReport, IndexError, message};
+use crate::codec::{first_number, numbers};
 use crate::nand::Cause;
 use crate::store::batches::Batch;
 use crate::store::{PageStore, StoreError, StoreStats};
@@ -105,6 +106,9 @@ use images::Images;
 use modes::{Access, ModeTable};
 use sector::SectorWriter;
 use table::NodeTable;
+
+/// Bits of the number of a commit.
+const COMMIT_BITS: u32 = 32;
 
 /// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,7 +206,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             is_overfull: false,
             page: vec![0; sector_bytes],
             node: vec![0; page_bytes],
-            commit: 1,
+            commit: first_number(COMMIT_BITS, 1) as u32,
             number: 0,
             is_void_left: false,
             commits_each: false,
@@ -393,6 +397,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         if let [(Lpn(0), data)] = pages {
             return self.store.write(Self::home(Lpn(0)), cause, data);
+        }
+        if self.placement().has_sectors() && u64::from(self.commit) >= numbers(COMMIT_BITS) {
+            return Err(StoreError::WornOut);
         }
         match self.placement() {
             Placement::OwnPages => self.write_in_place(pages, cause)?,

@@ -97,7 +97,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             newest: Vec::new(),
             void: Vec::new(),
             disk: Vec::new(),
-            commit: newest + 1,
+            commit: newest.saturating_add(1),
             number: 0,
         };
         for sector in &found {

@@ -307,7 +307,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     fn begin(&mut self, kind: Kind) -> Result<(), StoreError> {
         self.undo_void()?;
         if self.commit == u32::MAX {
-            return Err(StoreError::Unsupported("the layer has made all its commits".to_string().into()));
+            return Err(StoreError::WornOut);
         }
         self.writer.begin(self.commit, self.number, kind);
         Ok(())

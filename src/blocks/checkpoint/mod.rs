@@ -364,6 +364,11 @@ impl CheckpointArea {
         Ok(())
     }
 
+    /// Whether there are numbers for more records than the last ones.
+    pub fn has_numbers(&self) -> bool {
+        self.version.max(self.reference_version) < crate::codec::numbers(40)
+    }
+
     /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks.
     /// False: it does not, and a whole checkpoint is to be written instead.
     pub fn write_note<N: Nand>(

@@ -61,7 +61,8 @@ const COUNT_BYTES: usize = 2;
 const LENGTH_BYTES: usize = 4;
 const NO_PAGE: u16 = u16::MAX;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
-const VERSION_MAX: u64 = 1 << 39;
+const VERSION_MAX: u64 = 1 << VERSION_BITS;
+pub(super) const VERSION_BITS: u32 = 39;
 
 /// A base as read back.
 pub(super) struct Base {

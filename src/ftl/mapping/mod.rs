@@ -80,6 +80,7 @@ pub(crate) use told::{Told, entries_per_page};
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, BlockTable, Validity};
+use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
@@ -256,7 +257,7 @@ impl<N: Nand> Flash<N> {
             page_count: 0,
             setup: [0; 4],
             is_clean: true,
-            next_version: 1,
+            next_version: first_number(base::VERSION_BITS, 1),
             blocks,
             slots: Slots::new(geometry),
             tags: BlockTags::unused(geometry.blocks),

@@ -1,10 +1,13 @@
 //! Pages: read, programmed, copied, valid or not.
 
+use super::base::VERSION_BITS;
 use super::{Flash, Mark, WEAK_MAX};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page, read_weak_page};
+use crate::codec::numbers;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
 use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
@@ -220,6 +223,13 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn invalidate(&mut self, ppn: Ppn) {
         self.touch(self.geometry.block_of(ppn));
         self.blocks.invalidate(ppn);
+    }
+
+    /// Refuses a write where nearly all versions are given: pages can be read, and what is said of them
+    /// noted.
+    pub(super) fn require_versions(&self) -> Result<(), StoreFault> {
+        let has_versions = self.next_version < numbers(VERSION_BITS) && self.area.has_numbers();
+        if has_versions { Ok(()) } else { Err(StoreError::WornOut.into()) }
     }
 
     /// The next version is that of a page, or of none ever.

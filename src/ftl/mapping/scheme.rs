@@ -315,6 +315,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     }
 
     fn write_one(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreFault> {
+        self.flash.require_versions()?;
         self.begin()?;
         self.flash.note_last_written(None);
         match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
@@ -437,7 +438,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         if pages.is_empty() {
             return Ok(());
         }
-        let begun = self.begin();
+        let begun = self.flash.require_versions().and_then(|()| self.begin());
         let written = begun.and_then(|()| self.scheme.write_group(&mut self.flash, pages, cause));
         Ok(written.map_err(|error| self.worn_out(error))?)
     }

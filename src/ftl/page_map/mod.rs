@@ -73,6 +73,7 @@ use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, message, words};
+use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::sorted::Set;
@@ -83,7 +84,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use map::PageMap;
 use settings::Limits;
-use state::{LOST, NONE, State, StateContents, lost};
+use state::{LOST, NONE, State, StateContents, VERSION_BITS, lost};
 
 /// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,8 +163,8 @@ impl<N: Nand> PageMapFtl<N> {
             frontiers: [None; 3],
             layout: settings.separation.layout(),
             atomic_pages: limits.atomic_pages,
-            next_version: 1,
-            committed: 0,
+            next_version: first_number(VERSION_BITS, 1),
+            committed: first_number(VERSION_BITS, 1) - 1,
         };
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
         ftl.checkpoint()?;

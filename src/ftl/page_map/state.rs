@@ -38,7 +38,8 @@ pub(super) const NOT_ERASED: u32 = 1;
 const MAGIC: [u8; 4] = *b"NXF3";
 pub(super) const FIXED_BYTES: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
-const VERSION_MAX: u64 = 1 << 39;
+const VERSION_MAX: u64 = 1 << VERSION_BITS;
+pub(super) const VERSION_BITS: u32 = 39;
 
 /// An open block and the next page to program in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! Writing: a group gets its room, its pages are programmed, then the map is changed.
 
 use super::settings::Separation;
-use super::state::{Frontier, LOST, NONE, Stream};
+use super::state::{Frontier, LOST, NONE, Stream, VERSION_BITS};
 use super::{PageMapFtl, worn_out};
 use crate::blocks::spare::{Header, PageKind, checksum};
 use crate::blocks::{BlockState, Wear};
+use crate::codec::numbers;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 /// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the
@@ -20,6 +22,9 @@ impl<N: Nand> PageMapFtl<N> {
         for (lpn, data) in pages {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
+        }
+        if self.state.next_version >= numbers(VERSION_BITS) || !self.area.has_numbers() {
+            return Err(StoreError::WornOut.into());
         }
         self.prepare(pages).map_err(worn_out)?;
         self.nand.begin_batch();

@@ -84,6 +84,7 @@ pub(crate) use direct::RULE_BYTES;
 
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{message, words};
+use crate::codec::{first_number, numbers};
 use crate::fault::StoreFault;
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
 use crate::sort;
@@ -98,6 +99,9 @@ pub use page::SPARE_BYTES;
 use page::{BLOCKS_MAX, Content};
 use record::Record;
 use summary::{Buffer, Summary};
+
+/// Bits of the number of a page in the order of programs.
+const VERSION_BITS: u32 = 40;
 
 /// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one
 /// to replace a block that fails.
@@ -284,7 +288,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             victim_reads: settings.victim_reads,
             blocks: BlockTable::new(geometry),
             summary: Summary::default(),
-            next_version: 1,
+            next_version: first_number(VERSION_BITS, 1),
             void_below: 1,
             last_page: None,
             page: vec![0; geometry.page_bytes as usize],
@@ -494,6 +498,9 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.writable()?;
+        if self.next_version >= numbers(VERSION_BITS) {
+            return Err(StoreError::WornOut);
+        }
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = message!("{} pages at once, this store takes {max}", pages.len());

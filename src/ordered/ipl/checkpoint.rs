@@ -5,13 +5,13 @@
 use super::config::{Config, Format, LogArea};
 use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
-use super::layout::{IplTag, Link, NO_UNIT};
+use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
 use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, Source, Window};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::IndexError;
-use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Pbn;
@@ -290,12 +290,12 @@ impl<N: Nand> Store<N> {
             held: Vec::new(),
             pending: Vec::new(),
             failed: Vec::new(),
-            sequence: 0,
-            committed: 0,
-            generation: 0,
-            opened: 0,
+            sequence: first_number(SEQUENCE_BITS, 0),
+            committed: first_number(SEQUENCE_BITS, 0),
+            generation: first_number(GENERATION_BITS, 0) as u32,
+            opened: first_number(GENERATION_BITS, 0) as u32,
             given_back: GivenBack::default(),
-            session: 1,
+            session: first_number(GENERATION_BITS, 1) as u32,
             before: Link::NONE,
             closed: false,
             is_open: false,

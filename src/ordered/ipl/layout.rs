@@ -13,6 +13,10 @@
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
+/// Bits of the number of a change, and of a block, or a session, in the order of opening.
+pub(super) const SEQUENCE_BITS: u32 = 40;
+pub(super) const GENERATION_BITS: u32 = 32;
+
 /// Bytes of the tag in the spare area.
 pub const TAG_BYTES: usize = 49;
 

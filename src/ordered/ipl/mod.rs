@@ -85,6 +85,7 @@ pub use layout::TAG_BYTES as SPARE_BYTES;
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, IndexError};
+use crate::codec::first_number;
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
@@ -361,8 +362,8 @@ impl<N: Nand> Store<N> {
         let mut root = Node { id: self.new_id(), level: 1, ..Node::default() };
         root.reserve(&self.shapes());
         assert_eq!(root.id, ROOT, "the root's number");
-        self.sequence = 1;
-        self.committed = 1;
+        self.sequence = first_number(layout::SEQUENCE_BITS, 1);
+        self.committed = self.sequence;
         self.write_first(&root)
     }
 

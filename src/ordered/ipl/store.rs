@@ -5,14 +5,14 @@ use super::cache::{AT_HAND, ReadCache};
 use super::config::{Config, Format, LogArea};
 use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
-use super::layout::{IplTag, Link, PageKind};
+use super::layout::{GENERATION_BITS, IplTag, Link, PageKind, SEQUENCE_BITS};
 use super::slots::Slots;
 pub(super) use super::slots::{NO_BLOCK, Slot};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::IndexError;
-use crate::codec::{crc32, get_u40, put_u40};
+use crate::codec::{crc32, get_u40, numbers, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
@@ -202,6 +202,13 @@ impl<N: Nand> Store<N> {
         }
         self.blocks[slot.block as usize].live += 1;
         self.leave(old);
+    }
+
+    /// Refuses what changes a tree that has given nearly all its numbers: it can be read, closed and mounted.
+    pub(super) fn require_numbers(&self) -> Result<(), IndexError> {
+        let counted = u64::from(self.generation.max(self.session));
+        let has_numbers = self.sequence < numbers(SEQUENCE_BITS) && counted < numbers(GENERATION_BITS);
+        if has_numbers && self.area.has_numbers() { Ok(()) } else { Err(IndexError::WornOut) }
     }
 
     /// Takes a node out of the tree.

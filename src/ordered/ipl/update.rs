@@ -63,6 +63,7 @@ struct Division {
 impl<N: Nand> IplTree<N> {
     pub(super) fn insert_record(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
+        self.store.require_numbers()?;
         self.descend(key, Cause::Host)?;
         let shapes = self.store.shapes();
         let found = self.leaf().search(&shapes, key).is_ok();
@@ -92,6 +93,7 @@ impl<N: Nand> IplTree<N> {
 
     pub(super) fn remove_record(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
+        self.store.require_numbers()?;
         self.descend(key, Cause::Host)?;
         let shapes = self.store.shapes();
         let found = self.leaf().search(&shapes, key).is_ok();

@@ -46,6 +46,7 @@ mod spline;
 mod tests;
 
 use crate::check::{CheckReport, IndexError, message};
+use crate::codec::{first_number, numbers};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
@@ -57,6 +58,10 @@ use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
+
+/// Bits of the number of a program, and of a block.
+const SEQUENCE_BITS: u32 = 40;
+const BLOCK_BITS: u32 = 32;
 
 /// The fate of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,8 +212,8 @@ impl<N: Nand> Sbits<N> {
             aside: None,
             failed: Vec::new(),
             free: Queue::with_capacity(geometry.blocks as usize),
-            sequence: 0,
-            partial_sequence: 0,
+            sequence: first_number(SEQUENCE_BITS, 0),
+            partial_sequence: first_number(SEQUENCE_BITS, 0),
             spline: Spline::new(knots, config.max_error),
             filling: vec![0xff; page_bytes],
             count: 0,
@@ -254,6 +259,10 @@ impl<N: Nand> Sbits<N> {
 
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         self.require_ascending(key)?;
+        let blocks = u64::from(self.oldest) + self.kept.len() as u64;
+        if self.sequence >= numbers(SEQUENCE_BITS) || blocks >= numbers(BLOCK_BITS) {
+            return Err(IndexError::WornOut.into());
+        }
         self.make_room()?;
         debug_assert!(self.count < self.capacity, "S2: record {} of {}", self.count, self.capacity);
         let at = HEADER_BYTES + self.count * self.record.entry_bytes();

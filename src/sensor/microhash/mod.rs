@@ -77,6 +77,7 @@ mod tests;
 
 use super::{Reading, SensorLog, Show};
 use crate::check::{CheckReport, IndexError, message};
+use crate::codec::{first_number, numbers};
 use crate::index::{IndexStats, Metric};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Pbn;
@@ -86,6 +87,10 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use directory::{Bucket, Directory};
 use page::{Header, Kind, NONE, buckets_of, entries_of, put_bounds, put_entry, put_reading, readings_of};
+
+/// Bits of the numbers of readings and pages, and of blocks.
+const NUMBER_BITS: u32 = 40;
+const BLOCK_BITS: u32 = 32;
 
 /// How the first page of a time is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -274,7 +279,7 @@ impl<N: Nand> MicroHash<N> {
             directory: Directory::equal_width(settings.buckets, settings.values, 0),
             pending: Vec::with_capacity(settings.entries),
             repartition_at: u64::from(geometry.pages_per_block),
-            stored: 0,
+            stored: first_number(NUMBER_BITS, 0),
             stored_time: 0,
             newest: None,
             filling: vec![0xff; page_bytes],
@@ -306,6 +311,12 @@ impl<N: Nand> MicroHash<N> {
 
     fn usable(&self) -> Result<(), IndexError> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Whether there are numbers for more readings, pages and blocks than the last ones.
+    fn has_numbers(&self) -> bool {
+        let blocks = u64::from(self.oldest) + self.kept.len() as u64;
+        self.stored.max(self.last) < numbers(NUMBER_BITS) && blocks < numbers(BLOCK_BITS)
     }
 
     /// Does what changes the chip; when it fails other than for want of blocks, only a mount knows what is
@@ -466,7 +477,7 @@ impl<N: Nand> SensorLog for MicroHash<N> {
         if reading.time < self.newest_time() {
             return Err(IndexError::NotAscending);
         }
-        if self.worn {
+        if self.worn || !self.has_numbers() {
             return Err(IndexError::WornOut);
         }
         put_reading(&mut self.filling, self.count, reading);

@@ -58,6 +58,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
     /// one that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
+        self.log.require_numbers()?;
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
         }

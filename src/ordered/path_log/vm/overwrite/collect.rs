@@ -2,8 +2,9 @@
 //! alone, which is overwritten, or written anew when it is full.
 
 use super::update::Anew;
-use super::{InPlace, NONE, page};
+use super::{InPlace, NONE, SEQUENCE_BITS, page};
 use crate::check::IndexError;
+use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
@@ -22,6 +23,9 @@ impl<N: Nand> InPlace<N> {
     /// Makes room for so many pages more.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.writable()?;
+        if u64::from(self.sequence) >= numbers(SEQUENCE_BITS) {
+            return Err(IndexError::WornOut.into());
+        }
         self.retire_failing()?;
         self.renew_weak()?;
         let wanted = pages + self.pages_per_operation() + self.space.geometry.pages_per_block;

@@ -60,6 +60,7 @@ mod walk;
 use super::Keep;
 use super::buffer::{Logged, Waiting};
 use crate::check::{IndexError, message, words};
+use crate::codec::first_number;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;
@@ -70,6 +71,9 @@ use alloc::vec::Vec;
 pub use page::Marks;
 use page::Shape;
 use space::Space;
+
+/// Bits of the number of a page in the order of first programs.
+const SEQUENCE_BITS: u32 = 32;
 
 /// Bytes of a page's address.
 const ADDRESS_BYTES: usize = 4;
@@ -236,7 +240,7 @@ impl<N: Nand> InPlace<N> {
             root: NONE,
             inner_nodes: 0,
             settings_page: NONE,
-            sequence: 0,
+            sequence: first_number(SEQUENCE_BITS, 0) as u32,
             space: Space::new(geometry, bad),
             path: Vec::new(),
             birth: vec![0xff; page_bytes],

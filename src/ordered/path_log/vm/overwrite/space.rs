@@ -223,7 +223,7 @@ impl<N: Nand> InPlace<N> {
 
     /// A number above those of all pages so far.
     pub(super) fn next_sequence(&mut self) -> u32 {
-        self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+        self.sequence = self.sequence.saturating_add(1);
         self.sequence
     }
 }

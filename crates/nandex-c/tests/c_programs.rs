@@ -81,6 +81,12 @@ fn the_quick_start_works() {
 }
 
 #[test]
+fn the_quick_start_formats_no_chip_whose_bus_failed() {
+    let Some(program) = build("cc", "tests/first_start.c", "first-start") else { return };
+    assert!(run(&program, &[]).contains("200 records left"));
+}
+
+#[test]
 fn wrong_callers_are_told_so() {
     let Some(program) = build("cc", "tests/misuse.c", "misuse") else { return };
     run(&program, &[]);

@@ -1,8 +1,8 @@
 //! The checker: every page of every level against the invariants.
 
+use super::Plow;
 use super::blocks::State;
 use super::level::Part;
-use super::{Plow, filter};
 use crate::check::{CheckReport, message};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
@@ -98,31 +98,38 @@ impl<N: Nand> Plow<N> {
                     message!("{ppn} reaches beyond the cursor of its level"),
                 );
             }
-            self.check_ways(level, (here, ppn), &keys[live..], report);
+            self.check_ways(level, (here, ppn), &keys[live..], report)?;
             before = keys.last().cloned();
             place = self.levels[level].next(here);
         }
         Ok(())
     }
 
-    /// Whether fences and filters lead to the keys of a page.
+    /// Whether a look-up comes to a page for its keys: no filter on the way denies any of them, and fences
+    /// lead there for the first and the last. For those between they do then, too: of a higher key they never
+    /// name a lower group, and from it on the search goes by the keys of the pages.
     fn check_ways(
-        &self,
+        &mut self,
         level: usize,
         (place, ppn): ((Part, usize), Ppn),
         keys: &[Vec<u8>],
         report: &mut CheckReport,
-    ) {
-        let found = self.levels[level].run(place.0).find(super::fences::position(&keys[0]));
-        if found.is_none_or(|(_, last)| last < place.1) {
-            report.violation("I9", ppn.0.into(), message!("the fence of {ppn} lies behind its first key"));
+    ) -> Result<(), IndexFault> {
+        if level == 0 && keys.iter().any(|key| self.is_filtered(level, key)) {
+            report.violation("I9", ppn.0.into(), message!("a filter denies a key of {ppn}"));
         }
-        let is_denied = |key: &Vec<u8>| {
-            matches!(self.filters.ask(ppn, key), Some(filter::Answer::No | filter::Answer::Before))
-        };
-        if level == 0 && keys.iter().any(is_denied) {
-            report.violation("I9", ppn.0.into(), message!("the filter of {ppn} denies a key of it"));
+        for key in keys.first().into_iter().chain(keys.last()) {
+            let found = self.seek(level, key)?;
+            if found != Some(place) {
+                report.violation(
+                    "I9",
+                    ppn.0.into(),
+                    message!("a look-up of a key of {ppn} does not come there"),
+                );
+                break;
+            }
         }
+        Ok(())
     }
 
     fn check_blocks(&self, report: &mut CheckReport) {

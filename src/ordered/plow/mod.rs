@@ -56,6 +56,7 @@ mod coder;
 mod commit;
 mod config;
 mod cost;
+mod damaged;
 mod drain;
 mod fences;
 mod filter;

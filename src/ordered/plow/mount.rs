@@ -32,6 +32,8 @@ pub(super) struct Seen {
     carried: Option<(u64, Ppn)>,
     /// The page of the map that is in the output buffer.
     pub(super) map_page: Option<Ppn>,
+    /// Pages that are neither whole nor blank, though no cut leaves such: of each block the last one met.
+    pub(super) damaged: Vec<Ppn>,
 }
 
 /// The nature of a page.
@@ -84,6 +86,7 @@ impl<N: Nand> Plow<N> {
         }
         self.find_commit(&mut seen)?;
         let Some((sequence, ppn)) = seen.commit else {
+            self.require_older(&seen)?;
             return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")).into());
         };
         self.take_root(ppn, sequence, &mut seen)?;
@@ -104,6 +107,7 @@ impl<N: Nand> Plow<N> {
             self.plan.pages_max[0] = self.planned_for as u64;
             self.take_carried(ppn, &header)?;
         }
+        self.require_older(&seen)?;
         // After a commit page each page of the chip may be programmed once, or its block fail at it, before
         // there is another one.
         self.sequence = seen.newest.max(sequence) + 2 * u64::from(self.geometry.pages());
@@ -139,10 +143,10 @@ impl<N: Nand> Plow<N> {
         let mut blocks = core::mem::take(&mut seen.commit_blocks);
         while let Some(newest) = (0..blocks.len()).max_by_key(|&i| blocks[i]) {
             let (first, block) = blocks.swap_remove(newest);
-            for page in (0..self.programmed(block)?).rev() {
+            for page in (0..self.programmed(block, seen)?).rev() {
                 let ppn = self.geometry.page_at(block, page);
                 // What is older than the first page was there in an earlier life of the block.
-                if let Found::Whole(header) = self.examine(ppn)?
+                if let Found::Whole(header) = self.see(ppn, seen)?
                     && header.sequence >= first
                 {
                     self.note(ppn, &header, seen);
@@ -159,12 +163,12 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Pages of a block that were programmed: they are the first ones. A torn page may count or not.
-    fn programmed(&mut self, block: Pbn) -> Result<u32, IndexFault> {
+    fn programmed(&mut self, block: Pbn, seen: &mut Seen) -> Result<u32, IndexFault> {
         let pages = self.geometry.pages_per_block;
         let (mut low, mut high) = (0, pages);
         while low < high {
             let middle = low.midpoint(high);
-            if self.examine(self.geometry.page_at(block, middle))? == Found::Blank {
+            if self.see(self.geometry.page_at(block, middle), seen)? == Found::Blank {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -172,13 +176,13 @@ impl<N: Nand> Plow<N> {
         }
         // A page that only reads as erased, since it is damaged, has others behind it.
         let behind = self.geometry.page_at(block, low).0 + 1;
-        let is_end = low + 1 >= pages || self.examine(Ppn(behind))? == Found::Blank;
+        let is_end = low + 1 >= pages || self.see(Ppn(behind), seen)? == Found::Blank;
         Ok(if is_end { low } else { pages })
     }
 
     /// Notes the newest whole page of a block.
     fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
-        let mut page = self.programmed(block)?;
+        let mut page = self.programmed(block, seen)?;
         while page > 0 {
             page -= 1;
             if let Found::Whole(_) = self.look_at_page(self.geometry.page_at(block, page), seen)? {
@@ -190,7 +194,7 @@ impl<N: Nand> Plow<N> {
 
     /// Reads any page into the input buffer, and notes it if it is whole.
     fn look_at_page(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
-        let found = self.examine(ppn)?;
+        let found = self.see(ppn, seen)?;
         if let Found::Whole(header) = &found {
             self.note(ppn, header, seen);
         }
@@ -247,7 +251,7 @@ impl<N: Nand> Plow<N> {
         match found {
             Found::Whole(_) => Ok(()),
             // A page may read as erased that was being programmed, or is damaged.
-            _ if self.examine(self.geometry.page_at(block, 1))? == Found::Blank => Ok(()),
+            _ if self.see(self.geometry.page_at(block, 1), seen)? == Found::Blank => Ok(()),
             _ => {
                 for page in 0..self.geometry.pages_per_block {
                     self.look_at_page(self.geometry.page_at(block, page), seen)?;
@@ -328,7 +332,7 @@ impl<N: Nand> Plow<N> {
         let first = self.geometry.page_at(block, 0);
         let (begun, is_blank) = match self.kept_first(block) {
             Some(kept) => kept,
-            None => match self.examine(first)? {
+            None => match self.see(first, seen)? {
                 Found::Whole(header) => (header.sequence, false),
                 found => (0, found == Found::Blank),
             },
@@ -520,28 +524,13 @@ impl<N: Nand> Plow<N> {
         let mut page = 0;
         if let Some(header) = summary {
             let input = core::mem::take(&mut self.input);
-            if let Some(mut groups) = Groups::new(&input[HEADER_BYTES..], header.count) {
-                let covered = groups.covered;
-                // The group in which the row begins, and those behind it. Old pages are told first, then new
-                // ones, of which some may lie before those.
-                let mut begun: Option<((u32, u64), Groups<'_>)> = None;
-                while let Some(group) = groups.next() {
-                    if group.0 <= start && begun.as_ref().is_none_or(|(before, _)| group.0 >= before.0) {
-                        begun = Some((group, groups.clone()));
-                    }
-                }
-                if let Some(((mut at, mut low), mut groups)) = begun {
-                    let mut next = groups.next();
-                    while page < row.pages && start + page < covered {
-                        while let Some((group, begin)) = next
-                            && (at..=start + page).contains(&group)
-                        {
-                            (at, low, next) = (group, begin, groups.next());
-                        }
-                        self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);
-                        (floor, page) = (floor.max(Some(low)), page + 1);
-                    }
-                }
+            let is_of_before = header.sequence < self.commits.sequence;
+            let groups = Groups::new(&input[HEADER_BYTES..], header.count);
+            for low in
+                groups.and_then(|groups| groups.of_row(start, row.pages, is_of_before)).into_iter().flatten()
+            {
+                self.push_row((level, part), Ppn(row.first.0 + page), low, page > 0);
+                (floor, page) = (floor.max(Some(low)), page + 1);
             }
             self.input = input;
         }

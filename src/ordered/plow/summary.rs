@@ -11,6 +11,10 @@
 //! The header says how many groups there are, and a number before them how many pages of the block they
 //! cover. A summary tells what the fences did: of a page, a position not behind its first key. It may tell of
 //! pages that no root names; and of those of several levels, where blocks were short and one was shared.
+//!
+//! Where not all groups fit, the pages from the first one that is left out are not covered: a mount reads
+//! them. Former builds left groups out and covered their pages all the same. Such a summary ends less than a
+//! longest group before the end of the page. None ends there any more, and one that does is not trusted.
 
 use super::Plow;
 use super::io::Target;
@@ -25,6 +29,9 @@ const PAGES_MIN: u32 = 32;
 /// Pages that a mount reads rather than have a close write a summary of them.
 const PAGES_LEFT: u32 = 4;
 
+/// Bytes of the longest group. Behind the last one so many are left over.
+const GROUP_BYTES_MAX: usize = 15;
+
 /// A summary in a page's body, read group by group.
 #[derive(Clone)]
 pub(super) struct Groups<'a> {
@@ -36,11 +43,46 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// The groups in a body; none if it makes no sense.
+    /// The groups in a body; none if it makes no sense, or some may have been left out.
     pub(super) fn new(body: &'a [u8], count: u16) -> Option<Groups<'a>> {
         let mut reader = Reader::new(body);
         let covered = reader.short()?;
-        Some(Groups { reader, left: count, before: 0, covered })
+        let groups = Groups { reader, left: count, before: 0, covered };
+        let mut all = groups.clone();
+        let told = all.by_ref().count();
+        (told == usize::from(count) && all.reader.at() + GROUP_BYTES_MAX <= body.len()).then_some(groups)
+    }
+
+    /// Where the pages of a row begin, one after the other from its first page on, as far as they are
+    /// covered; none if that page is not told of.
+    ///
+    /// All pages that a root names are told of by a summary of before it. A newer one leaves out those that
+    /// were dead by then, which a group of another row may seem to reach.
+    pub(super) fn of_row(
+        mut self,
+        start: u32,
+        pages: u32,
+        is_of_before: bool,
+    ) -> Option<impl Iterator<Item = u64> + use<'a>> {
+        let covered = self.covered;
+        // The group in which the row begins, and those behind it. Old pages are told first, then new ones, of
+        // which some may lie before those.
+        let mut begun: Option<((u32, u64), Groups<'a>)> = None;
+        while let Some(group) = self.next() {
+            if group.0 <= start && begun.as_ref().is_none_or(|(before, _)| group.0 >= before.0) {
+                begun = Some((group, self.clone()));
+            }
+        }
+        let ((mut at, mut low), mut groups) = begun.filter(|(group, _)| is_of_before || group.0 == start)?;
+        let mut next = groups.next();
+        Some((start..covered.min(start + pages)).map(move |page| {
+            while let Some((group, begin)) = next
+                && (at..=page).contains(&group)
+            {
+                (at, low, next) = (group, begin, groups.next());
+            }
+            low
+        }))
     }
 }
 
@@ -96,32 +138,48 @@ impl<N: Nand> Plow<N> {
             .sum()
     }
 
-    fn summarise(&mut self, level: usize, block: Pbn, covered: u32) -> Result<(), IndexFault> {
+    fn summarise(&mut self, level: usize, block: Pbn, filled: u32) -> Result<(), IndexFault> {
         let mut output = core::mem::take(&mut self.output);
-        let body = &mut output[HEADER_BYTES..];
-        body.fill(0);
-        let room = body.len();
-        let mut writer = Writer::new(body);
-        writer.number(covered.into());
-        let (first, end) =
-            (self.geometry.page_at(block, 0), Ppn(self.geometry.page_at(block, 0).0 + covered));
-        let (mut count, mut before) = (0, 0u64);
-        let mut put = |page: Ppn, low: u64| {
-            // No group takes more than fifteen bytes.
-            if writer.at() + 15 <= room {
-                writer.number((page.0 - first.0).into());
-                writer.wide(low.wrapping_sub(before));
-                (before, count) = (low, count + 1);
+        let mut covered = filled;
+        let count = loop {
+            let (count, left_out) = self.write_groups(&mut output[HEADER_BYTES..], block, covered);
+            if left_out == covered {
+                break count;
             }
+            // Pages behind those need no group any more, so that others may have room.
+            covered = left_out;
         };
-        // Where blocks were short, pages of several levels lie in it.
-        for level in &self.levels {
-            level.old.for_groups(first, end, &mut put);
-            level.new.for_groups(first, end, &mut put);
-        }
         self.output = output;
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
         self.program_in_place(Target::Level(level), header).map(|_| ())
+    }
+
+    /// Writes the groups of so many pages of a block: how many it took, and the first page that is not
+    /// covered by them.
+    fn write_groups(&self, body: &mut [u8], block: Pbn, covered: u32) -> (u16, u32) {
+        let room = body.len();
+        body.fill(0);
+        let mut writer = Writer::new(body);
+        writer.number(covered.into());
+        let first = self.geometry.page_at(block, 0);
+        let (mut count, mut before, mut left_out) = (0, 0u64, covered);
+        let mut put = |page: Ppn, low: u64| {
+            let page = page.0 - first.0;
+            // The group itself, and what stays behind the last one.
+            if left_out < covered || writer.at() + 2 * GROUP_BYTES_MAX > room {
+                left_out = left_out.min(page);
+                return;
+            }
+            writer.number(page.into());
+            writer.wide(low.wrapping_sub(before));
+            (before, count) = (low, count + 1);
+        };
+        // Where blocks were short, pages of several levels lie in it.
+        for level in &self.levels {
+            level.old.for_groups(first, Ppn(first.0 + covered), &mut put);
+            level.new.for_groups(first, Ppn(first.0 + covered), &mut put);
+        }
+        (count, left_out)
     }
 }
 

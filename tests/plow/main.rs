@@ -1,0 +1,7 @@
+//! plow on chips of any shape.
+
+#![allow(clippy::unwrap_used)]
+
+mod beneath;
+mod old_summaries;
+mod shapes;

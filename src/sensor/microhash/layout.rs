@@ -72,8 +72,8 @@ impl<N: Nand> MicroHash<N> {
                 self.open_segment()?;
             }
             let number = self.last + 1;
-            Header { number, oldest: self.oldest, ..header }.encode(page);
             let ppn = self.place_of(number)?;
+            Header { number, oldest: self.oldest, ..header }.encode(page, ppn);
             match self.nand.program(ppn, Cause::Host, page, &[]) {
                 Ok(()) => {
                     if let Some(newest) = self.kept.back_mut() {
@@ -103,8 +103,9 @@ impl<N: Nand> MicroHash<N> {
             let mut page = core::mem::take(&mut self.read);
             self.read_header = None;
             let header = self.fill_directory(number, &mut page);
-            header.encode(&mut page);
-            let programmed = self.nand.program(self.geometry.page_at(block, 0), Cause::Host, &page, &[]);
+            let ppn = self.geometry.page_at(block, 0);
+            header.encode(&mut page, ppn);
+            let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
             self.read = page;
             match programmed {
                 Ok(()) => {
@@ -165,8 +166,9 @@ impl<N: Nand> MicroHash<N> {
                 },
             };
             let header = Header { closed, count: self.count as u16, time, ..self.header(Kind::Partial) };
-            header.encode(&mut self.filling);
-            match self.nand.program(self.geometry.page_at(block, page), Cause::Host, &self.filling, &[]) {
+            let ppn = self.geometry.page_at(block, page);
+            header.encode(&mut self.filling, ppn);
+            match self.nand.program(ppn, Cause::Host, &self.filling, &[]) {
                 Ok(()) => break Ok((block, page + 1)),
                 Err(NandError::ProgramFailed(_)) => failed.push(block),
                 Err(error) => break Err(error.into()),
@@ -257,7 +259,7 @@ impl<N: Nand> MicroHash<N> {
         let mut found = None;
         let is_sound = |page: &[u8], _: &[u8]| {
             found =
-                Header::decode(page).filter(|header| header.kind != Kind::Partial && header.number == number);
+                Header::decode(page, ppn).filter(|header| header.kind != Kind::Partial && header.number == number);
             found.is_some()
         };
         match read_again(&mut self.nand, (ppn, cause), page, &mut [], is_sound)? {
@@ -273,7 +275,7 @@ impl<N: Nand> MicroHash<N> {
     /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read
     /// at all.
     pub(super) fn look(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<bool, IndexError> {
-        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page).is_some() || is_blank(page);
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole) {
             Ok(_) => Ok(true),
             Err(NandError::Uncorrectable(_)) => Ok(false),

@@ -5,7 +5,7 @@
 //!  0    1    0xC8
 //!  1    1    1 = directory, 2 = index page, 3 = data page, 4 = partly filled data page, written to the side
 //!  2    1    flags: 1 = written by a close; 2 = of a directory, a program failed in the block before
-//!  3    1    0
+//!  3    1    version: 1; 0 in logs of before, whose checksum is without the page's number
 //!  4    2    readings, entries or buckets in use
 //!  6    2    of a directory, pages of the block before
 //!  8    5    number of the page in the log; of a partly filled one, of the page that precedes it
@@ -14,7 +14,7 @@
 //! 26    4    number of the oldest block that is kept
 //! 30   2x5   of an index page, the older ones of its bucket (2^40 - 1 for none); of a directory, the first page that may
 //!            hold readings without an entry on flash, and the first page that is indexed
-//! 40    4    CRC-32 of every other byte of the data area
+//! 40    4    CRC-32 of every other byte of the data area, exclusive or the page's number on the chip
 //! 44    -    data: readings, time (8) then value (4); index: least and largest value of the bucket (4 + 4), then entries,
 //!            data page (5) then place in it (2); directory: buckets, least value (4), newest index pages (2x5), the last
 //!            reading with an entry on flash (5 + 2), readings of late (4)
@@ -22,6 +22,7 @@
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, get_u64, put_u16, put_u32, put_u40, put_u64};
 use crate::sensor::Reading;
+use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 44;
 pub(super) const ENTRIES_AT: usize = HEADER_BYTES + 8;
@@ -31,7 +32,12 @@ pub(super) const BUCKET_BYTES: usize = 25;
 const MAGIC: u8 = 0xc8;
 const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
+const VERSION_AT: usize = 3;
 const CRC_AT: usize = 40;
+/// Pages that are sound in their place only.
+const VERSION: u8 = 1;
+/// Pages that are sound anywhere.
+const VERSION_BEFORE: u8 = 0;
 
 /// No page.
 pub(super) const NONE: u64 = (1 << 40) - 1;
@@ -63,8 +69,13 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Completes a page whose contents are in place.
-    pub(super) fn encode(&self, page: &mut [u8]) {
+    /// Readings in data pages up to this one.
+    pub(super) fn readings_up_to(&self) -> u64 {
+        self.readings + if self.kind == Kind::Data { u64::from(self.count) } else { 0 }
+    }
+
+    /// Completes a page whose contents are in place, to be programmed there.
+    pub(super) fn encode(&self, page: &mut [u8], ppn: Ppn) {
         page[0] = MAGIC;
         page[1] = match self.kind {
             Kind::Directory => 1,
@@ -73,7 +84,7 @@ impl Header {
             Kind::Partial => 4,
         };
         page[2] = if self.closed { CLOSED } else { 0 } | if self.previous_failed { FAILED } else { 0 };
-        page[3] = 0;
+        page[VERSION_AT] = VERSION;
         put_u16(page, 4, self.count);
         put_u16(page, 6, self.previous);
         put_u40(page, 8, self.number);
@@ -82,13 +93,13 @@ impl Header {
         put_u32(page, 26, self.oldest);
         put_u40(page, 30, self.links[0]);
         put_u40(page, 35, self.links[1]);
-        let crc = checksum(page);
+        let crc = checksum(page, ppn);
         put_u32(page, CRC_AT, crc);
     }
 
-    /// Reads a whole page; `None` when these are not the bytes of a sound one.
-    pub(super) fn decode(page: &[u8]) -> Option<Header> {
-        if page[0] != MAGIC || checksum(page) != get_u32(page, CRC_AT) {
+    /// Reads the whole page of this number on the chip; `None` when these are not the bytes of a sound one.
+    pub(super) fn decode(page: &[u8], ppn: Ppn) -> Option<Header> {
+        if page[0] != MAGIC || page[VERSION_AT] > VERSION || checksum(page, ppn) != get_u32(page, CRC_AT) {
             return None;
         }
         let kind = match page[1] {
@@ -121,8 +132,15 @@ impl Header {
     }
 }
 
-fn checksum(page: &[u8]) -> u32 {
-    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]])
+fn checksum(page: &[u8], ppn: Ppn) -> u32 {
+    let place = if page[VERSION_AT] == VERSION_BEFORE { 0 } else { ppn.0 };
+    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ place
+}
+
+/// Whether a page that is not sound here is one of another place of so many, which no power cut makes of it.
+pub(super) fn is_of_elsewhere(page: &[u8], ppn: Ppn, pages: u32) -> bool {
+    let place = checksum(page, Ppn(0)) ^ get_u32(page, CRC_AT);
+    page[0] == MAGIC && page[VERSION_AT] == VERSION && place < pages && place != ppn.0
 }
 
 /// Whether a page was never programmed, or its program changed nothing.

@@ -23,8 +23,8 @@ enum Holds {
 /// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
-    /// Blocks of the log by their number, with the first page where that one is sound.
-    log: BTreeMap<u64, (Pbn, Option<Header>)>,
+    /// Blocks of the log by their number, with the first page of each that is sound.
+    log: BTreeMap<u64, (Pbn, Header)>,
     /// Blocks of partly filled pages and the first one of each.
     aside: Vec<(Header, Pbn)>,
     free: VecDeque<Free>,
@@ -81,7 +81,7 @@ impl<N: Nand> MicroHash<N> {
         log.adopt(seen, newest, &pages)?;
         log.last = last.number;
         log.repartition_at = log.last + log.pages_per_block();
-        log.stored = last.readings + if last.kind == Kind::Data { u64::from(last.count) } else { 0 };
+        log.stored = last.readings_up_to();
         log.stored_time = last.time;
         log.take_aside(aside)?;
         log.take_index(base, pages.gap)?;
@@ -97,9 +97,8 @@ impl<N: Nand> MicroHash<N> {
             }
             match self.look_at(block)? {
                 Holds::Log(header) => {
-                    let (number, place) =
-                        (header.number / self.pages_per_block(), header.number % self.pages_per_block());
-                    let twice = seen.log.insert(number, (block, (place == 0).then_some(header)));
+                    let number = header.number / self.pages_per_block();
+                    let twice = seen.log.insert(number, (block, header));
                     if twice.is_some() {
                         let what = "M2: two blocks say they are this block of the log";
                         return Err(IndexError::Corrupted { what, at: number });
@@ -120,17 +119,19 @@ impl<N: Nand> MicroHash<N> {
     /// The contents of a block by its first sound page.
     fn look_at(&mut self, block: Pbn) -> Result<Holds, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let mut is_erased = true;
+        let (mut is_erased, mut stray) = (true, None);
         for at in 0..self.geometry.pages_per_block {
             if at == 2 && is_erased {
                 break;
             }
-            if !self.look(self.geometry.page_at(block, at), &mut page)? {
+            let ppn = self.geometry.page_at(block, at);
+            if !self.look(ppn, &mut page)? {
                 is_erased = false;
                 continue;
             }
             is_erased &= is_blank(&page);
-            match Header::decode(&page) {
+            stray = stray.or(self.is_stray(ppn, &page).then_some(ppn));
+            match Header::decode(&page, ppn) {
                 Some(header) if header.kind == Kind::Partial => return Ok(Holds::Aside(header)),
                 Some(header) if header.number % self.pages_per_block() == u64::from(at) => {
                     return Ok(Holds::Log(header));
@@ -138,7 +139,12 @@ impl<N: Nand> MicroHash<N> {
                 _ => {}
             }
         }
-        Ok(Holds::Nothing)
+        stray.map_or(Ok(Holds::Nothing), |ppn| Err(unsound(ppn)))
+    }
+
+    /// Whether a page stands here that was programmed elsewhere.
+    fn is_stray(&self, ppn: Ppn, page: &[u8]) -> bool {
+        page::is_of_elsewhere(page, ppn, self.geometry.pages())
     }
 
     /// Looks at every page of a block of the log, and shows the sound ones.
@@ -150,28 +156,29 @@ impl<N: Nand> MicroHash<N> {
     ) -> Result<Pages, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut pages = Pages { count: 0, last: None, gap: false };
-        let mut broken: Option<Ppn> = None;
+        let (mut broken, mut is_stray): (Option<Ppn>, bool) = (None, false);
         for at in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(block, at);
             let is_read = self.look(ppn, &mut page)?;
             let expected = number * self.pages_per_block() + u64::from(at);
-            let header = Header::decode(&page)
+            let header = Header::decode(&page, ppn)
                 .filter(|header| is_read && header.kind != Kind::Partial && header.number == expected);
             let Some(header) = header else {
                 if !is_read || !is_blank(&page) {
                     broken = broken.or(Some(ppn));
+                    is_stray |= is_read && self.is_stray(ppn, &page);
                 }
                 continue;
             };
             // A directory says all that the pages before it did.
             pages.gap = (pages.gap || at > pages.count) && header.kind != Kind::Directory;
-            broken = None;
+            (broken, is_stray) = (None, false);
             pages.count = at + 1;
             pages.last = Some(header);
             sound(self, header, &page);
         }
-        match broken.filter(|_| !self.nand.tears()) {
-            Some(ppn) => Err(IndexError::Corrupted { what: "M2: a page is not sound", at: ppn.0.into() }),
+        match broken.filter(|_| is_stray || !self.nand.tears()) {
+            Some(ppn) => Err(unsound(ppn)),
             None => Ok(pages),
         }
     }
@@ -210,24 +217,25 @@ impl<N: Nand> MicroHash<N> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut newest: Option<(Header, Ppn)> = None;
         for &(_, block) in seen.aside.iter().take(2) {
-            let mut broken = None;
+            let (mut broken, mut is_stray) = (None, false);
             for at in 0..self.geometry.pages_per_block {
                 let ppn = self.geometry.page_at(block, at);
                 let is_read = self.look(ppn, &mut page)?;
-                let header = Header::decode(&page).filter(|header| is_read && header.kind == Kind::Partial);
+                let header =
+                    Header::decode(&page, ppn).filter(|header| is_read && header.kind == Kind::Partial);
                 let Some(header) = header else {
                     if !is_read || !is_blank(&page) {
                         broken = broken.or(Some(ppn));
                     }
                     continue;
                 };
-                broken = None;
+                (broken, is_stray) = (None, false);
                 if newest.is_none_or(|(other, _)| age(&header) > age(&other)) {
                     newest = Some((header, ppn));
                 }
             }
-            if let Some(ppn) = broken.filter(|_| !self.nand.tears()) {
-                return Err(IndexError::Corrupted { what: "M2: a page is not sound", at: ppn.0.into() });
+            if let Some(ppn) = broken.filter(|_| is_stray || !self.nand.tears()) {
+                return Err(unsound(ppn));
             }
         }
         seen.oldest = newest.map_or(seen.oldest, |(header, _)| seen.oldest.max(header.oldest));
@@ -254,17 +262,26 @@ impl<N: Nand> MicroHash<N> {
                 });
                 continue;
             };
-            let next = seen.log.get(&(number + 1)).and_then(|next| next.1);
-            let (count, failed) = match next {
-                Some(next) => {
+            let (count, failed) = match seen.log.get(&(number + 1)).map(|next| next.1) {
+                // The directory that a block begins with.
+                Some(next) if next.number % self.pages_per_block() == 0 => {
                     (u32::from(next.previous).min(self.geometry.pages_per_block), next.previous_failed)
                 }
                 None if number == newest => (pages.count, false),
-                None => (self.look_through(block, number, |_, _, _| {})?.count, false),
+                next => (self.pages_before(block, number, next)?, false),
             };
             self.kept.push_back(Segment { block: Some(block), pages: count as u16, failed });
         }
         Ok(())
+    }
+
+    /// Pages of a block of the log after which the directory is missing that says it: up to the last sound one,
+    /// or all where the readings of the next block do not follow on those.
+    fn pages_before(&mut self, block: Pbn, number: u64, next: Option<Header>) -> Result<u32, IndexError> {
+        let pages = self.look_through(block, number, |_, _, _| {})?;
+        let readings = pages.last.map_or(0, |last| last.readings_up_to());
+        let is_followed = next.is_none_or(|next| next.readings == readings);
+        Ok(if is_followed { pages.count } else { self.geometry.pages_per_block })
     }
 
     /// Fills the page being filled from the newest partly filled one, unless a data page has followed it.
@@ -287,7 +304,7 @@ impl<N: Nand> MicroHash<N> {
         let mut filling = core::mem::take(&mut self.filling);
         let is_read = self.look(ppn, &mut filling);
         self.filling = filling;
-        if !is_read? || Header::decode(&self.filling) != Some(header) {
+        if !is_read? || Header::decode(&self.filling, ppn) != Some(header) {
             return Err(IndexError::Corrupted { what: "M2: a page reads otherwise now", at: ppn.0.into() });
         }
         self.count = header.count.into();
@@ -337,6 +354,10 @@ impl<N: Nand> MicroHash<N> {
         }
         Ok(true)
     }
+}
+
+fn unsound(ppn: Ppn) -> IndexError {
+    IndexError::Corrupted { what: "M2: a page is not sound", at: ppn.0.into() }
 }
 
 /// Does what writing this index page did to the directory; false where it is not of a bucket.

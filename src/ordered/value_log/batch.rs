@@ -76,6 +76,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             })
             .collect();
         self.index.apply(&changes)?;
+        self.moves_in_vain = false;
         self.waiting.clear();
         before.into_iter().for_each(|(key, place)| self.release(key, &[place]));
         Ok(())

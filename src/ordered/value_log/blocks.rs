@@ -156,6 +156,14 @@ impl Blocks {
         }
     }
 
+    /// A chunk that was to be moved stays in its block.
+    pub(super) fn not_cleaned(&mut self, place: Place) {
+        let block = self.geometry.block_of(place.page).index();
+        if self.blocks[block].0 != BAD {
+            self.blocks[block].0 &= !CLEANED;
+        }
+    }
+
     fn mark(&mut self, block: Pbn, mark: u32) {
         self.blocks[block.index()].0 |= mark;
     }

@@ -62,6 +62,9 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
 
     /// Cleans a page of a victim. False where no block would give room.
     fn clean_page(&mut self) -> Result<bool, IndexError> {
+        if self.moves_in_vain {
+            return Ok(false);
+        }
         let block_bytes = self.log.block_bytes();
         let next = match self.cleaning.take() {
             Some(next) => Some(next),

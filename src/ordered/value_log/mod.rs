@@ -12,8 +12,9 @@
 //! ```
 //!
 //! * **Change**: a value is cut where a page of the log ends, and the page programmed when it is full, at the
-//!   next sync, or with the change in the class *every operation*. Only then is the index told where the
-//!   value is: whatever is cut, the index never names what is not there.
+//!   next sync, or with the change in the class *every operation* and where the index may have no room for
+//!   what waits. Only then is the index told where the value is: whatever is cut, the index never names what
+//!   is not there, and what was acknowledged can be synced.
 //! * **Look-up**: that of the index, and a read for each chunk, of its bytes alone where the chip can.
 //! * **Room**: the bytes that live in each block are known (a mount reads the index once). Where few blocks
 //!   are empty, the one that least lives in is *cleaned*, some pages with each page that is written: chunks
@@ -109,6 +110,8 @@ pub struct ValueLog<I, N> {
     /// The next page that scrubbing looks at.
     scrubbed: u32,
     moved: u64,
+    /// Whether the index had no room to be told of a value that was moved, and nothing made room since.
+    moves_in_vain: bool,
 }
 
 /// The state of the log of a [`ValueLog`], and its work.
@@ -164,6 +167,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             held: Vec::new(),
             scrubbed: 0,
             moved: 0,
+            moves_in_vain: false,
         };
         let most = values.capacity() / 2;
         if max_value as u64 > most {
@@ -259,7 +263,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         self.settle()?;
         self.make_room(&[key], value.len())?;
         self.append(key, value)?;
-        if self.is_every_operation() || self.waiting.len() >= self.waiting_max {
+        let may_wait = !self.is_every_operation() && self.waiting.len() < self.waiting_max;
+        if !may_wait || !self.index_takes_what_waits() {
             let settled = self.flush();
             if settled.is_err() {
                 // What waited of the key before is wanted still.
@@ -275,9 +280,11 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         require_fits("key", key, self.max_key())?;
         let waited = self.waiting.iter().any(|waiting| waiting.is_value_of(key));
+        self.tell_before_a_change()?;
         let before = self.places_of(key)?;
         if before.is_some() {
             self.index.remove(key)?;
+            self.moves_in_vain = false;
         }
         self.forget(key);
         self.release(key, before.as_deref().unwrap_or_default());

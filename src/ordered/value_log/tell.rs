@@ -7,12 +7,17 @@ use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::OrderedIndex;
 
+/// Pages of the index that are left besides while values wait.
+const SPARE_PAGES: u64 = 8;
+
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub(super) fn put_short(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.tell_before_a_change()?;
         let before = self.places_of(key)?;
         Held::begin_short(&mut self.held);
         self.held.extend_from_slice(value);
         self.index.put(key, &self.held)?;
+        self.moves_in_vain = false;
         self.forget(key);
         self.release(key, before.as_deref().unwrap_or_default());
         Ok(())
@@ -55,19 +60,59 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub(super) fn write_tail(&mut self, cause: Cause) -> Result<(), IndexError> {
         if self.log.used > 0 {
             let index = &mut self.index;
-            let page = self.log.program(cause, &mut || index.sync())?;
-            self.waiting.iter_mut().for_each(|waiting| waiting.place(page, &mut self.log));
+            match self.log.program(cause, &mut || index.sync()) {
+                Ok(page) => self.waiting.iter_mut().for_each(|waiting| waiting.place(page, &mut self.log)),
+                // What cleaning moved stays where it was.
+                Err(error) if error.is_refusal() && self.waiting.iter().all(Waiting::is_moved) => {
+                    self.give_moves_up()?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.settle()
     }
 
-    /// Tells the index of values that are in place.
+    /// Whether the index surely takes all that waits and one change more: each record may divide a node, and
+    /// those above it.
+    pub(super) fn index_takes_what_waits(&self) -> bool {
+        let records = (self.waiting.len() as u64 + 1) * self.index.pieces_max() as u64;
+        self.index.index().free().is_some_and(|room| room.pages >= 2 * records + SPARE_PAGES)
+    }
+
+    /// Before the index changes otherwise, which may take the room that it has for what waits.
+    pub(super) fn tell_before_a_change(&mut self) -> Result<(), IndexError> {
+        if self.waiting.is_empty() || self.index_takes_what_waits() { Ok(()) } else { self.flush() }
+    }
+
+    /// Gives up what cleaning moved and the index does not know of, with the page being filled.
+    fn give_moves_up(&mut self) -> Result<(), IndexError> {
+        self.log.used = 0;
+        self.moves_in_vain = true;
+        for moved in core::mem::take(&mut self.waiting) {
+            let places = self.places_of(&moved.key)?.unwrap_or_default();
+            places.iter().for_each(|place| self.log.blocks.not_cleaned(*place));
+            moved.give_up(&mut self.log);
+        }
+        Ok(())
+    }
+
+    /// Tells the index of values that are in place. One that cleaning moved stays where it was if the index
+    /// has no room to be told.
     pub(super) fn settle(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.waiting.iter().position(Waiting::is_placed) {
             let waiting = self.waiting[at].clone();
             let before = self.places_of(&waiting.key)?.unwrap_or_default();
             waiting.encode(&mut self.held);
-            self.index.put(&waiting.key, &self.held)?;
+            match self.index.put(&waiting.key, &self.held) {
+                Err(error) if error.is_refusal() && !waiting.is_value() => {
+                    self.waiting.remove(at).give_up(&mut self.log);
+                    before.iter().for_each(|place| self.log.blocks.not_cleaned(*place));
+                    self.moves_in_vain = true;
+                    continue;
+                }
+                told => told?,
+            }
+            self.moves_in_vain = false;
             self.waiting.remove(at);
             self.release(&waiting.key, &before);
         }

@@ -36,6 +36,11 @@ impl Waiting {
         self.is_value() && self.key == key
     }
 
+    /// Whether cleaning moves it, all of it being there.
+    pub(super) const fn is_moved(&self) -> bool {
+        self.is_moved && self.is_whole
+    }
+
     /// Whether the index can be told of it.
     pub(super) const fn is_placed(&self) -> bool {
         self.is_whole && self.tail.is_none()

@@ -112,6 +112,11 @@ impl<I: OrderedIndex> Variable<I> {
         self.max_value
     }
 
+    /// Records of the index below that a value takes at most.
+    pub(in crate::ordered) fn pieces_max(&self) -> usize {
+        pieces(self.max_value, self.value.len())
+    }
+
     /// The promise of the index below about a power cut: with several pieces, too.
     pub fn durability(&self) -> Durability {
         self.index.durability()

@@ -258,8 +258,8 @@ impl<N: Nand> MicroHash<N> {
         let ppn = self.place_of(number)?;
         let mut found = None;
         let is_sound = |page: &[u8], _: &[u8]| {
-            found =
-                Header::decode(page, ppn).filter(|header| header.kind != Kind::Partial && header.number == number);
+            found = Header::decode(page, ppn)
+                .filter(|header| header.kind != Kind::Partial && header.number == number);
             found.is_some()
         };
         match read_again(&mut self.nand, (ppn, cause), page, &mut [], is_sound)? {

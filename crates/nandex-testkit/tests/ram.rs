@@ -121,6 +121,38 @@ fn no_ftl_holds_more_than_it_declares() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// The most that an FTL holds, in percent of what it declares, while nearly all of it is trimmed without a
+/// sync.
+fn percent_in_trims(entry: &StoreEntry) -> usize {
+    let settings = Settings::new(RecordFormat::new(8, 8));
+    let chip = heap::uncounted(|| Shared::new(SimChip::new(&small_part()).unwrap()));
+    let handle = heap::uncounted(|| Box::new(Apart::new(chip.clone())));
+    let (store, format) = heap::measure(|| (entry.format)(handle, &settings));
+    let mut store = store.unwrap();
+    let data = heap::uncounted(|| vec![7; store.page_bytes()]);
+    let order = heap::uncounted(|| {
+        let mut order: Vec<u32> = (0..store.page_count()).collect();
+        Rng::new(3).shuffle(&mut order);
+        order
+    });
+    let (done, worked) = heap::measure(|| {
+        for &lpn in &order {
+            store.write(Lpn(lpn), Cause::Host, &data)?;
+        }
+        order.iter().try_for_each(|&lpn| store.trim(Lpn(lpn)))
+    });
+    done.unwrap();
+    heap::uncounted(|| drop((data, order)));
+    ((format.kept + worked.peak) * 100).div_ceil(store.ram_bytes())
+}
+
+#[test]
+fn no_ftl_holds_more_than_it_declares_however_much_is_trimmed() {
+    let held = STORES.iter().map(|entry| (entry.name, percent_in_trims(entry)));
+    let faults: Vec<_> = held.filter(|&(_, held)| held > 100).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
 #[test]
 fn no_index_holds_more_than_it_is_given() {
     let mut faults = Vec::new();

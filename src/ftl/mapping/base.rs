@@ -34,6 +34,7 @@ use super::counted::is_counted;
 use super::marks::Marks;
 use super::slots::Slots;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
+use super::trims::Trims;
 use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable, Validity};
@@ -44,7 +45,7 @@ use crate::nand::{Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -107,7 +108,7 @@ impl<N: Nand> Flash<N> {
 pub(super) struct NoteContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) next_version: u64,
-    pub(super) trimmed: &'a BTreeMap<u32, Option<Ppn>>,
+    pub(super) trimmed: &'a Trims,
     pub(super) changed: &'a Marks,
     pub(super) slots: &'a Slots,
     pub(super) tags: &'a BlockTags,
@@ -131,7 +132,7 @@ impl Contents for NoteContents<'_> {
         page.bytes(&self.next_version.to_le_bytes());
         page.bytes(&(self.trimmed.len() as u32).to_le_bytes());
         page.bytes(&self.changed.count().to_le_bytes());
-        self.trimmed.keys().for_each(|n| page.bytes(&n.to_le_bytes()));
+        self.trimmed.iter().for_each(|n| page.bytes(&n.to_le_bytes()));
         changed.for_each(|pbn| self.put_row(pbn, blocks, page));
         if let Some(own) = self.own {
             page.bytes(&(own.len() as u32).to_le_bytes());

@@ -21,7 +21,7 @@
 //! One is written at format, at a clean end, before the first program after a mount, and before any block was
 //! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
 //! were trimmed, and what became of the blocks that changed since the record before. One is written before a
-//! block is erased that has changed since, and after so many programs (`record_interval`).
+//! block is erased that has changed since, and after so many programs (`record_interval`) or trims (`trims`).
 //!
 //! # Mounting
 //!
@@ -68,6 +68,7 @@ mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
+mod trims;
 
 pub use elect::Live;
 pub(crate) use gather::Source;
@@ -84,13 +85,14 @@ use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use base::Base;
 use marks::Marks;
 use slots::Slots;
 use tags::{BlockTags, UNUSED};
+use trims::Trims;
 
 /// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
 /// count.
@@ -205,8 +207,8 @@ pub struct Flash<N> {
     next_version: u64,
     /// A page of the next version was programmed, and its write is not done.
     is_next_begun: bool,
-    /// Trimmed since the last record that says so, and where the last contents are.
-    trimmed: BTreeMap<u32, Option<Ppn>>,
+    /// Trimmed since the last record that says so.
+    trimmed: Trims,
     /// Logical pages whose newest version cannot be read.
     lost: BTreeSet<u32>,
     /// Blocks in which a program failed, to be retired once they are empty.
@@ -289,7 +291,7 @@ impl<N: Nand> Flash<N> {
             tags: base.tags,
             next_version: base.next_version,
             is_next_begun: false,
-            trimmed: BTreeMap::new(),
+            trimmed: Trims::for_pages_of(geometry),
             lost: base.lost,
             doomed: BTreeSet::new(),
             erases_since_base: Vec::new(),
@@ -394,7 +396,7 @@ impl<N: Nand> Flash<N> {
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         let erases = self.geometry.blocks as usize;
-        self.ram_bytes_of_mount(extra_bytes_max) + erases + self.merge_bytes()
+        self.ram_bytes_of_mount(extra_bytes_max) + erases + self.merge_bytes() + self.trimmed.ram_bytes()
     }
 
     /// Bytes of RAM held while the chip is mounted, but for what the mount finds.

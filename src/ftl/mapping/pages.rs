@@ -99,7 +99,7 @@ impl<N: Nand> Flash<N> {
             self.lost.remove(&lpn);
         }
         if !self.trimmed.is_empty() {
-            self.trimmed.remove(&lpn);
+            self.trimmed.remove(lpn);
         }
         self.counters.host_writes += 1;
         self.last_written = Some(lpn);

@@ -128,8 +128,16 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
         debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
         debug_assert!(ppn.is_none_or(|ppn| !self.is_surely_valid(ppn)), "F1: a trimmed page is valid");
-        self.trimmed.insert(lpn, ppn);
+        if !self.trimmed.insert(lpn) {
+            // Only what every block holds can tell of this one, too.
+            self.mark = Mark::Base;
+        }
         self.lost.remove(&lpn);
+    }
+
+    /// Whether no further trim can be remembered before the next record.
+    pub(crate) fn has_many_trims(&self) -> bool {
+        self.trimmed.is_full()
     }
 
     /// Whether the newest version of a logical page cannot be read.

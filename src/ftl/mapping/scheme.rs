@@ -399,7 +399,14 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         if old.is_some() || self.flash.is_lost(lpn.0) {
             self.flash.note_trim(lpn.0, old);
         }
-        Ok(())
+        if !self.flash.has_many_trims() {
+            return Ok(());
+        }
+        match self.sync() {
+            // The trim is done; what is missing is the room to record it.
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {

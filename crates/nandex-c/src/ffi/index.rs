@@ -138,8 +138,8 @@ pub unsafe extern "C" fn nandex_free(index: *mut nandex_index) -> i32 {
 }
 
 /// Bytes of RAM that an index takes once it is formatted, found by formatting it on a chip that keeps
-/// nothing: no callback is called, but as much memory is taken meanwhile. A mount after a power cut may take
-/// more for a moment.
+/// nothing: no callback is called, but as much memory is taken meanwhile. On the page-mapping FTL a mount
+/// after a power cut takes more for a moment: 12 bytes for each page programmed since the last checkpoint.
 ///
 /// # Safety
 ///

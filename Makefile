@@ -23,6 +23,8 @@ test: tools lint doc ## everything the gate tests
 	@$(MAKE) --no-print-directory firmware-if-there test-mtd
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
+# The programs as they are shipped, with the engine's debug assertions.
+CAMPAIGN = $${CARGO_TARGET_DIR:-target}/campaign
 
 test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is missing (MTD_INSTALL=1 installs it)
 	@if sh tests/mtd/run.sh ready; then \
@@ -104,12 +106,13 @@ fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=60) || exit 1; done
 
-soak: tools ## the tests with new inputs, power cuts at every operation of long runs, an hour of lives, damage (hours)
+soak: tools ## the tests with new inputs, power cuts at every operation of long runs, hours of lives, geometry, damage, with debug assertions
 	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked
-	$(CARGO) build --release --locked -p nandex-cli
-	for index in $$(./target/release/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
-		./target/release/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
-	./target/release/nandex crash --ftl page-map --ops 2000 --cuts all
-	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60
-	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60 --until-death
-	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60 --damage
+	$(CARGO) build --profile campaign --locked -p nandex-cli
+	for index in $$($(CAMPAIGN)/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
+		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
+	$(CAMPAIGN)/nandex crash --ftl page-map --ops 2000 --cuts all
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --until-death
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --damage
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --geometry

@@ -23,10 +23,17 @@ use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+/// The version, and whether the debug assertions are in it.
+const VERSION: &str = if cfg!(debug_assertions) {
+    concat!(env!("CARGO_PKG_VERSION"), ", debug assertions on")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), ", debug assertions off")
+};
+
 /// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers,
 /// crash-tested.
 #[derive(Debug, Parser)]
-#[command(name = "nandex", version, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "nandex", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -353,6 +360,9 @@ pub(crate) struct Torture {
     /// No read comes back wrong.
     #[arg(long)]
     pub(crate) reads_well: bool,
+    /// Chips, records and RAM of any size, a short life on each, and every key looked up after every mount.
+    #[arg(long, conflicts_with_all = ["until_death", "damage"])]
+    pub(crate) geometry: bool,
     /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

@@ -21,8 +21,8 @@ pub use nandex_runner::capture;
 #[cfg(any(test, feature = "sample"))]
 pub use nandex_runner::sample;
 pub use nandex_runner::{
-    LabError, block_trace, chip, compare, crash, data, disks, error, forest, import, input, keys, latency,
-    machine, model, names, needed, options, parallel, quantities, registry, replay, results, runner, spatial,
-    stats, tbm, torture, trace, workload,
+    ASSERTIONS, LabError, block_trace, chip, compare, crash, data, disks, error, forest, import, input, keys,
+    latency, machine, model, names, needed, options, parallel, quantities, registry, replay, results, runner,
+    spatial, stats, tbm, torture, trace, workload,
 };
 pub(crate) use nandex_runner::{bundle, single};

@@ -3,6 +3,7 @@
 
 use super::table::wrap;
 use crate::summary::scale::show_count;
+use nandex_lab::ASSERTIONS;
 use nandex_lab::crash::CrashReport;
 use std::fmt::Write as _;
 
@@ -43,7 +44,7 @@ fn settings(report: &CrashReport) -> String {
     let _ = write!(
         out,
         "\n{} operations ({} refused on a full chip) made {} programs, erases and bad-block marks, {} of them for \
-         garbage collection and {} for checkpoints; {} failed",
+         garbage collection and {} for checkpoints; {} failed; {ASSERTIONS}",
         show_count(report.operations),
         show_count(report.operations_refused),
         show_count(report.physical_operations),

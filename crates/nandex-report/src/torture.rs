@@ -1,6 +1,7 @@
 //! Lives for a terminal: a table by victim, the findings with their replays, and one line of counts.
 
 use crate::summary::scale::show_count;
+use nandex_lab::ASSERTIONS;
 use nandex_lab::torture::{Case, Counts, Finding, Report, Row};
 use std::fmt::Write as _;
 
@@ -34,7 +35,7 @@ pub fn render(report: &Report) -> String {
 /// The last line: everything in numbers.
 pub fn counts(counts: &Counts, found: u64) -> String {
     format!(
-        "{} lives, {} mounts, {} cuts, {} power-offs, {} operations ({} refused), {} deaths, {} findings\n",
+        "{} lives, {} mounts, {} cuts, {} power-offs, {} operations ({} refused), {} deaths, {} findings; {ASSERTIONS}\n",
         show_count(counts.lives),
         show_count(counts.mounts),
         show_count(counts.cuts),
@@ -64,14 +65,24 @@ pub fn shortened(text: &str) -> String {
 
 fn table(rows: &[Row]) -> String {
     let mut out = format!(
-        "{:<26} {:>7} {:>9} {:>8} {:>9} {:>10} {:>9} {:>7} {:>7} {:>8}\n",
-        "", "lives", "mounts", "cuts", "offs", "operations", "refused", "deaths", "skipped", "findings"
+        "{:<26} {:>7} {:>9} {:>8} {:>9} {:>10} {:>9} {:>7} {:>7} {:>8} {:>8}\n",
+        "",
+        "lives",
+        "mounts",
+        "cuts",
+        "offs",
+        "operations",
+        "refused",
+        "deaths",
+        "skipped",
+        "unfit",
+        "findings"
     );
     for row in rows {
         let c = &row.counts;
         let _ = writeln!(
             out,
-            "{:<26} {:>7} {:>9} {:>8} {:>9} {:>10} {:>9} {:>7} {:>7} {:>8}",
+            "{:<26} {:>7} {:>9} {:>8} {:>9} {:>10} {:>9} {:>7} {:>7} {:>8} {:>8}",
             row.victim,
             show_count(c.lives),
             show_count(c.mounts),
@@ -81,6 +92,7 @@ fn table(rows: &[Row]) -> String {
             show_count(c.refused),
             show_count(c.deaths),
             show_count(c.skipped),
+            show_count(c.setups_refused),
             show_count(row.found),
         );
     }

@@ -39,4 +39,10 @@ pub mod trace;
 pub mod workload;
 
 pub use error::LabError;
+
+/// Whether the debug assertions of the engine are in this build: they are in the profile `campaign`, and not
+/// in a release.
+pub const ASSERTIONS: &str =
+    if cfg!(debug_assertions) { "debug assertions on" } else { "debug assertions off" };
+
 pub use nandex_stacks::{forest, names, needed, options, registry};

@@ -321,17 +321,17 @@ impl<N: Nand> Sbits<N> {
                     return Ok(at > pages.0);
                 }
                 high = at - 1;
-                at = at.saturating_sub(step).clamp(low, high);
+                at = leap(at.saturating_sub(step), step, (low, high));
             } else if key > last {
                 if at == high {
                     return Ok(true);
                 }
                 low = at + 1;
-                at = (at + step).clamp(low, high);
+                at = leap(at.saturating_add(step), step, (low, high));
             } else {
                 return Ok(true);
             }
-            step *= 2;
+            step = step.saturating_mul(2);
         }
         Ok(true)
     }
@@ -409,6 +409,12 @@ fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, Ind
 fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
     let blocks = geometry.blocks as usize * (size_of::<KeptBlock>() + size_of::<Pbn>());
     size_of::<Sbits<N>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
+}
+
+/// Where a search goes on that leaps to `aim`: in the middle of what is left where the leap is longer than
+/// that.
+const fn leap(aim: u64, step: u64, (low, high): (u64, u64)) -> u64 {
+    if step > high - low { low.midpoint(high) } else { aim }
 }
 
 impl<N: Nand> OrderedIndex for Sbits<N> {

@@ -106,7 +106,8 @@ fn run_file(file: &Path) -> Result<Status> {
 }
 
 fn plan(args: &Torture) -> Plan {
-    let fate = Fate { until_death: args.until_death, reads_well: args.reads_well };
+    let fate =
+        Fate { until_death: args.until_death, reads_well: args.reads_well, any_geometry: args.geometry };
     let threads = args.threads.map_or_else(parallel::cores, usize::from);
     if let Some(Replay::Life(victim, seed)) = args.replay {
         return Plan { victims: vec![victim], order: Order::Lives(1), fate, seed, threads: 1 };

@@ -242,15 +242,14 @@ impl Subject {
         }
     }
 
-    /// Looks a few slots up one by one and compares them with the contents.
-    pub(crate) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
+    /// Looks slots up one by one, from the first one on in these steps, and compares them with the contents.
+    pub(crate) fn spot_check(&mut self, contents: &[u64], (first, step): (usize, usize)) -> Result<(), Why> {
         match self {
             Subject::Index(_) => {}
-            Subject::Spatial(index) => return spot_check_spatial(index.as_mut(), contents, first),
+            Subject::Spatial(index) => return spot_check_spatial(index.as_mut(), contents, (first, step)),
             Subject::Store(_) => return Ok(()),
         }
-        let step = (contents.len() / 16).max(1);
-        for slot in (first % step..contents.len()).step_by(step) {
+        for slot in (first..contents.len()).step_by(step) {
             if self.look_up(slot as u32)? != contents[slot] {
                 return Err(format!("a look-up of number {slot} contradicts the range search"));
             }
@@ -279,6 +278,12 @@ impl Subject {
         self.end(true)?;
         Ok(History::new(history.contents().to_vec()))
     }
+}
+
+/// Which slots of so many a glance looks up: the first one, and the steps.
+pub(crate) fn spots(number: usize, slots: usize) -> (usize, usize) {
+    let step = (slots / 16).max(1);
+    (number % step, step)
 }
 
 /// Compares what an operation said was there with the contents before it.
@@ -437,10 +442,9 @@ fn is_in_window(index: &mut dyn SpatialIndex<i32, 2>, slot: u32) -> Result<bool,
 fn spot_check_spatial(
     index: &mut dyn SpatialIndex<i32, 2>,
     contents: &[u64],
-    first: usize,
+    (first, step): (usize, usize),
 ) -> Result<(), Why> {
-    let step = (contents.len() / 16).max(1);
-    for slot in (first % step..contents.len()).step_by(step) {
+    for slot in (first..contents.len()).step_by(step) {
         let rect = rect_of(slot as u32);
         let is_found = is_in_window(index, slot as u32)?;
         if is_found != (contents[slot] != 0) {

@@ -6,7 +6,7 @@ use super::history::{History, Moment, Wrong};
 use super::ops::{HostOp, Mix, Source};
 use super::point::{Cut, CutPoint, WAYS};
 use super::report::{CrashFailure, Failure, Tally};
-use super::subject::{Applied, Promise, SharedChip, Subject};
+use super::subject::{Applied, Promise, SharedChip, Subject, spots};
 use nandex::Shared;
 use nandex::nand::sim::{Recorded, SimChip};
 use nandex::ordered::Durability;
@@ -209,7 +209,7 @@ impl Trial<'_> {
         let found = self.read(&mut subject)?;
         let survivor = self.history.survivor(self.moment, &found, context.promise);
         let survivor = survivor.map_err(|wrong: Wrong| Failure::Lost(wrong.to_string()))?;
-        subject.spot_check(&found, self.cut.number() as usize).map_err(Failure::Lost)?;
+        subject.spot_check(&found, spots(self.cut.number() as usize, found.len())).map_err(Failure::Lost)?;
         outcome.tally.survived(survivor);
         outcome.tally.lost_operations(self.history.lost(self.moment, &found));
         Ok(Some((subject, found)))

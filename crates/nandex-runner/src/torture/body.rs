@@ -5,11 +5,11 @@ use super::counts::Counts;
 use super::cursor::Position;
 use super::fault::{Fault, Kind};
 use super::leash::{CALL_MAX, Leash, Left};
-use super::setup::Setup;
+use super::setup::{Looks, Setup};
 use super::step::{Cut, Step};
 use crate::crash::history::{History, Moment, Wrong};
 use crate::crash::ops::{HostOp, Mix};
-use crate::crash::subject::{Promise, SharedChip, Subject, check_answer};
+use crate::crash::subject::{Promise, SharedChip, Subject, check_answer, spots};
 use crate::crash::trial::panic_text;
 use nandex::Shared;
 use nandex::nand::sim::{CutWhen, TornModel};
@@ -68,6 +68,7 @@ impl<'a> Body<'a> {
             catch_unwind(AssertUnwindSafe(|| Subject::format(setup.victim.target, &setup.settings, nand)));
         let victim = made.map_err(|panic| panicked(&*panic))?;
         let victim = victim.map_err(|error| Fault::new(Kind::Error, format!("format: {error}")))?;
+        let victim = setup.keys.before(victim);
         let mix = victim.mix(setup.victim.target, (setup.slots, setup.slots));
         let history = History::new(vec![0; mix.slots as usize]);
         Ok(Body {
@@ -105,6 +106,15 @@ impl<'a> Body<'a> {
 
     pub(crate) fn class(&self) -> Durability {
         self.class
+    }
+
+    pub(crate) fn page_bytes(&self) -> u32 {
+        self.setup.part.geometry.page_bytes
+    }
+
+    /// Changes refused since the last one that was done.
+    pub(crate) fn refused_in_row(&self) -> u64 {
+        self.refused_in_row
     }
 
     /// The contents that should be there now.
@@ -185,7 +195,8 @@ impl<'a> Body<'a> {
         }
         self.counts.mounts += 1;
         let (target, settings) = (self.setup.victim.target, &self.setup.settings);
-        match Subject::mount(target, settings, leashed(&self.chip, &self.left)) {
+        let mounted = Subject::mount(target, settings, leashed(&self.chip, &self.left));
+        match mounted.map(|victim| self.setup.keys.before(victim)) {
             _ if !self.is_powered() => {
                 self.cut_off();
                 Ok(Flow::Goes)
@@ -209,7 +220,7 @@ impl<'a> Body<'a> {
                 self.cut_off();
                 return Ok(Flow::Goes);
             }
-            Ok(Some(victim)) => return self.examine(victim, Promise::EachSlot),
+            Ok(Some(victim)) => return self.examine(self.setup.keys.before(victim), Promise::EachSlot),
             Ok(None) => {}
             Err(error) => {
                 let why = format!("mount after the cut: {error}");
@@ -232,7 +243,7 @@ impl<'a> Body<'a> {
                 self.begin(vec![0; self.mix.slots as usize]);
                 self.is_bare = false;
                 self.ram_bytes = victim.store_ram_bytes();
-                self.victim = Some(victim);
+                self.victim = Some(self.setup.keys.before(victim));
                 Ok(Flow::Goes)
             }
             Err(_) if self.has_failed => Ok(Flow::Ends),
@@ -276,7 +287,11 @@ impl<'a> Body<'a> {
         if records.is_some_and(|records| records != present) {
             return Err(unsound(format!("check counts {records:?} records, a range {present}")));
         }
-        let spots = victim.spot_check(&found, self.version as usize);
+        let spots = match self.setup.looks {
+            Looks::All => (0, 1),
+            Looks::Spots => spots(self.version as usize, found.len()),
+        };
+        let spots = victim.spot_check(&found, spots);
         spots.map_err(|why| Fault::new(Kind::Wrong, why))?;
         Ok(found)
     }

@@ -4,7 +4,8 @@
 use super::body::{Body, Flow};
 use super::counts::Counts;
 use super::fault::Fault;
-use super::setup::Setup;
+use super::keys::Keys;
+use super::setup::{Looks, Setup};
 use super::step::Step;
 use super::subject::Victim;
 use crate::error::LabError;
@@ -21,6 +22,9 @@ pub struct Case {
     pub(super) setup: Setup,
     pub(super) steps: Vec<Step>,
 }
+
+/// Spare bytes of a page where a file does not say.
+const SPARE_BYTES: u32 = 64;
 
 /// The classes and their names in a file.
 const CLASSES: [(Durability, &str); 3] = [
@@ -80,10 +84,14 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { victim, part, settings, slots, bad_ppm, bad_seed } = &self.setup;
-        let Geometry { page_bytes, pages_per_block, blocks, .. } = part.geometry;
+        let Setup { victim, part, settings, slots, bad_ppm, bad_seed, keys, looks } = &self.setup;
+        let Geometry { page_bytes, pages_per_block, blocks, spare_bytes, .. } = part.geometry;
         writeln!(f, "victim {}", victim.target.name())?;
-        writeln!(f, "chip {page_bytes} {pages_per_block} {blocks}")?;
+        write!(f, "chip {page_bytes} {pages_per_block} {blocks}")?;
+        match spare_bytes {
+            SPARE_BYTES => writeln!(f)?,
+            other => writeln!(f, " {other}")?,
+        }
         writeln!(f, "record {} {}", settings.record.key_bytes, settings.record.value_bytes)?;
         let class = CLASSES.iter().find(|(class, _)| *class == settings.durability);
         writeln!(f, "class {}", class.map_or("", |(_, name)| name))?;
@@ -97,6 +105,12 @@ impl fmt::Display for Case {
         if *bad_ppm > 0 {
             writeln!(f, "bad {bad_ppm} {bad_seed}")?;
         }
+        if *keys == Keys::Trailing {
+            writeln!(f, "keys alike")?;
+        }
+        if *looks == Looks::All {
+            writeln!(f, "look-up all")?;
+        }
         self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
     }
 }
@@ -105,10 +119,12 @@ impl fmt::Display for Case {
 #[derive(Default)]
 struct Reader {
     victim: Option<Victim>,
-    chip: Option<[u32; 3]>,
+    chip: Option<[u32; 4]>,
     settings: Option<Settings>,
     slots: u32,
     bad: (u32, u64),
+    keys: Keys,
+    looks: Looks,
     steps: Vec<Step>,
 }
 
@@ -120,8 +136,13 @@ impl Reader {
         match (first, &rest[..]) {
             ("victim", [name]) => self.victim = Some(name.parse().map_err(|e: LabError| e.to_string())?),
             ("chip", [page, pages, blocks]) => {
-                self.chip = Some([number(page)?, number(pages)?, number(blocks)?]);
+                self.chip = Some([number(page)?, number(pages)?, number(blocks)?, SPARE_BYTES]);
             }
+            ("chip", [page, pages, blocks, spare]) => {
+                self.chip = Some([number(page)?, number(pages)?, number(blocks)?, number(spare)?]);
+            }
+            ("keys", ["alike"]) => self.keys = Keys::Trailing,
+            ("look-up", ["all"]) => self.looks = Looks::All,
             ("record", [key, value]) => {
                 self.settings = Some(Settings::new(RecordFormat::new(number(key)?, number(value)?)));
             }
@@ -144,15 +165,18 @@ impl Reader {
 
     fn case(self) -> Result<Case, String> {
         let victim = self.victim.ok_or("no line says who the victim is")?;
-        let [page_bytes, pages, blocks] = self.chip.ok_or("no line says what the chip is like")?;
+        let [page_bytes, pages, blocks, spare_bytes] =
+            self.chip.ok_or("no line says what the chip is like")?;
         let settings = self.settings.ok_or("no line says how long records are")?;
-        let part = victim.target.suited(mlc_with(page_bytes, pages, blocks));
+        let mut part = mlc_with(page_bytes, pages, blocks);
+        part.geometry.spare_bytes = spare_bytes;
+        let part = victim.target.suited(part);
         part.validate().map_err(|error| error.to_string())?;
         if self.bad.0 > 1_000_000 || !(2..=1 << 20).contains(&self.slots) {
             return Err("slots are 2 to 1048576, bad blocks up to 1000000 in a million".to_string());
         }
-        let (bad_ppm, bad_seed) = self.bad;
-        let setup = Setup { victim, part, settings, slots: self.slots, bad_ppm, bad_seed };
+        let ((bad_ppm, bad_seed), keys, looks) = (self.bad, self.keys, self.looks);
+        let setup = Setup { victim, part, settings, slots: self.slots, bad_ppm, bad_seed, keys, looks };
         Ok(Case { setup, steps: self.steps })
     }
 }

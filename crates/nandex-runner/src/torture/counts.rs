@@ -23,6 +23,8 @@ pub struct Counts {
     pub removals_refused: u64,
     /// Lives not lived because the victim takes no such chip.
     pub skipped: u64,
+    /// Setups drawn that the victim refused, until it took one.
+    pub setups_refused: u64,
 }
 
 impl Counts {
@@ -37,5 +39,6 @@ impl Counts {
         self.deaths += other.deaths;
         self.removals_refused += other.removals_refused;
         self.skipped += other.skipped;
+        self.setups_refused += other.setups_refused;
     }
 }

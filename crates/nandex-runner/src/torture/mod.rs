@@ -7,6 +7,8 @@
 //! shows only then. The steps as they were drawn can be carried out again without drawing (`body`), all of
 //! them or some, whatever is left out.
 //!
+//! A fate of any geometry lets chips and records be of any shape (`geometry`).
+//!
 //! [`damage`] does the same for chips whose pages are damaged.
 
 mod body;
@@ -15,6 +17,8 @@ mod counts;
 mod cursor;
 pub mod damage;
 mod fault;
+mod geometry;
+mod keys;
 mod leash;
 mod refusal;
 mod run;

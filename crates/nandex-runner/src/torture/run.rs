@@ -4,8 +4,9 @@ use super::body::{Body, Flow};
 use super::case::Case;
 use super::counts::Counts;
 use super::fault::{Fault, Kind};
+use super::geometry::Rounds;
 use super::script::{self, Fate, Script};
-use super::setup::Setup;
+use super::setup::{Setup, Tried};
 use super::step::Step;
 use super::subject::Victim;
 use crate::parallel;
@@ -69,7 +70,8 @@ pub struct Finding {
 fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
     let death = if fate.until_death { " --until-death" } else { "" };
     let reads = if fate.reads_well { " --reads-well" } else { "" };
-    format!("nandex torture --replay {victim}:{seed}{death}{reads}")
+    let geometry = if fate.any_geometry { " --geometry" } else { "" };
+    format!("nandex torture --replay {victim}:{seed}{death}{reads}{geometry}")
 }
 
 /// The counts of one victim's lives.
@@ -104,13 +106,17 @@ pub(crate) struct Ended {
 
 /// Lives one life.
 pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
-    let origin = split_mix(seed ^ victim.fingerprint() ^ u64::from(fate.until_death));
+    let origin = split_mix(
+        seed ^ victim.fingerprint() ^ u64::from(fate.until_death) ^ u64::from(fate.any_geometry) << 1,
+    );
     let (mut rng, script_rng) = (Rng::new(origin), Rng::new(split_mix(origin)));
     let with_failures = script::fails(&mut script_rng.clone(), fate);
     let mut ended = Ended { counts: Counts::default(), fault: None, steps: Vec::new(), setup: None };
+    let mut tried = Tried::default();
     let drawn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        Setup::draw(victim, &mut rng, with_failures)
+        Setup::draw(victim, &mut rng, (fate, with_failures), &mut tried)
     }));
+    ended.counts.setups_refused = tried.times.saturating_sub(1);
     let setup = match drawn {
         Ok(Ok(Some(setup))) => setup,
         Ok(Ok(None)) => {
@@ -119,20 +125,46 @@ pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
         }
         Ok(Err(error)) => {
             ended.fault = Some(Fault::new(Kind::Error, format!("format: {error}")));
+            ended.setup = tried.last;
             return ended;
         }
         Err(panic) => {
-            let what = format!("format: {}", crate::crash::trial::panic_text(&*panic));
+            let place = super::last_panic().unwrap_or_default();
+            let what = format!("format: {}{place}", crate::crash::trial::panic_text(&*panic));
+            ended.setup = tried.last;
             ended.fault = Some(Fault::new(Kind::Panicked, what));
             return ended;
         }
     };
-    play(&setup, Script::new(script_rng, fate), &mut ended);
+    let script = match fate.any_geometry {
+        true => Steps::Rounds(Rounds::new(script_rng)),
+        false => Steps::Script(Box::new(Script::new(script_rng, fate))),
+    };
+    play(&setup, script, &mut ended);
     ended.setup = Some(setup);
     ended
 }
 
-fn play(setup: &Setup, mut script: Script, ended: &mut Ended) {
+/// Where the steps of a life come from.
+enum Steps {
+    Script(Box<Script>),
+    Rounds(Rounds),
+}
+
+impl Steps {
+    fn next(&mut self, body: &Body<'_>) -> Option<Step> {
+        match self {
+            Steps::Script(script) => script.next(body),
+            Steps::Rounds(rounds) => rounds.next(body),
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(self, Steps::Script(script) if script.is_dead())
+    }
+}
+
+fn play(setup: &Setup, mut script: Steps, ended: &mut Ended) {
     let mut body = match Body::born(setup) {
         Ok(body) => body,
         Err(fault) => {
@@ -152,6 +184,7 @@ fn play(setup: &Setup, mut script: Script, ended: &mut Ended) {
             }
         }
     }
+    body.counts.setups_refused = ended.counts.setups_refused;
     body.counts.deaths = u64::from(script.is_dead());
     ended.counts = body.counts;
 }

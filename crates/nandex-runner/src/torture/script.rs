@@ -18,6 +18,8 @@ pub struct Fate {
     pub until_death: bool,
     /// No read comes back wrong.
     pub reads_well: bool,
+    /// Chip and records of any shape, and a short life.
+    pub any_geometry: bool,
 }
 
 /// The phase that a life is in.

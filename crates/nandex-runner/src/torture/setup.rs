@@ -1,5 +1,7 @@
 //! The chip and the settings of a life, drawn from its seed.
 
+use super::keys::Keys;
+use super::script::Fate;
 use super::subject::Victim;
 use crate::crash::Target;
 use crate::crash::subject::Subject;
@@ -24,6 +26,20 @@ pub(crate) struct Setup {
     pub(crate) bad_ppm: u32,
     /// Fixes which.
     pub(crate) bad_seed: u64,
+    /// Where keys differ.
+    pub(crate) keys: Keys,
+    /// How many keys are looked up after a mount.
+    pub(crate) looks: Looks,
+}
+
+/// How many slots are looked up by themselves whenever all contents are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Looks {
+    /// Some.
+    #[default]
+    Spots,
+    /// Every one.
+    All,
 }
 
 /// Chips and settings drawn before a victim is given up that refuses them all.
@@ -62,16 +78,22 @@ impl Setup {
     pub(crate) fn draw(
         victim: Victim,
         rng: &mut Rng,
-        with_failures: bool,
+        (fate, with_failures): (Fate, bool),
+        tried: &mut Tried,
     ) -> Result<Option<Setup>, IndexError> {
         for attempt in 0..DRAWS {
-            let mut setup = Setup::one(victim, rng, attempt, with_failures);
+            tried.times = attempt + 1;
+            let mut setup = match fate.any_geometry {
+                true => Setup::any(victim, rng, attempt),
+                false => Setup::one(victim, rng, attempt, with_failures),
+            };
             let drawn = setup.settings.durability;
             for class in [Durability::EveryOperation, Durability::EverySync, Durability::None] {
                 if class > drawn {
                     continue;
                 }
                 setup.settings.durability = class;
+                tried.last = Some(setup.clone());
                 match setup.try_format() {
                     Ok(()) => return Ok(Some(setup)),
                     Err(error) if error.is_unsupported() => {}
@@ -106,11 +128,7 @@ impl Setup {
             record.value_bytes = record.value_bytes / 4 * 4 + 1;
         }
         let mut settings = Settings::new(record);
-        settings.durability = match rng.below(20) {
-            0..10 => Durability::EveryOperation,
-            10..17 => Durability::EverySync,
-            _ => Durability::None,
-        };
+        settings.durability = draw_class(rng);
         settings.ram_bytes = [None, None, Some(24_000), Some(60_000), Some(200_000)][rng.below(5) as usize];
         let ftl = victim.ftl.or_else(|| draw_ftl(victim, rng));
         settings = draw_options(victim, rng, victim.on(ftl, settings));
@@ -128,9 +146,20 @@ impl Setup {
             Target::Store(_) => 64,
         };
         let slots = part.geometry.data_bytes() / bytes_of_record.max(4) + 40;
+        let slots = slots as u32;
         let bad_ppm = if with_failures && rng.chance(1, 3) { 40_000 } else { 0 };
-        Setup { victim, part, settings, slots: slots as u32, bad_ppm, bad_seed: rng.next_u64() }
+        let bad_seed = rng.next_u64();
+        Setup { victim, part, settings, slots, bad_ppm, bad_seed, keys: Keys::Leading, looks: Looks::Spots }
     }
+}
+
+/// The setups drawn so far.
+#[derive(Default)]
+pub(crate) struct Tried {
+    /// The last setup.
+    pub(crate) last: Option<Setup>,
+    /// Setups drawn.
+    pub(crate) times: u64,
 }
 
 fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
@@ -152,7 +181,15 @@ fn draw_record(rng: &mut Rng, part: &Part) -> RecordFormat {
     RecordFormat::new(key_bytes, needed.max(drawn).min(most).min(200) as u8)
 }
 
-fn draw_ftl(victim: Victim, rng: &mut Rng) -> Option<&'static StoreEntry> {
+pub(super) fn draw_class(rng: &mut Rng) -> Durability {
+    match rng.below(20) {
+        0..10 => Durability::EveryOperation,
+        10..17 => Durability::EverySync,
+        _ => Durability::None,
+    }
+}
+
+pub(super) fn draw_ftl(victim: Victim, rng: &mut Rng) -> Option<&'static StoreEntry> {
     let any = &STORES[rng.below(STORES.len() as u64) as usize];
     let (first, on_raw) = (rng.chance(1, 3), rng.chance(1, 8));
     match victim.target {
@@ -163,7 +200,7 @@ fn draw_ftl(victim: Victim, rng: &mut Rng) -> Option<&'static StoreEntry> {
     }
 }
 
-fn draw_options(victim: Victim, rng: &mut Rng, mut settings: Settings) -> Settings {
+pub(super) fn draw_options(victim: Victim, rng: &mut Rng, mut settings: Settings) -> Settings {
     let is_small = rng.chance(2, 3);
     for (name, value) in SMALL {
         let taken = is_small && rng.chance(2, 3);

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::keys::Keys;
 use super::run::live;
-use super::setup::Setup;
+use super::setup::{Looks, Setup, Tried};
 use super::step::Step;
 use super::subject::Victim;
 use super::*;
@@ -39,7 +40,9 @@ fn mount_and_forget(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn 
 fn forgetful() -> Case {
     let victim = Victim { target: Target::Index(&FORGETFUL), ftl: None };
     let settings = Settings::new(RecordFormat::new(8, 8));
-    let setup = Setup { victim, part: part(512, 16, 24), settings, slots: 40, bad_ppm: 0, bad_seed: 0 };
+    let (keys, looks) = (Keys::Leading, Looks::Spots);
+    let setup =
+        Setup { victim, part: part(512, 16, 24), settings, slots: 40, bad_ppm: 0, bad_seed: 0, keys, looks };
     let puts = (0..40).map(|slot| Step::Op(HostOp::Put(slot * 7 % 40)));
     let mut steps: Vec<Step> = puts.collect();
     steps.extend([
@@ -70,7 +73,11 @@ fn what_a_format_accepts_takes_a_record() {
     for victim in indexes.map(|target| Victim { target, ftl: None }) {
         let mut rng = Rng::new(victim.fingerprint());
         for _ in 0..SETUPS {
-            let Some(setup) = Setup::draw(victim, &mut rng, false).unwrap() else { continue };
+            let Some(setup) =
+                Setup::draw(victim, &mut rng, (Fate::default(), false), &mut Tried::default()).unwrap()
+            else {
+                continue;
+            };
             let case = Case { setup, steps: vec![Step::Op(HostOp::Put(1)), Step::Op(HostOp::Sync)] };
             wrong.extend(case.run().err().map(|why| format!("{why}\n{case}")));
         }

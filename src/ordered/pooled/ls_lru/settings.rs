@@ -147,7 +147,7 @@ impl LsLruConfig {
         }
         let Counted { unit, group, .. } = self.counted();
         let units = (slabs * page_bytes).div_ceil(unit + group);
-        let (slots, cells) = (Units::chunk_slots(page_bytes), page_bytes / cell_bytes(self.tree.record));
+        let (slots, cells) = parts_of_slab(self.tree.record, page_bytes);
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let kept = kept_slabs(self.tree.record, page_bytes);
         (slabs + units.div_ceil(slots) + units.div_ceil(cells) + kept).min(most)
@@ -232,8 +232,14 @@ pub(super) const REGROUPED_LEAVES: usize = 3;
 
 /// Slabs kept for the cells and the slots that a commit may take to move entries between units.
 pub(super) const fn kept_slabs(record: RecordFormat, page_bytes: usize) -> usize {
-    let (slots, cells) = (Units::chunk_slots(page_bytes), page_bytes / cell_bytes(record));
+    let (slots, cells) = parts_of_slab(record, page_bytes);
     REGROUPED_LEAVES.div_ceil(slots) + REGROUPED_LEAVES.div_ceil(cells)
+}
+
+/// Unit slots and cells of a slab; one at least, where pages are too small for any and are refused.
+const fn parts_of_slab(record: RecordFormat, page_bytes: usize) -> (usize, usize) {
+    let (slots, cells) = (Units::chunk_slots(page_bytes), page_bytes / cell_bytes(record));
+    (if slots == 0 { 1 } else { slots }, if cells == 0 { 1 } else { cells })
 }
 
 /// Slabs of the smallest buffer: those kept, unit slots, a slab of cells and a frame.

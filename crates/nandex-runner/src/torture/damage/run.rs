@@ -5,11 +5,11 @@ use super::image::{End, Image, Life};
 use super::kinds::{self, Damage, Kind};
 use super::trial::{self, Outcome};
 use super::{Blow, Finding, every_victim, subject};
-use crate::LabError;
 use crate::crash::history::fingerprint;
 use crate::parallel;
 use crate::runner::Control;
 use crate::torture::Victim;
+use crate::{ASSERTIONS, LabError};
 use nandex::nand::sim::SimChip;
 use nandex::rng::{Rng, split_mix};
 use nandex::{Geometry, Pbn, Ppn};
@@ -100,7 +100,8 @@ impl fmt::Display for Totals {
         write!(f, "{} lives, {} images, {} damages", self.lives, self.images, self.damages())?;
         self.outcomes.iter().try_for_each(|(name, count)| write!(f, ", {count} {name}"))?;
         let excepted: u64 = self.excepted.values().sum();
-        write!(f, ", {excepted} excepted, {} findings", self.found + self.stopped.len() as u64)
+        let found = self.found + self.stopped.len() as u64;
+        write!(f, ", {excepted} excepted, {found} findings; {ASSERTIONS}")
     }
 }
 

@@ -1,0 +1,152 @@
+//! Keys whose first bytes are all the same, in front of an index that knows nothing of it.
+
+use crate::crash::subject::{Subject, write_key};
+use nandex::ordered::{Change, Direction, Durability, RecordFormat, Records, Room, Visit};
+use nandex::{CheckReport, IndexError, IndexStats, OrderedIndex};
+use std::ops::{Bound, ControlFlow};
+
+/// Where a key differs from its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// In its first four bytes; what follows is random.
+    #[default]
+    Leading,
+    /// In its last four bytes: all before them is the same.
+    Trailing,
+}
+
+/// Bytes of a key in which keys differ.
+const NUMBER_BYTES: usize = 4;
+/// The byte that all keys begin with.
+const COMMON: u8 = 0x5a;
+
+impl Keys {
+    /// The subject, shown with keys that differ in their first bytes.
+    pub(crate) fn before(self, subject: Subject) -> Subject {
+        match subject {
+            Subject::Index(index) if self == Keys::Trailing => {
+                Subject::Index(Box::new(SharedStart { record: index.record(), index }))
+            }
+            other => other,
+        }
+    }
+}
+
+/// An index of keys that begin alike.
+struct SharedStart {
+    record: RecordFormat,
+    index: Box<dyn OrderedIndex>,
+}
+
+/// The key as it is stored: its number at its end.
+fn stored(key: &[u8]) -> Vec<u8> {
+    let number = key.len().min(NUMBER_BYTES);
+    let mut stored = vec![COMMON; key.len()];
+    stored[key.len() - number..].copy_from_slice(&key[..number]);
+    stored
+}
+
+fn stored_bound(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
+    bound.map(stored)
+}
+
+fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl OrderedIndex for SharedStart {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.index.durability()
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.index.get(&stored(key), value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.index.insert(&stored(key), value)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.index.put(&stored(key), value)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.index.remove(&stored(key))
+    }
+
+    fn batch_max(&self) -> usize {
+        self.index.batch_max()
+    }
+
+    fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        let keys: Vec<Vec<u8>> = batch.iter().map(|change| stored(change.key())).collect();
+        let changes = batch.iter().zip(&keys).map(|(change, key)| match change.value() {
+            Some(value) => Change::put(key, value),
+            None => Change::remove(key),
+        });
+        self.index.apply(&changes.collect::<Vec<_>>())
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let all: Vec<(Vec<u8>, Vec<u8>)> =
+            records.map(|(key, value)| (stored(key), value.to_vec())).collect();
+        self.index.load(&mut all.iter().map(|(key, value)| (&key[..], &value[..])))
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let (low, high) = (stored_bound(low), stored_bound(high));
+        let (mut shown, mut is_foreign) = (vec![0; self.record.key_bytes.into()], false);
+        self.index.range(borrowed(&low), borrowed(&high), direction, &mut |key, value| {
+            let (common, number) = key.split_at(key.len().saturating_sub(NUMBER_BYTES));
+            is_foreign |= common.iter().any(|&byte| byte != COMMON);
+            let slot = number.iter().fold(0, |slot, &byte| slot << 8 | u32::from(byte));
+            write_key(slot, &mut shown);
+            if is_foreign { ControlFlow::Break(()) } else { visit(&shown, value) }
+        })?;
+        let what = "a key that was never put";
+        if is_foreign { Err(IndexError::Corrupted { what, at: 0 }) } else { Ok(()) }
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.index.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.index.scrub(budget)
+    }
+
+    fn free(&self) -> Option<Room> {
+        self.index.free()
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.index.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.index.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.index.check()
+    }
+
+    fn stats(&self) -> IndexStats {
+        self.index.stats()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.index.ram_bytes()
+    }
+}

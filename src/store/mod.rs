@@ -253,6 +253,9 @@ pub enum StoreError {
     Interrupted,
     /// The device below failed, in the words of its system. Whether a write took place is unknown.
     Device(String),
+    /// Somebody else has the device open, or opened it before this process was forked; it is named. Nothing
+    /// was done.
+    InUse(String),
 }
 
 impl StoreError {
@@ -307,6 +310,7 @@ impl fmt::Display for StoreError {
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
             StoreError::Device(what) => write!(f, "the device failed: {what}"),
+            StoreError::InUse(what) => write!(f, "{what}"),
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -130,4 +131,70 @@ fn what_makes_no_sense_is_refused_with_its_name() {
     assert_refused(at, "import --device pages --index mu wrong", 2, &["wrong: line 2", "KEY,VALUE"]);
     // What came before the wrong line is there.
     assert_eq!(printed(at, "get --device pages --index mu 1"), "1,1\n");
+}
+
+/// The lines of so many records: keys that are this far apart from a first one on.
+fn lines(first: u64, step: u64, count: u64) -> String {
+    (0..count).map(|i| format!("{},{i}\n", first + i * step)).collect()
+}
+
+#[test]
+fn of_two_imports_at_a_time_none_loses_what_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("odd"), lines(1, 2, 2000)).unwrap();
+    fs::write(at.join("even"), lines(0, 2, 2000)).unwrap();
+    for index in ["mu", "plow", "bplus"] {
+        fs::write(at.join("pages"), vec![0; 16 << 20]).unwrap();
+        let place = format!("--device pages --index {index}");
+        printed(at, &format!("format {place}"));
+        let import = |name: &str| {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_nandex"));
+            let command = format!("device import {place} {name}");
+            program.args(command.split_whitespace()).current_dir(at).stdin(Stdio::null());
+            program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let both = [import("odd"), import("even")].map(|program| program.wait_with_output().unwrap());
+        let codes = both.each_ref().map(|output| output.status.code());
+        let done = codes.iter().filter(|code| **code == Some(0)).count();
+        assert!(done >= 1, "{index}: {codes:?}");
+        for refused in both.iter().filter(|output| output.status.code() != Some(0)) {
+            let told = String::from_utf8_lossy(&refused.stderr);
+            assert!(refused.status.code() == Some(1) && told.contains("pages is in use"), "{index}: {told}");
+        }
+        assert_eq!(printed(at, &format!("scan {place}")).lines().count(), done * 2000, "{index}");
+        let checked = printed(at, &format!("check {place}"));
+        assert!(checked.contains("sound"), "{index}: {checked}");
+    }
+}
+
+#[test]
+fn a_device_that_is_written_is_looked_at_by_nobody() {
+    let folder = folder();
+    let at = folder.path();
+    let place = "--device pages --index mu";
+    printed(at, &format!("format {place}"));
+    let mut owner = Command::new(env!("CARGO_BIN_EXE_nandex"));
+    let command = format!("device import {place} - --acknowledge");
+    owner.args(command.split_whitespace()).current_dir(at);
+    let mut owner = owner.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Once it acknowledges a record, it has the device open.
+    let mut input = owner.stdin.take().unwrap();
+    input.write_all(b"1,1\n").unwrap();
+    let mut first = String::new();
+    BufReader::new(owner.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "1\n");
+    for command in ["scan", "check", "stats", "mount", "get", "put", "remove", "format"] {
+        let more = match command {
+            "get" | "remove" => "1",
+            "put" => "1=2",
+            "format" => "--overwrite",
+            _ => "",
+        };
+        assert_refused(at, &format!("{command} {place} {more}"), 1, &["pages is in use"]);
+    }
+    assert_refused(at, "info --device pages", 1, &["pages is in use"]);
+    drop(input);
+    assert!(owner.wait().unwrap().success());
+    assert_eq!(printed(at, &format!("scan {place}")), "1,1\n");
 }

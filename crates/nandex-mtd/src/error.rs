@@ -1,6 +1,7 @@
 //! The errors of a device, in words, and the counts that it shares with its owner.
 
 use nandex::Shared;
+use nandex_os::LockError;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -29,6 +30,17 @@ pub enum MtdError {
     },
     /// A dump cannot go onto this device as it is.
     Mismatch(String),
+    /// Somebody else has the device or dump open; it is named.
+    InUse(String),
+}
+
+impl From<LockError> for MtdError {
+    fn from(error: LockError) -> MtdError {
+        match error {
+            LockError::InUse(what) => MtdError::InUse(what),
+            LockError::Failed { name, doing, error } => MtdError::system(Path::new(&name), doing, &error),
+        }
+    }
 }
 
 impl MtdError {
@@ -47,7 +59,7 @@ impl fmt::Display for MtdError {
         match self {
             MtdError::System { name, doing, why, .. } => write!(f, "{name}: cannot {doing}: {why}"),
             MtdError::Unsupported { name, why } => write!(f, "{name}: {why}"),
-            MtdError::Mismatch(why) => write!(f, "{why}"),
+            MtdError::Mismatch(why) | MtdError::InUse(why) => write!(f, "{why}"),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::geometry::RawGeometry;
 use crate::layout::{Packing, SpareLayout};
 use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
+use nandex_os::{Access, Lock};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(crate) type RawPage<'a> = (&'a [u8], &'a [u8]);
 /// A dump as a chip.
 pub struct RawDump {
     file: File,
+    lock: Lock,
     name: String,
     raw: RawGeometry,
     layout: SpareLayout,
@@ -45,30 +47,34 @@ pub struct RawDump {
 }
 
 impl RawDump {
-    /// Opens a dump to look at it. Programs and erases are refused; [`crate::Unchanged`] around it takes them
-    /// into RAM.
+    /// Opens a dump to look at it, beside others who look. Programs and erases are refused;
+    /// [`crate::Unchanged`] around it takes them into RAM.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does
+    /// [`MtdError::InUse`] where somebody changes it; a file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does
     /// not take.
     pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
+        let lock = Lock::take(path, Access::Look)?;
         let file = File::open(path).map_err(|e| MtdError::system(path, "open", &e))?;
-        RawDump::of(file, path, raw, layout)
+        RawDump::of(file, lock, raw, layout)
     }
 
-    /// Opens a dump to write to it, in place.
+    /// Opens a dump to write to it, in place and alone.
     ///
     /// # Errors
     ///
-    /// As for [`RawDump::open`].
+    /// As for [`RawDump::open`]; [`MtdError::InUse`] where somebody looks at it, too.
     pub fn edit(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
+        let lock = Lock::take(path, Access::Change)?;
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(|e| MtdError::system(path, "open for writing", &e))?;
-        Ok(RawDump { writable: true, ..RawDump::of(file, path, raw, layout)? })
+        Ok(RawDump { writable: true, ..RawDump::of(file, lock, raw, layout)? })
     }
 
-    fn of(mut file: File, path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
+    fn of(mut file: File, lock: Lock, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
+        let path = lock.path().to_path_buf();
+        let path = path.as_path();
         let name = path.display().to_string();
         raw.check_layout(&layout, &name)?;
         let packing = Packing { page_bytes: raw.page_bytes, free_bytes: layout.free_bytes() };
@@ -84,6 +90,7 @@ impl RawDump {
         let geometry = raw.engine(packing, blocks, &name)?;
         let mut dump = RawDump {
             file,
+            lock,
             name,
             packing,
             geometry,
@@ -138,6 +145,7 @@ impl RawDump {
     }
 
     fn seek(&mut self, ppn: Ppn) -> io::Result<()> {
+        self.lock.require_owner().map_err(io::Error::other)?;
         self.file.seek(SeekFrom::Start(u64::from(ppn.0) * self.raw.raw_page_bytes())).map(drop)
     }
 

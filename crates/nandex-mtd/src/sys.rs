@@ -15,6 +15,7 @@ use crate::geometry::RawGeometry;
 use crate::io::{Facts, MtdIo, OobMode, ReadStats};
 use crate::layout::SpareLayout;
 use crate::sysfs::Sysfs;
+use nandex_os::{Access, Lock};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 use std::ffi::c_void;
@@ -140,19 +141,21 @@ fn call<const OP: Opcode, T>(file: &File, value: &mut T) -> Result<IoctlOutput, 
 /// A character device of MTD, `/dev/mtdN`.
 pub struct Device {
     file: File,
+    lock: Lock,
     facts: Facts,
 }
 
 impl Device {
-    /// Opens a NAND device, to look at only or to write to as well.
+    /// Opens a NAND device, to look at beside others who look, or alone to write to it as well.
     ///
     /// # Errors
     ///
-    /// What is no NAND device, and a kernel before 6.1, which cannot read a page with its spare area and say
+    /// [`MtdError::InUse`] where somebody has it open; what is no NAND device, and a kernel before 6.1, which cannot read a page with its spare area and say
     /// what the ECC found.
     pub fn open(path: &Path, writable: bool) -> Result<Device, MtdError> {
         let name = path.display().to_string();
         let system = |doing, errno: Errno| MtdError::system(path, doing, &errno.into());
+        let lock = Lock::take(path, if writable { Access::Change } else { Access::Look })?;
         let file = OpenOptions::new().read(true).write(writable).open(path);
         let file = file.map_err(|e| MtdError::system(path, "open", &e))?;
         let kind = file.metadata().map_err(|e| MtdError::system(path, "examine", &e))?.file_type();
@@ -182,7 +185,7 @@ impl Device {
             ecc_strength: sysfs.number("ecc_strength").unwrap_or(0) as u32,
             name: sysfs.text("name").unwrap_or_default(),
         };
-        let mut device = Device { file, facts };
+        let mut device = Device { file, lock, facts };
         device.require_reads(&name)?;
         Ok(device)
     }
@@ -215,6 +218,13 @@ fn layout(file: &File, sysfs: &Sysfs, name: &str) -> Result<SpareLayout, MtdErro
     Ok(SpareLayout::after_mark(free_bytes))
 }
 
+impl Device {
+    /// Refuses the child of the process that opened the device, before the device is asked.
+    fn require_owner(&self) -> Result<(), Errno> {
+        self.lock.require_owner().map_err(|_| Errno::BUSY)
+    }
+}
+
 fn address<T>(bytes: &[T]) -> u64 {
     bytes.as_ptr() as u64
 }
@@ -230,6 +240,9 @@ impl MtdIo for Device {
         mode: OobMode,
         (data, oob): (&mut [u8], &mut [u8]),
     ) -> (ReadStats, Result<(), Errno>) {
+        if let Err(errno) = self.require_owner() {
+            return (ReadStats::default(), Err(errno));
+        }
         let mut request = ReadRequest {
             start: at,
             data_bytes: data.len() as u64,
@@ -249,6 +262,7 @@ impl MtdIo for Device {
     }
 
     fn write(&mut self, at: u64, mode: OobMode, (data, oob): (&[u8], &[u8])) -> Result<(), Errno> {
+        self.require_owner()?;
         let mut request = WriteRequest {
             start: at,
             data_bytes: data.len() as u64,
@@ -262,6 +276,7 @@ impl MtdIo for Device {
     }
 
     fn erase(&mut self, at: u64) -> Result<(), Errno> {
+        self.require_owner()?;
         let mut erase = EraseInfo { start: at, length: self.facts.raw.block_bytes() };
         call::<MEMERASE64, _>(&self.file, &mut erase).map(drop)
     }
@@ -272,6 +287,7 @@ impl MtdIo for Device {
     }
 
     fn mark_bad(&mut self, at: u64) -> Result<(), Errno> {
+        self.require_owner()?;
         let mut place = at.cast_signed();
         call::<MEMSETBADBLOCK, _>(&self.file, &mut place).map(drop)
     }

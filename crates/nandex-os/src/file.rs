@@ -20,8 +20,14 @@
 //! A hole is punched (fallocate), which reads as zeros and lets an SSD forget the page. Where that is not
 //! supported zeros are written instead, which costs as much as a write. [`FilePageStore::punching`] tells
 //! which, once there was a trim.
+//!
+//! # One owner
+//!
+//! The file is locked ([`Lock`]) as long as it is open: by one alone who may change it, or by all who look. A
+//! child of `fork` that inherits the store can do nothing with it.
 
 use crate::aligned::{ALIGNMENT, Aligned};
+use crate::{Access, Lock};
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -38,12 +44,14 @@ pub struct FileOptions {
     pub direct: bool,
     /// Each write is on the medium when it returns (O_DSYNC).
     pub every_write_synced: bool,
+    /// Whether pages are written; where they are only read, others may read beside.
+    pub access: Access,
 }
 
 impl FileOptions {
-    /// Past the page cache where possible; durable by sync.
+    /// To be written, past the page cache where possible; durable by sync.
     pub fn new(page_bytes: usize) -> FileOptions {
-        FileOptions { page_bytes, direct: true, every_write_synced: false }
+        FileOptions { page_bytes, direct: true, every_write_synced: false, access: Access::Change }
     }
 }
 
@@ -61,6 +69,7 @@ pub enum Punching {
 /// Pages in a file.
 pub struct FilePageStore {
     file: File,
+    lock: Lock,
     name: String,
     options: FileOptions,
     page_count: u32,
@@ -71,20 +80,60 @@ pub struct FilePageStore {
 }
 
 impl FilePageStore {
-    /// Makes a new file of so many pages of zeros. A file that is there is refused.
+    /// Makes a new file of so many pages of zeros. A file that is there is refused, unless it is empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FilePageStore::open`], and [`StoreError::Device`] for a file that holds something.
     pub fn create(path: &Path, page_count: u32, options: FileOptions) -> Result<FilePageStore, StoreError> {
         check_page(options.page_bytes)?;
+        let lock = Lock::take_or_make(path)?;
+        FilePageStore::create_under(lock, page_count, options)
+    }
+
+    /// As [`FilePageStore::create`], in a file that was locked before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FilePageStore::create`].
+    pub fn create_under(
+        lock: Lock,
+        page_count: u32,
+        options: FileOptions,
+    ) -> Result<FilePageStore, StoreError> {
+        check_page(options.page_bytes)?;
         let bytes = u64::from(page_count) * options.page_bytes as u64;
-        let made =
-            OpenOptions::new().write(true).create_new(true).open(path).and_then(|file| file.set_len(bytes));
-        made.map_err(|e| failed(path, "create", &e))?;
-        FilePageStore::open(path, options)
+        let made = OpenOptions::new().write(true).open(lock.path()).and_then(|file| {
+            let metadata = file.metadata()?;
+            if !metadata.is_file() || metadata.len() > 0 {
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+            }
+            file.set_len(bytes)
+        });
+        made.map_err(|e| failed(lock.path(), "create", &e))?;
+        FilePageStore::open_under(lock, options)
     }
 
     /// Opens a file or a block device with the pages that it holds; a rest smaller than a page is left alone.
     /// Pages hold whatever was there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::InUse`] where somebody has it open; [`StoreError::Unsupported`] for pages that it cannot
+    /// have; [`StoreError::Device`] where the system refuses.
     pub fn open(path: &Path, options: FileOptions) -> Result<FilePageStore, StoreError> {
         check_page(options.page_bytes)?;
+        FilePageStore::open_under(Lock::take(path, options.access)?, options)
+    }
+
+    /// As [`FilePageStore::open`], of a file that was locked before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FilePageStore::open`].
+    pub fn open_under(lock: Lock, options: FileOptions) -> Result<FilePageStore, StoreError> {
+        check_page(options.page_bytes)?;
+        let path = lock.path();
         let (mut file, is_direct) = open_file(path, &options)?;
         let kind = file.metadata().map_err(|e| failed(path, "examine", &e))?.file_type();
         let bytes = file.seek(SeekFrom::End(0)).map_err(|e| failed(path, "measure", &e))?;
@@ -96,6 +145,7 @@ impl FilePageStore {
         Ok(FilePageStore {
             file,
             name: path.display().to_string(),
+            lock,
             options,
             page_count: pages,
             is_direct,
@@ -139,6 +189,7 @@ impl FilePageStore {
     }
 
     fn offset(&self, lpn: Lpn, bytes: usize) -> Result<u64, StoreError> {
+        self.lock.require_owner()?;
         if lpn.0 >= self.page_count {
             return Err(StoreError::OutOfRange(lpn));
         }
@@ -189,7 +240,8 @@ fn failed(path: &Path, doing: &str, error: &io::Error) -> StoreError {
 fn open_file(path: &Path, options: &FileOptions) -> Result<(File, bool), StoreError> {
     let base = if options.every_write_synced { OFlags::DSYNC } else { OFlags::empty() };
     let open = |flags: OFlags| {
-        OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
+        let writes = options.access == Access::Change;
+        OpenOptions::new().read(true).write(writes).custom_flags(flags.bits().cast_signed()).open(path)
     };
     if let (true, Some(direct)) = (options.direct, direct_flag()) {
         let mut page = Aligned::zeroed(options.page_bytes.max(ALIGNMENT));
@@ -253,6 +305,7 @@ impl PageStore for FilePageStore {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
+        self.lock.require_owner()?;
         self.file.sync_data().map_err(|e| self.failed("sync", &e))
     }
 
@@ -308,7 +361,8 @@ mod tests {
             every_write_synced in any::<bool>(),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let options = FileOptions { page_bytes, direct, every_write_synced };
+            let options =
+                FileOptions { direct, every_write_synced, ..FileOptions::new(page_bytes) };
             let mut store = create(folder.path(), 20, options);
             let mut model = [0u8; 20];
             let mut data = vec![0; page_bytes];
@@ -362,6 +416,7 @@ mod tests {
         let short = store.write(Lpn(0), Cause::Host, &[0; 100]);
         assert_eq!(short, Err(StoreError::WrongLength { expected: 512, got: 100 }));
         let path = folder.path().join("pages");
+        drop(store);
         let again = FilePageStore::create(&path, 4, FileOptions::new(512));
         assert!(matches!(again, Err(StoreError::Device(why)) if why.contains("cannot create")));
         for (path, bytes) in [(folder.path().join("none"), 512), (path.clone(), 1000), (path, 4096)] {
@@ -373,8 +428,11 @@ mod tests {
     fn promises_are_what_the_flags_give() {
         let folder = tempfile::tempdir().unwrap();
         let plain = create(folder.path(), 8, FileOptions { direct: false, ..FileOptions::new(512) });
+        let again = FilePageStore::open(&folder.path().join("pages"), FileOptions::new(512));
+        assert!(matches!(again, Err(StoreError::InUse(why)) if why.contains("pages is in use")));
         assert!(!plain.durable_writes() && !plain.prefix_consistent() && !plain.is_direct());
         assert!(plain.promises().contains("through the page cache, durable by sync only"));
+        drop(plain);
         let options = FileOptions { every_write_synced: true, ..FileOptions::new(512) };
         let synced = FilePageStore::open(&folder.path().join("pages"), options).unwrap().limited_to(3);
         assert!(synced.durable_writes() && synced.prefix_consistent() && !synced.is_device());

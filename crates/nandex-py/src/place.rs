@@ -84,7 +84,7 @@ fn open(path: &Path, page_bytes: usize) -> PyResult<Box<dyn Nand>> {
     if kind.is_char_device() {
         return open_mtd(path);
     }
-    let chip = nandex_os::open_chip(path, page_bytes);
+    let chip = nandex_os::open_chip(path, page_bytes, nandex_os::Access::Change);
     Ok(Box::new(chip.map_err(|error| of_index(&IndexError::from(error)))?))
 }
 

@@ -28,7 +28,7 @@ use nandex::nand::sim::SimChip;
 use nandex::store::slice::{Slice, divide};
 use nandex::store::store_nand::StoreNand;
 use nandex::{Cause, Geometry, Lpn, PageStore, Shared, StoreError};
-use nandex_os::{FileOptions, FilePageStore};
+use nandex_os::{Access, FileOptions, FilePageStore, Lock};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -89,8 +89,8 @@ impl Device {
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits;
-    /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::Device`] where the system
-    /// refuses, another process having it open among the reasons; those of a mount.
+    /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::InUse`] where somebody else has
+    /// it open; [`StoreError::Device`] where the system refuses; those of a mount.
     pub fn open_telling(&self, settings: VolumeSettings, told: &OnProgress) -> Result<Volume, StoreError> {
         let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {
@@ -124,10 +124,13 @@ impl Device {
     /// The chip in the image; for a new one the place of its label and the label, too.
     fn image(&self, told: &OnProgress) -> Result<(ImageChip, Option<Unlabelled>), StoreError> {
         let path = Path::new(&self.name);
-        let is_there = path.exists();
-        if !is_there && !self.create {
-            return Err(StoreError::Device(format!("{}: there is no such file", self.name)));
+        if self.create && !path.exists() {
+            // Nothing is made of numbers that no chip has.
+            self.label(false)?;
         }
+        let lock = if self.create { Lock::take_or_make(path) } else { Lock::take(path, Access::Change) }?;
+        let metadata = std::fs::metadata(path).map_err(|error| failed(path, "examine", &error))?;
+        let is_there = !metadata.is_file() || metadata.len() > 0;
         let old = if is_there { read_label(path)? } else { Some(Head::Zeros) };
         let old = match old {
             Some(Head::Label(label)) => Some(label),
@@ -143,12 +146,10 @@ impl Device {
             direct: self.sync,
             ..FileOptions::new(label.stored_bytes())
         };
-        let lock = if is_there { Some(lock(path)?) } else { None };
         let store = match is_there {
-            true => FilePageStore::open(path, options)?,
-            false => FilePageStore::create(path, label.pages()?, options)?,
+            true => FilePageStore::open_under(lock, options)?,
+            false => FilePageStore::create_under(lock, label.pages()?, options)?,
         };
-        let lock = lock.map_or_else(|| self::lock(path), Ok)?;
         if old.is_none() && is_there {
             label.blocks = (store.page_count() - 1) / label.block_pages;
         }
@@ -162,7 +163,7 @@ impl Device {
         let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported("an image of no pages".into()));
         };
-        let chip = Counted::new(label.chip(body)?, told).holding(lock);
+        let chip = Counted::new(label.chip(body)?, told);
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
 
@@ -253,18 +254,6 @@ fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     Ok(Label::decode(&bytes).map(Head::Label).or(zeros.then_some(Head::Zeros)))
 }
 
-/// Keeps other processes away while the file is held.
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let file = File::open(path).map_err(|error| failed(path, "open", &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(StoreError::Device(format!("{}: another process has it open", path.display())))
-        }
-        Err(std::fs::TryLockError::Error(error)) => Err(failed(path, "lock", &error)),
-    }
-}
-
 /// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to
 /// survive.
 struct InProcess(FilePageStore);
@@ -325,8 +314,8 @@ mod tests {
         assert!(Device { create: false, ..device.clone() }.open(settings).is_err());
         let volume = device.open(settings).unwrap();
         assert_eq!((volume.page_bytes(), volume.group_pages_max()), (2048, 128));
-        let refused = device.open(settings).unwrap_err().to_string();
-        assert!(refused.contains("another process"), "{refused}");
+        let refused = device.open(settings).unwrap_err();
+        assert!(matches!(&refused, StoreError::InUse(why) if why.contains("chip is in use")), "{refused}");
         drop(volume);
         // Its label decides, whatever a new image would have.
         let other = Device { page_bytes: 4096, create: false, ..device };

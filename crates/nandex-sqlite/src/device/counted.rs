@@ -3,7 +3,6 @@
 use crate::stats::ChipCounts;
 use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -66,7 +65,6 @@ impl Counts {
 pub(super) struct Counted<N> {
     nand: N,
     counts: Arc<Counts>,
-    _lock: Option<File>,
 }
 
 impl<N: Nand> Counted<N> {
@@ -81,12 +79,7 @@ impl<N: Nand> Counted<N> {
             chip_pages: u64::from(geometry.blocks) * u64::from(geometry.pages_per_block),
             told: Arc::clone(told),
         };
-        Counted { nand, counts: Arc::new(counts), _lock: None }
-    }
-
-    /// The chip with a file that is kept locked as long as it is there.
-    pub(super) fn holding(self, lock: File) -> Counted<N> {
-        Counted { _lock: Some(lock), ..self }
+        Counted { nand, counts: Arc::new(counts) }
     }
 
     /// The counters, for who watches.

@@ -8,7 +8,7 @@ use nandex::StoreError;
 use nandex::ftl::SPARE_BYTES;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::LentSpare;
-use nandex_mtd::{Mtd, MtdOptions, is_used};
+use nandex_mtd::{Mtd, MtdError, MtdOptions, is_used};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -26,10 +26,12 @@ pub(super) fn open(
 ) -> Result<Volume, StoreError> {
     let refused = |why: &dyn std::fmt::Display| StoreError::Device(format!("{}: {why}", device.name));
     let path = Path::new(&device.name);
-    let file = super::lock(path)?;
-    let chip = Mtd::open(path, MtdOptions { writable: true }).map_err(|error| refused(&error))?;
+    let chip = Mtd::open(path, MtdOptions { writable: true }).map_err(|error| match error {
+        MtdError::InUse(what) => StoreError::InUse(what),
+        other => refused(&other),
+    })?;
     let events = chip.events();
-    let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told).holding(file);
+    let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told);
     let counts = chip.counts();
     let opened = (|| {
         let is_new = device.create && !is_used(&mut chip)?;

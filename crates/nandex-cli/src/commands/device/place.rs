@@ -139,7 +139,7 @@ fn open_device(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> 
     if is_character_device(path) {
         return open_mtd(path, access);
     }
-    open_file(place.page, path)
+    open_file(place.page, path, access)
 }
 
 #[cfg(unix)]
@@ -168,16 +168,18 @@ fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
 }
 
 #[cfg(unix)]
-fn open_file(page_bytes: usize, path: &Path) -> Result<Found> {
+fn open_file(page_bytes: usize, path: &Path, access: Access<'_>) -> Result<Found> {
+    use nandex_os::Access as Of;
     if !path.exists() {
         let why = "is not there; make a file of its size first (truncate -s 64M FILE)";
         return Err(LabError::bad_option("--device", &path.display().to_string(), why).into());
     }
-    let chip = nandex_os::open_chip(path, page_bytes)?;
+    let of = if matches!(access, Access::Look) { Of::Look } else { Of::Change };
+    let chip = nandex_os::open_chip(path, page_bytes, of)?;
     Ok((Box::new(chip), path.display().to_string(), None))
 }
 
 #[cfg(not(unix))]
-fn open_file(_: usize, path: &Path) -> Result<Found> {
+fn open_file(_: usize, path: &Path, _: Access<'_>) -> Result<Found> {
     Err(anyhow!("{}: files are supported on Unix systems only", path.display()))
 }

@@ -27,7 +27,7 @@ use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::store::slice::{Slice, divide};
 use nandex::store::store_nand::StoreNand;
-use nandex::{Cause, Geometry, Lpn, PageStore, Shared, StoreError};
+use nandex::{Cause, Geometry, Lpn, Nand, PageStore, Shared, StoreError};
 use nandex_os::{Access, FileOptions, FilePageStore, Lock};
 use std::fs::File;
 use std::io::Read;
@@ -60,13 +60,48 @@ pub struct Device {
     pub create: bool,
     /// Whether each program is on the medium when it returns.
     pub sync: bool,
+    /// The numbers that what is there must have.
+    pub stated: Stated,
+}
+
+/// Numbers that were said of a chip: one that is there and has others is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stated {
+    /// Bytes that an image holds.
+    pub bytes: Option<u64>,
+    /// Bytes of the data area of a page.
+    pub page_bytes: Option<u32>,
+    /// Pages of a block.
+    pub block_pages: Option<u32>,
+}
+
+impl Stated {
+    /// Refuses a chip that is there with other numbers; a file of so many bytes may have become it.
+    fn require(&self, name: &str, geometry: Geometry, file_bytes: Option<u64>) -> Result<(), StoreError> {
+        let is = |what: &str, stated: Option<u64>, there: u64| match stated.filter(|stated| *stated != there)
+        {
+            Some(stated) => {
+                let why = format!("{name}: {what}={stated} was given, and what is there has {there}");
+                Err(StoreError::Unsupported(why.into()))
+            }
+            None => Ok(()),
+        };
+        is("page_bytes", self.page_bytes.map(u64::from), geometry.page_bytes.into())?;
+        is("block_pages", self.block_pages.map(u64::from), geometry.pages_per_block.into())?;
+        // A new image has whole blocks.
+        let block_bytes = u64::from(geometry.page_bytes) * u64::from(geometry.pages_per_block);
+        let bytes = self.bytes.filter(|bytes| file_bytes != Some(*bytes));
+        let bytes = bytes.map(|bytes| bytes - bytes % block_bytes.max(1));
+        is("size", bytes, block_bytes * u64::from(geometry.blocks))
+    }
 }
 
 impl Device {
     /// A device with the usual choices: a new image would have 64 MiB in pages of 2 KiB and blocks of 64.
     pub fn new(name: impl Into<String>) -> Device {
         let name = name.into();
-        Device { name, bytes: 64 << 20, page_bytes: 2048, block_pages: 64, create: true, sync: true }
+        let stated = Stated::default();
+        Device { name, bytes: 64 << 20, page_bytes: 2048, block_pages: 64, create: true, sync: true, stated }
     }
 
     /// Whether it is gone with the process.
@@ -98,6 +133,7 @@ impl Device {
             let part = catalogue::find(part).ok_or_else(unknown)?;
             let chip =
                 SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
+            self.stated.require(&self.name, chip.geometry(), None)?;
             let chip = Shared::new(chip);
             let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
             return Ok(volume.watching(move || chip.lock().counters().into()));
@@ -153,6 +189,8 @@ impl Device {
         if old.is_none() && is_there {
             label.blocks = (store.page_count() - 1) / label.block_pages;
         }
+        let file_bytes = (old.is_none() && is_there).then_some(metadata.len());
+        self.stated.require(&self.name, label.geometry(), file_bytes)?;
         let (stored, all) = (label.stored_bytes(), label.pages()?);
         if store.page_count() < all {
             return Err(StoreError::Unsupported(
@@ -173,11 +211,9 @@ impl Device {
         let block_bytes = (u64::from(page_bytes) * u64::from(block_pages)).max(1);
         let blocks = if is_there { 64 } else { self.bytes / block_bytes };
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let stored = (u64::from(page_bytes) + 1).next_multiple_of(SECTOR as u64);
-        let spare_bytes = (stored - u64::from(page_bytes) - 1) as u32;
-        let geometry = Geometry::new(page_bytes, spare_bytes, block_pages, blocks);
-        geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
-        Ok(Label { page_bytes, block_pages, blocks })
+        let label = Label { page_bytes, block_pages, blocks };
+        label.geometry().validate().map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
+        Ok(label)
     }
 }
 
@@ -213,9 +249,15 @@ impl Label {
         (self.page_bytes as usize + 1).next_multiple_of(SECTOR)
     }
 
+    /// The shape of the chip.
+    fn geometry(self) -> Geometry {
+        let spare_bytes = (self.stored_bytes() - self.page_bytes as usize - 1) as u32;
+        Geometry::new(self.page_bytes, spare_bytes, self.block_pages, self.blocks)
+    }
+
     /// The chip in pages that have room for data, spare area and mark.
     fn chip<S: PageStore>(self, pages: S) -> Result<StoreNand<S>, StoreError> {
-        StoreNand::new(pages, self.block_pages, (self.stored_bytes() - self.page_bytes as usize - 1) as u32)
+        StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)
     }
 
     /// Pages of the file: the chip's, and the one of the label.

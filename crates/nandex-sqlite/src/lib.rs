@@ -36,7 +36,7 @@ mod settings;
 mod stats;
 mod volume;
 
-pub use device::{Device, MountProgress, OnProgress};
+pub use device::{Device, MountProgress, OnProgress, Stated};
 #[cfg(feature = "bundled")]
 pub use open::{OpenError, Vfs};
 pub use settings::{Commits, Journals, VolumeSettings};

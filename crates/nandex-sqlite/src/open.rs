@@ -121,7 +121,15 @@ impl Vfs {
 
 /// The page size that the volume of a database says is best, if SQLite takes it.
 fn best_page_size(connection: &Connection) -> rusqlite::Result<Option<u32>> {
-    let row = connection.query_row("PRAGMA nandex_stats", [], |row| row.get::<_, String>(0));
+    let ask = || connection.query_row("PRAGMA nandex_stats", [], |row| row.get::<_, String>(0));
+    let row = match ask() {
+        // Somebody else has the device: what takes a lock waits for it as long as the busy handler says.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            connection.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
+            ask()
+        }
+        row => row,
+    };
     // A database in memory has no volume.
     let text = row.optional()?.unwrap_or_default();
     let number = text.lines().find_map(|line| line.strip_prefix("best_page_size "));

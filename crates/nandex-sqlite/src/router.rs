@@ -11,7 +11,7 @@ use crate::stats::VolumeStats;
 use crate::volume::{FileId, Purpose, Volume};
 use nandex::StoreError;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A volume that several files and connections share.
 pub(crate) type Shelf = Arc<Mutex<Volume>>;
@@ -28,6 +28,12 @@ pub(crate) enum Failure {
     Missing,
     /// No device was named.
     NoDevice,
+    /// The name of the database says what cannot be.
+    Uri(String),
+    /// A database must not be called so.
+    NameOfJournal,
+    /// The process that opened it, of which this one is a child.
+    Inherited(u32),
     /// The store.
     Store(StoreError),
 }
@@ -43,6 +49,13 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Missing => write!(f, "there is no such file"),
             Failure::NoDevice => write!(f, "no device: open file:NAME?vfs=nandex&device=PATH"),
+            Failure::Uri(why) => write!(f, "{why}"),
+            Failure::NameOfJournal => {
+                write!(f, "a database whose name ends so could not be told from the journal of another")
+            }
+            Failure::Inherited(process) => {
+                write!(f, "process {process} opened this, and it cannot be used after a fork: open it anew")
+            }
             Failure::Store(error) => write!(f, "{error}"),
         }
     }
@@ -98,7 +111,52 @@ struct State {
 /// Finds volumes.
 pub(crate) struct Router {
     settings: VolumeSettings,
+    first: Generation,
+}
+
+/// What one process has open. A child of `fork` begins anew: what it inherited is its parent's, and may be
+/// locked for ever by a thread that was left behind.
+struct Generation {
+    process: u32,
     state: Mutex<State>,
+    next: OnceLock<Box<Generation>>,
+}
+
+impl Generation {
+    fn new(state: State) -> Generation {
+        Generation { process: std::process::id(), state: Mutex::new(state), next: OnceLock::new() }
+    }
+}
+
+/// A database on a device that somebody else has open: it is opened when SQLite wants a lock on it, so that
+/// a busy handler waits.
+pub(crate) struct Waiting {
+    name: Option<String>,
+    create: bool,
+    device: Device,
+    told: Option<OnProgress>,
+    address: usize,
+    journals: [usize; 2],
+    has_batches: bool,
+}
+
+impl Waiting {
+    fn request(&self) -> Request<'_> {
+        Request {
+            name: self.name.as_deref(),
+            kind: Kind::Main,
+            create: self.create,
+            device: Some(self.device.clone()),
+            told: self.told.clone(),
+            address: self.address,
+            journals: self.journals,
+        }
+    }
+}
+
+/// Whether a name is one that SQLite gives the journals of another database.
+fn is_of_journal(name: &str) -> bool {
+    ["-journal", "-wal", "-shm"].iter().any(|end| name.ends_with(end)) || is_super_journal(name)
 }
 
 /// Super-journals whose end has committed, the last ones of the process. Journals that name one go right
@@ -125,19 +183,31 @@ impl Router {
             let opened = Opened { shelf: Arc::new(Mutex::new(volume)), uses: 0, stays: true };
             state.devices.insert(String::from(OWN), opened);
         }
-        Router { settings, state: Mutex::new(state) }
+        Router { settings, first: Generation::new(state) }
+    }
+
+    /// What this process has open.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut last = &self.first;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        if last.process != std::process::id() {
+            last = last.next.get_or_init(|| Box::new(Generation::new(State::default())));
+        }
+        locked(&last.state)
     }
 
     /// The volume that the VFS was made with.
     #[cfg(feature = "bundled")]
     pub(crate) fn own(&self) -> Option<Shelf> {
-        locked(&self.state).devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
+        self.state().devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
     }
 
     /// Lets go of the volume that the VFS was made with; `None` while files are open.
     #[cfg(feature = "bundled")]
     pub(crate) fn let_go(&self) -> Option<Volume> {
-        let mut state = locked(&self.state);
+        let mut state = self.state();
         if state.devices.get(OWN)?.uses > 0 {
             return None;
         }
@@ -149,7 +219,7 @@ impl Router {
     /// Keeps the volume that the VFS was made with no longer than its files are open.
     #[cfg(feature = "bundled")]
     pub(crate) fn leave(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state();
         if let Some(opened) = state.devices.get_mut(OWN) {
             opened.stays = false;
             if opened.uses == 0 {
@@ -158,8 +228,38 @@ impl Router {
         }
     }
 
+    /// Opens a file. A database whose device somebody else has open is one that waits.
     pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
-        let mut state = locked(&self.state);
+        match (self.open_now(request), &request.device) {
+            (Err(Failure::Store(StoreError::InUse(_))), Some(device)) => {
+                Ok(Handle::Waiting(Box::new(Waiting {
+                    name: request.name.map(String::from),
+                    create: request.create,
+                    device: device.clone(),
+                    told: request.told.clone(),
+                    address: request.address,
+                    journals: request.journals,
+                    has_batches: self.settings.batch_atomic,
+                })))
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// Opens a database that waited for its device.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::InUse`] where the device still is, and those of [`Router::open`].
+    pub(crate) fn arrive(&self, handle: &mut Handle) -> Result<(), Failure> {
+        if let Handle::Waiting(waiting) = handle {
+            *handle = self.open_now(&waiting.request())?;
+        }
+        Ok(())
+    }
+
+    fn open_now(&self, request: &Request<'_>) -> Result<Handle, Failure> {
+        let mut state = self.state();
         let mut kind = request.kind;
         if let (Kind::SuperJournal, Some(name)) = (kind, request.name) {
             if is_super_journal(name) {
@@ -182,7 +282,17 @@ impl Router {
             Kind::Wal | Kind::SuperJournal => Purpose::Kept,
             Kind::Temporary => Purpose::Temporary,
         };
-        let id = locked(&shelf).open_file(request.name, purpose, request.create).ok_or(Failure::Missing);
+        let id = {
+            let mut volume = locked(&shelf);
+            let is_main = request.kind == Kind::Main;
+            let name = request.name.unwrap_or_default();
+            match volume.is_database(name) {
+                // Of a former release, or no file at all.
+                is_there if !is_there && is_main && is_of_journal(name) => Err(Failure::NameOfJournal),
+                true if kind == Kind::Journal || kind == Kind::Wal => Err(Failure::NameOfJournal),
+                _ => volume.open_file(request.name, purpose, request.create).ok_or(Failure::Missing),
+            }
+        };
         if id.is_ok() {
             opened.uses += 1;
         }
@@ -226,6 +336,9 @@ impl Router {
         if state.devices.contains_key(OWN) {
             return Ok(String::from(OWN));
         }
+        if self.first.process != std::process::id() {
+            return Err(Failure::Inherited(self.first.process));
+        }
         let any = state.devices.keys().next().cloned();
         let found = match request.kind {
             // A database names its device: which one has another of its name is nobody's guess.
@@ -249,7 +362,7 @@ impl Router {
     /// Ends the use of a file.
     pub(crate) fn close(&self, handle: Handle) -> Result<(), Failure> {
         let Handle::File(mut file) = handle else { return Ok(()) };
-        let mut state = locked(&self.state);
+        let mut state = self.state();
         let done = {
             let mut volume = locked(&file.shelf);
             volume.unlock(file.id, &mut file.held, Level::None);
@@ -270,7 +383,7 @@ impl Router {
     /// there is one. So there is, whoever leads, as long as a journal here names it and its end has not
     /// committed: a journal here never outlives the process.
     pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
-        let state = locked(&self.state);
+        let state = self.state();
         if is_super_journal(name) {
             let has_ended = locked(&ENDED).iter().any(|ended| ended == name);
             let mut shelves = state.devices.values().map(|opened| &opened.shelf);
@@ -278,12 +391,14 @@ impl Router {
                 state.supers.contains_key(name) || shelves.any(|shelf| locked(shelf).has_part_of(name));
             return is_known && !has_ended;
         }
-        state.device_with(name, address).is_some_and(|key| state.has(&key, name))
+        let is_there =
+            |key: &String| state.has(key, name) && !(is_of_journal(name) && state.is_database(key, name));
+        state.device_with(name, address).is_some_and(|key| is_there(&key))
     }
 
     /// Deletes a name. The end of a super-journal commits what waited for it, if that is what it ends for.
     pub(crate) fn delete(&self, name: &str, address: usize, commits: bool) -> Result<(), Failure> {
-        let mut state = locked(&self.state);
+        let mut state = self.state();
         if is_super_journal(name) {
             if commits {
                 let shelves = state.devices.values().map(|opened| &opened.shelf);
@@ -309,13 +424,18 @@ impl Router {
 
     /// Whether there is a super-journal of this name.
     pub(crate) fn has_super(&self, name: &str) -> bool {
-        locked(&self.state).supers.contains_key(name)
+        self.state().supers.contains_key(name)
     }
 }
 
 impl State {
     fn has(&self, key: &str, name: &str) -> bool {
         self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).exists(name))
+    }
+
+    /// Whether a name of a journal is one of a database, which is no journal of anything.
+    fn is_database(&self, key: &str, name: &str) -> bool {
+        self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).is_database(name))
     }
 
     /// The device that has a name: by the address of the name, else the first that has it.
@@ -341,6 +461,8 @@ pub(crate) enum Handle {
     File(OpenFile),
     /// A super-journal: the process itself needs it, for as long as it commits.
     Super(Arc<Mutex<Vec<u8>>>),
+    /// A database whose device somebody else has open.
+    Waiting(Box<Waiting>),
 }
 
 impl Handle {
@@ -437,6 +559,9 @@ impl Handle {
 
     /// Whether SQLite may write in atomic batches here.
     pub(crate) fn has_batches(&mut self) -> bool {
+        if let Handle::Waiting(waiting) = self {
+            return waiting.has_batches;
+        }
         self.with(|volume, file| file.is_main && volume.settings().batch_atomic, false)
     }
 

@@ -7,7 +7,7 @@ use crate::volume::Volume;
 use nandex::StoreError;
 use nandex::ftl::SPARE_BYTES;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::nand::LentSpare;
+use nandex::nand::{LentSpare, Nand};
 use nandex_mtd::{Mtd, MtdError, MtdOptions, is_used};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -30,6 +30,7 @@ pub(super) fn open(
         MtdError::InUse(what) => StoreError::InUse(what),
         other => refused(&other),
     })?;
+    device.stated.require(&device.name, chip.geometry(), None)?;
     let events = chip.events();
     let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told);
     let counts = chip.counts();

@@ -17,6 +17,7 @@ pub(super) struct Api {
     pub(super) compileoption_used: Option<unsafe extern "C" fn(*const c_char) -> c_int>,
     pub(super) log: unsafe extern "C" fn(c_int, *const c_char, ...),
     pub(super) uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
+    pub(super) uri_key: unsafe extern "C" fn(*const c_char, c_int) -> *const c_char,
     pub(super) filename_journal: OfName,
     pub(super) filename_wal: OfName,
     pub(super) malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
@@ -35,6 +36,7 @@ mod place {
     pub(super) const COMPILEOPTION_USED: usize = 161;
     pub(super) const LOG: usize = 167;
     pub(super) const URI_PARAMETER: usize = 189;
+    pub(super) const URI_KEY: usize = 245;
     pub(super) const FILENAME_JOURNAL: usize = 247;
     pub(super) const FILENAME_WAL: usize = 248;
 }
@@ -64,6 +66,7 @@ impl Api {
                 compileoption_used: *at(place::COMPILEOPTION_USED).cast(),
                 log: *at(place::LOG).cast(),
                 uri_parameter: *at(place::URI_PARAMETER).cast(),
+                uri_key: *at(place::URI_KEY).cast(),
                 filename_journal: *at(place::FILENAME_JOURNAL).cast(),
                 filename_wal: *at(place::FILENAME_WAL).cast(),
                 malloc: *at(place::MALLOC).cast(),
@@ -81,6 +84,7 @@ impl Api {
             compileoption_used: Some(libsqlite3_sys::sqlite3_compileoption_used),
             log: libsqlite3_sys::sqlite3_log,
             uri_parameter: linked::uri_parameter,
+            uri_key: linked::uri_key,
             filename_journal: linked::filename_journal,
             filename_wal: linked::filename_wal,
             malloc: libsqlite3_sys::sqlite3_malloc,
@@ -115,6 +119,21 @@ impl Api {
             let value = (self.uri_parameter)(name, parameter.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
         }
+    }
+
+    /// The keys of the parameters of the name of a database.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::parameter`].
+    pub(super) unsafe fn keys(&self, name: *const c_char) -> Vec<String> {
+        // SAFETY: as the caller promises; what is returned is null or a string that lives as long as the name
+        // (F3).
+        let key = |number: c_int| unsafe {
+            let key = (self.uri_key)(name, number);
+            (!key.is_null()).then(|| CStr::from_ptr(key).to_string_lossy().into_owned())
+        };
+        (0..).map_while(key).collect()
     }
 
     /// A string that SQLite frees; null without memory.
@@ -156,6 +175,10 @@ mod linked {
     pub(super) unsafe extern "C" fn uri_parameter(name: *const c_char, key: *const c_char) -> *const c_char {
         // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_uri_parameter(name, key) }
+    }
+    pub(super) unsafe extern "C" fn uri_key(name: *const c_char, number: c_int) -> *const c_char {
+        // SAFETY: as the caller promises to SQLite.
+        unsafe { ffi::sqlite3_uri_key(name, number) }
     }
     pub(super) unsafe extern "C" fn filename_journal(name: *const c_char) -> *const c_char {
         // SAFETY: as the caller promises to SQLite.

@@ -13,6 +13,8 @@ use std::slice;
 pub(super) struct Open {
     pub(super) handle: Handle,
     pub(super) app: &'static App,
+    /// The process that opened it.
+    pub(super) process: u32,
 }
 
 /// The calls, for every open file.
@@ -41,7 +43,8 @@ pub(super) fn guarded(otherwise: c_int, work: impl FnOnce() -> c_int) -> c_int {
 pub(super) fn code_of(failure: &Failure, otherwise: c_int) -> c_int {
     match failure {
         Failure::Store(StoreError::Full | StoreError::WornOut) => abi::FULL,
-        Failure::Missing | Failure::NoDevice | Failure::Store(_) => otherwise,
+        Failure::Store(StoreError::InUse(_)) => abi::BUSY,
+        _ => otherwise,
     }
 }
 
@@ -58,6 +61,9 @@ unsafe fn with(
     // SAFETY: as the caller promises.
     let Some(open) = (unsafe { (*file).open.as_mut() }) else { return otherwise };
     guarded(otherwise, || {
+        if open.process != std::process::id() {
+            return open.app.fail(&Failure::Inherited(open.process), otherwise);
+        }
         work(&mut open.handle, open.app).unwrap_or_else(|failure| open.app.fail(&failure, otherwise))
     })
 }
@@ -70,7 +76,12 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
         if open.is_null() {
             return abi::OK;
         }
-        let Open { handle, app } = *Box::from_raw(open);
+        let Open { handle, app, process } = *Box::from_raw(open);
+        if process != std::process::id() {
+            // It is its owner's: nothing is written, nothing unlocked.
+            drop(handle);
+            return abi::OK;
+        }
         guarded(abi::IOERR_CLOSE, || match app.router.close(handle) {
             Ok(()) => abi::OK,
             Err(failure) => app.fail(&failure, abi::IOERR_CLOSE),
@@ -128,7 +139,8 @@ unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     // SAFETY: F2.
     unsafe {
-        with(file, abi::IOERR_LOCK, |handle, _| {
+        with(file, abi::IOERR_LOCK, |handle, app| {
+            app.router.arrive(handle)?;
             Ok(if handle.lock(Level::from_number(level)) { abi::OK } else { abi::BUSY })
         })
     }
@@ -181,6 +193,9 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
                 let name = CStr::from_ptr(*words.add(1)).to_string_lossy().to_ascii_lowercase();
                 let value = *words.add(2);
                 let value = if value.is_null() { None } else { CStr::from_ptr(value).to_str().ok() };
+                if name.starts_with("nandex_") {
+                    app.router.arrive(handle)?;
+                }
                 let (code, text) = pragma(handle, app, &name, value);
                 if code != abi::NOTFOUND {
                     *words = app.api.string(&text);

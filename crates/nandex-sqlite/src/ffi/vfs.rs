@@ -168,7 +168,11 @@ unsafe extern "C" fn open(
                 _ => Kind::Temporary,
             };
             let is_main = kind == Kind::Main;
-            let device = if is_main { device(&app.api, name) } else { None };
+            let device = if is_main { device(&app.api, name) } else { Ok(None) };
+            let device = match device {
+                Ok(device) => device,
+                Err(why) => return app.fail(&Failure::Uri(why), abi::CANTOPEN),
+            };
             let companions: [super::api::OfName; 2] = [app.api.filename_journal, app.api.filename_wal];
             let request = Request {
                 name: text(name),
@@ -184,7 +188,8 @@ unsafe extern "C" fn open(
             }
             match app.router.open(&request) {
                 Ok(handle) => {
-                    (*file).open = Box::into_raw(Box::new(Open { handle, app }));
+                    let process = std::process::id();
+                    (*file).open = Box::into_raw(Box::new(Open { handle, app, process }));
                     (*file).methods = &raw const METHODS;
                     if !out_flags.is_null() {
                         *out_flags = flags;
@@ -217,39 +222,66 @@ fn tells_of(api: Api, name: &str) -> OnProgress {
     })
 }
 
-/// The device that the name of a database tells.
+/// The keys of a URI that SQLite and its own VFS take, besides ours.
+const KEYS_OF_SQLITE: [&str; 7] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof"];
+
+/// The device that the name of a database tells, if it tells one; what is no key or no value is refused.
 ///
 /// # Safety
 ///
 /// As for [`Api::parameter`].
-unsafe fn device(api: &Api, name: *const c_char) -> Option<Device> {
+unsafe fn device(api: &Api, name: *const c_char) -> Result<Option<Device>, String> {
     // SAFETY: as the caller promises.
-    let value = |key: &CStr| unsafe { api.parameter(name, key) };
-    let mut device = Device::new(value(c"device")?);
-    let flag =
-        |key: &CStr, usual| value(key).map_or(usual, |text| !matches!(&*text, "0" | "no" | "off" | "false"));
-    (device.create, device.sync) = (flag(c"create", true), flag(c"sync", true));
-    if let Some(bytes) = value(c"size").and_then(|text| bytes(&text)) {
-        device.bytes = bytes;
+    let (keys, value) = unsafe { (api.keys(name), |key: &CStr| api.parameter(name, key)) };
+    let Some(path) = value(c"device") else { return Ok(None) };
+    let mut device = Device::new(path);
+    for key in keys {
+        let wrong = |why: &str| format!("{}: {key}={why}", device.name);
+        let text = CString::new(key.as_str()).ok().and_then(|key| value(&key)).unwrap_or_default();
+        match key.as_str() {
+            "device" => {}
+            "create" => device.create = flag(&text).ok_or_else(|| wrong(&format!("{text}: give 0 or 1")))?,
+            "sync" => device.sync = flag(&text).ok_or_else(|| wrong(&format!("{text}: give 0 or 1")))?,
+            "size" => {
+                let why =
+                    || wrong(&format!("{text}: give a number of bytes, with K, M or G behind it or not"));
+                device.bytes = bytes(&text).ok_or_else(why)?;
+                device.stated.bytes = Some(device.bytes);
+            }
+            "page_bytes" | "block_pages" => {
+                let number: Option<u32> = text.parse().ok().filter(|number| *number > 0);
+                let number = number.ok_or_else(|| wrong(&format!("{text}: give a number")))?;
+                if key == "page_bytes" {
+                    (device.page_bytes, device.stated.page_bytes) = (number, Some(number));
+                } else {
+                    (device.block_pages, device.stated.block_pages) = (number, Some(number));
+                }
+            }
+            known if KEYS_OF_SQLITE.contains(&known) => {}
+            _ => return Err(wrong(&format!("{text}: there is no such key"))),
+        }
     }
-    if let Some(number) = value(c"page_bytes").and_then(|text| text.parse().ok()) {
-        device.page_bytes = number;
+    Ok(Some(device))
+}
+
+/// Yes or no.
+fn flag(text: &str) -> Option<bool> {
+    match text {
+        "1" | "yes" | "on" | "true" => Some(true),
+        "0" | "no" | "off" | "false" => Some(false),
+        _ => None,
     }
-    if let Some(number) = value(c"block_pages").and_then(|text| text.parse().ok()) {
-        device.block_pages = number;
-    }
-    Some(device)
 }
 
 /// A number of bytes, with K, M or G behind it or not.
 fn bytes(text: &str) -> Option<u64> {
-    let (number, shift) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (&text[..at], 10),
-        (at, 'm' | 'M') => (&text[..at], 20),
-        (at, 'g' | 'G') => (&text[..at], 30),
-        _ => (text, 0),
+    let (number, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
     };
-    number.parse::<u64>().ok()?.checked_shl(shift)
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// SQLite syncs the folder of a super-journal where its end commits, and not where it tidies up after a
@@ -357,7 +389,8 @@ mod tests {
         assert_eq!(bytes("4096"), Some(4096));
         assert_eq!(bytes("64M"), Some(64 << 20));
         assert_eq!(bytes("1g"), Some(1 << 30));
-        assert_eq!(bytes("2 M"), None);
-        assert_eq!(bytes(""), None);
+        for text in ["2 M", "", "banana", "-1", "1T", "17179869184G", "+", "M"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
     }
 }

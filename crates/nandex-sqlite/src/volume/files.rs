@@ -68,6 +68,12 @@ impl Volume {
         self.names.contains_key(name)
     }
 
+    /// Whether a database has this name.
+    pub(crate) fn is_database(&self, name: &str) -> bool {
+        let file = self.names.get(name).and_then(|id| self.files.get(id));
+        file.is_some_and(|file| file.purpose == Purpose::Main)
+    }
+
     /// Ends one use of a file. The last one commits what waits, unless its commit was refused before, and
     /// drops the file if it has no name.
     ///

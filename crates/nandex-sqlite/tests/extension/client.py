@@ -88,7 +88,7 @@ def works(image):
     assert told["best_page_size"] == "2048" and told["batches"] == "0", told
     has_batches = ("ENABLE_BATCH_ATOMIC_WRITE",) in database.execute("PRAGMA compile_options").fetchall()
     assert told["batch_atomic"].startswith("yes" if has_batches else "no"), told
-    database.execute("ATTACH ? AS b", (uri("b.db", image),))
+    database.execute("ATTACH ? AS b", (uri("b.db", image, "sync=0&size=4M"),))
     database.execute("BEGIN")
     database.execute("CREATE TABLE b.u AS SELECT * FROM t")
     database.execute("DELETE FROM t")
@@ -97,7 +97,7 @@ def works(image):
     database.close()
 
     ordinary = sqlite3.connect(":memory:", uri=True, isolation_level=None)
-    ordinary.execute("ATTACH ? AS flash", (uri("b.db", image),))
+    ordinary.execute("ATTACH ? AS flash", (uri("b.db", image, "sync=0&size=4M"),))
     assert ordinary.execute("SELECT v FROM flash.u").fetchall() == [("one",)]
     ordinary.execute("CREATE TABLE flash.w AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500)"
                      " SELECT i, randomblob(500) AS x FROM n")
@@ -107,13 +107,13 @@ def works(image):
     assert int(stats_of(ordinary, "flash")["trimmed_pages"]) > 100
     assert ordinary.execute("PRAGMA flash.integrity_check").fetchone() == ("ok",)
     ordinary.close()
-    again = open_database("b.db", image)
+    again = open_database("b.db", image, "sync=0&size=4M")
     assert again.execute("SELECT count(*) FROM u").fetchone() == (2,)
     again.close()
     ordinary = sqlite3.connect(":memory:", uri=True, isolation_level=None)
     ordinary.execute("CREATE TABLE t AS SELECT 5 AS v")
-    ordinary.execute("VACUUM INTO ?", (uri("copy.db", image),))
-    ordinary.execute("ATTACH ? AS copy", (uri("copy.db", image),))
+    ordinary.execute("VACUUM INTO ?", (uri("copy.db", image, "sync=0&size=4M"),))
+    ordinary.execute("ATTACH ? AS copy", (uri("copy.db", image, "sync=0&size=4M"),))
     assert ordinary.execute("SELECT v FROM copy.t").fetchall() == [(5,)]
     assert ordinary.execute("PRAGMA copy.nandex_files").fetchall() == [("a.db\nb.db\ncopy.db",)]
     assert ordinary.execute("PRAGMA copy.nandex_remove='a.db'").fetchall() == [("removed",)]

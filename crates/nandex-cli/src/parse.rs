@@ -49,6 +49,10 @@ pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
     choice(text, index)
 }
 
+pub(crate) fn wrapped_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
+    choice(text, nandex_lab::torture::wrapped)
+}
+
 pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
     choice(text, |name| Ok(registry::store(name)?))
 }

@@ -151,10 +151,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             let is_worth_it = self.cleaning.is_some()
                 || self.log.blocks.is_urgent()
                 || self.log.blocks.emptiest().is_some_and(|live| live < half);
-            if !is_worth_it {
-                return Ok(left);
-            }
-            if !self.clean_page()? {
+            if !is_worth_it || !self.clean_ahead()? {
                 return Ok(left);
             }
         }
@@ -184,7 +181,16 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if rest == 0 {
             self.scrubbed = 0;
         }
-        while self.log.blocks.is_urgent() && self.clean_page()? {}
+        while self.log.blocks.is_urgent() && self.clean_ahead()? {}
         Ok(left.max(rest))
+    }
+
+    /// Cleans a page before a change needs that. False where no block would give room, or where there is no
+    /// room for what is moved.
+    fn clean_ahead(&mut self) -> Result<bool, IndexError> {
+        match self.clean_page() {
+            Err(error) if error.is_refusal() => Ok(false),
+            done => done,
+        }
     }
 }

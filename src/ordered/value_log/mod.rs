@@ -135,11 +135,13 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     /// `max_value`, the bytes of a value at most, at each mount, or a larger one.
     ///
     /// Reads the index once. Refused where the places of a value of so many bytes take more pieces than the
-    /// index changes as one, and on fewer than six blocks.
+    /// index changes as one, and on fewer than six blocks, failed ones included: what was written before they
+    /// failed is read, and what finds no room is refused.
     pub fn new(index: I, nand: N, max_value: usize) -> Result<ValueLog<I, N>, IndexError> {
         let record = index.record();
         let log = Log::new(nand)?;
-        let has = log.blocks.good();
+        // Bad ones count: what was written before they failed is read all the same.
+        let has = log.geometry.blocks;
         if has < BLOCKS_MIN {
             return Err(IndexError::ChipTooSmall { who: words("a log of values"), needs: BLOCKS_MIN, has });
         }
@@ -169,7 +171,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             moved: 0,
             moves_in_vain: false,
         };
-        let most = values.capacity() / 2;
+        let most = values.capacity_of(has) / 2;
         if max_value as u64 > most {
             let what = message!("values of {max_value} bytes: this log takes up to {most}");
             return Err(IndexError::Unsupported(what.into()));
@@ -314,9 +316,13 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     /// Bytes that may live: in all blocks but those kept for cleaning, without what may be left at the end of
     /// a page, and a 16th less, so that cleaning finds room.
     fn capacity(&self) -> u64 {
+        self.capacity_of(self.log.blocks.good())
+    }
+
+    fn capacity_of(&self, good: u32) -> u64 {
         let page = self.log.page_bytes();
         let end = (page / CUT_SHARE).max(HEAD_BYTES + self.max_key() + 1);
-        let pages = self.log.blocks.good().saturating_sub(Blocks::KEPT) * self.log.geometry.pages_per_block;
+        let pages = good.saturating_sub(Blocks::KEPT) * self.log.geometry.pages_per_block;
         u64::from(pages) * page.saturating_sub(end) as u64 / 16 * 15
     }
 

@@ -124,14 +124,15 @@ fn plan(args: &Torture) -> Plan {
 fn victims(args: &Torture) -> Vec<Victim> {
     let ftls = chosen(&args.ftl, STORES);
     let alone = |target: Target| Victim { target, ftl: None };
-    let is_nothing = args.index.is_empty() && args.spatial.is_empty() && ftls.is_empty();
+    let is_nothing =
+        args.index.is_empty() && args.spatial.is_empty() && args.wrapped.is_empty() && ftls.is_empty();
     let (indexes, spatial) = match is_nothing {
         true => (INDEXES.iter().collect(), Vec::new()),
         false => (chosen(&args.index, INDEXES), chosen(&args.spatial, SPATIAL)),
     };
     let mut victims: Vec<Victim> = Vec::new();
     let on_ftls = |target: Target| ftls.iter().map(move |ftl| Victim { target, ftl: Some(ftl) });
-    for entry in indexes {
+    for entry in indexes.into_iter().chain(chosen(&args.wrapped, &torture::WRAPPED)) {
         let target = Target::Index(entry);
         if ftls.is_empty() || entry.hosting == Hosting::Raw {
             victims.push(alone(target));

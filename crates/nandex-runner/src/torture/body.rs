@@ -78,7 +78,7 @@ impl<'a> Body<'a> {
             mix,
             moment: history.start(),
             history,
-            promise: victim.promise(),
+            promise: promise_of(setup, &victim),
             class: victim.durability(),
             value_bytes: victim.value_bytes(),
             is_store: matches!(victim, Subject::Store(_)),
@@ -400,6 +400,14 @@ impl<'a> Body<'a> {
             HostOp::Load(slots) => (0..*slots).for_each(|slot| note(&HostOp::Put(slot))),
             op => note(op),
         }
+    }
+}
+
+/// A log of values keeps each key at its value of the last sync, or a later one.
+fn promise_of(setup: &Setup, victim: &Subject) -> Promise {
+    match victim.promise() {
+        Promise::Prefix if setup.victim.target.name().starts_with("values:") => Promise::EachSlot,
+        promise => promise,
     }
 }
 

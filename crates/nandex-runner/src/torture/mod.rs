@@ -29,6 +29,7 @@ mod step;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod wrapped;
 
 pub use case::Case;
 pub use counts::Counts;
@@ -36,6 +37,7 @@ pub use fault::Kind;
 pub use run::{Finding, Order, Plan, Report, Row, run};
 pub use script::Fate;
 pub use subject::Victim;
+pub use wrapped::{WRAPPED, wrapped};
 
 use std::cell::RefCell;
 

@@ -73,7 +73,8 @@ impl Body<'_> {
         let record = &self.setup.settings.record;
         let of_a_leaf = self.chip.geometry().page_bytes as usize
             / (usize::from(record.key_bytes) + usize::from(record.value_bytes)).max(1);
-        let joins = !JOIN_NO_NODES.contains(&self.setup.victim.target.name());
+        let name = self.setup.victim.target.name();
+        let joins = !JOIN_NO_NODES.contains(&name.rsplit(':').next().unwrap_or(name));
         let lost_max = if joins { ROOM_LOST_MAX } else { ROOM_LOST_MAX.max(of_a_leaf) };
         // Two leaves more may be there with nothing in them but bounds.
         if (held + 2) * lost_max < self.held_when_full || held == 0 {

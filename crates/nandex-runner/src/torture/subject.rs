@@ -5,6 +5,7 @@ use crate::error::LabError;
 use crate::registry::{INDEXES, STORES, Stack, StoreEntry};
 use crate::spatial::SPATIAL;
 use crate::tbm;
+use crate::torture::wrapped::WRAPPED;
 use nandex::nand::Part;
 use nandex::rng::split_mix;
 use nandex_stacks::needed::ram_needed;
@@ -73,11 +74,12 @@ impl FromStr for Victim {
             Some((name, ftl)) => (name, Some(crate::registry::store(ftl)?)),
             None => (text, None),
         };
-        let index = INDEXES.iter().find(|entry| entry.name == name).map(Target::Index);
+        let indexes = INDEXES.iter().chain(WRAPPED.iter());
+        let index = indexes.clone().find(|entry| entry.name == name).map(Target::Index);
         let spatial = || SPATIAL.iter().find(|entry| entry.name == name).map(Target::Spatial);
         let store = || tbm::find(name).ok().map(Target::Store);
         let target = index.or_else(spatial).or_else(store).ok_or_else(|| {
-            let names = INDEXES.iter().map(|entry| entry.name);
+            let names = indexes.map(|entry| entry.name);
             let names = names.chain(SPATIAL.iter().map(|entry| entry.name));
             LabError::unknown("index or FTL", name, names.chain(STORES.iter().map(|entry| entry.name)))
         })?;

@@ -41,8 +41,7 @@ const FTLS: [(&str, Open); 11] = [
     open!(HftlFtl),
     open!(DftlFtl),
     ("DftlFtl, valid pages counted", |chip, fresh| {
-        let settings =
-            DftlSettings { validity: nandex::blocks::Validity::Counts, ..DftlSettings::default() };
+        let settings = DftlSettings { validity: nandex::blocks::Validity::Counts, ..DftlSettings::default() };
         Ok(Box::new(if fresh { DftlFtl::format(chip, settings)? } else { DftlFtl::mount(chip, settings)? }))
     }),
     open!(CftlFtl),

@@ -27,14 +27,24 @@ pub trait TakesBatches: OrderedIndex {
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault>;
 
     /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The
-    /// room was made.
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault>;
+    /// room was made. A refusal leaves the tree as it was.
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault>;
 
     /// Whether the tree holds a key, at the cost of an update's descent.
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
 
     /// Looks for a key as a checker does: nothing is counted and no copy of a node is replaced.
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
+}
+
+/// Where the changes of a batch are that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// In the tree.
+    All,
+    /// On the chip beside the tree, which takes them no more: until the next mount, which finds them there,
+    /// they wait in RAM.
+    Waits,
 }
 
 /// A tree with a log buffer, of no records if none was asked for.
@@ -187,7 +197,9 @@ impl<T: TakesBatches> Logged<T> {
         }
         self.tree.make_room_for_batch(self.waiting.len(), false)?;
         let changes: Vec<Change<'_>> = (0..self.waiting.len()).map(|i| self.waiting.get(i)).collect();
-        self.tree.apply_batch(&changes)?;
+        if self.tree.apply_batch(&changes)? == Entered::Waits {
+            return Err(IndexError::WornOut.into());
+        }
         self.waiting.bytes.clear();
         debug_assert_eq!(self.waiting.len(), 0, "changes wait that were applied");
         self.flushes += 1;
@@ -254,7 +266,10 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         }
         let has_inserts = changes.iter().any(|change| change.value.is_some());
         self.tree.make_room_for_batch(changes.len(), has_inserts)?;
-        Ok(self.tree.apply_batch(&changes)?)
+        if self.tree.apply_batch(&changes)? == Entered::Waits {
+            changes.iter().for_each(|change| self.waiting.note(*change));
+        }
+        Ok(())
     }
 
     crate::forward_index!(tree: maintain, scrub);

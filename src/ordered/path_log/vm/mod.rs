@@ -47,7 +47,7 @@ pub mod overwrite;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{LOG_PAGES_MAX, Logged, TakesBatches};
+pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
 use crate::check::{IndexError, message};
@@ -317,8 +317,8 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
         RawTree::make_room_for_batch(self, changes, have_inserts)
     }
 
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
-        RawTree::apply_batch(self, changes)
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
+        RawTree::apply_batch(self, changes).map(|()| Entered::All)
     }
 
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {

@@ -17,7 +17,8 @@ use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
-use crate::ordered::vm::TakesBatches;
+use crate::ordered::holds_change;
+use crate::ordered::vm::{Entered, TakesBatches};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -228,7 +229,7 @@ impl<N: Nand> InPlace<N> {
                 self.left = entries;
                 places.iter().for_each(|&ppn| self.space.set_dead(ppn));
                 self.space.pinned.clear();
-                self.readopt()
+                self.readopt().map(drop)
             }
             other => other,
         }
@@ -259,6 +260,39 @@ impl<N: Nand> InPlace<N> {
     }
 }
 
+/// A batch as it is entered, and as a dying chip refuses it.
+impl<N: Nand> InPlace<N> {
+    fn write_and_enter(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
+        let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };
+        self.enter_all(changes)?;
+        self.end_batch(&places)
+    }
+
+    /// Ends a batch half-way whose first page was to follow this sequence: what is on the chip decides, as a
+    /// mount would find it.
+    fn end_refused(
+        &mut self,
+        changes: &[Change<'_>],
+        before: u32,
+        error: IndexFault,
+    ) -> Result<Entered, IndexFault> {
+        let last = before.saturating_add(self.pages_of(changes.len()) as u32);
+        let found = self.readopt()?;
+        self.interrupted = false;
+        self.space.pinned.clear();
+        if let [only] = changes {
+            let is_done = holds_change(self, (only.key, only.value))?;
+            return if is_done { Ok(Entered::All) } else { Err(error) };
+        }
+        if found != Some((last, false)) {
+            return Err(error);
+        }
+        // Every mount enters it again, and no block takes it.
+        self.read_only = true;
+        Ok(Entered::Waits)
+    }
+}
+
 impl<N: Nand> TakesBatches for InPlace<N> {
     fn usable(&self) -> Result<(), IndexFault> {
         InPlace::usable(self)
@@ -272,19 +306,25 @@ impl<N: Nand> TakesBatches for InPlace<N> {
             Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.interrupted => {
                 self.require_spare_pages()
             }
-            other => other,
+            other => other.map_err(|error| self.given_up(error)),
         }
     }
 
-    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
         self.usable()?;
         self.writable()?;
+        let before = self.sequence;
         self.interrupted = true;
-        let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };
-        self.enter_all(changes)?;
-        self.end_batch(&places)?;
-        self.interrupted = false;
-        Ok(())
+        match self.write_and_enter(changes) {
+            Err(error) if self.refused(error.clone()).is_refusal() => {
+                self.end_refused(changes, before, self.refused(error))
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.interrupted = false;
+                Ok(Entered::All)
+            }
+        }
     }
 
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {

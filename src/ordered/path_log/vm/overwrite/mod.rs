@@ -465,6 +465,21 @@ impl<N: Nand> InPlace<N> {
         error
     }
 
+    /// The error of what was not done; what was begun of it is given up by finding the tree on the chip again.
+    fn given_up(&mut self, error: IndexFault) -> IndexFault {
+        let error = self.refused(error);
+        if !self.interrupted || !error.is_refusal() {
+            return error;
+        }
+        match self.readopt() {
+            Ok(_) => {
+                self.interrupted = false;
+                error
+            }
+            Err(other) => other,
+        }
+    }
+
     fn usable(&self) -> Result<(), IndexFault> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }

@@ -236,8 +236,9 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Finds out again which pages are live, after entering a batch ended half-way.
-    pub(super) fn readopt(&mut self) -> Result<(), IndexFault> {
+    /// Finds out again which pages are live, after a change ended half-way; and the newest batch, as
+    /// [`Found`] has it.
+    pub(super) fn readopt(&mut self) -> Result<Option<(u32, bool)>, IndexFault> {
         let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
         self.forget_path();
         self.space.forget_live();
@@ -248,7 +249,8 @@ impl<N: Nand> InPlace<N> {
             newest.ok_or(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 })?;
         (self.root, self.height) = (root, height);
         self.space.set_live(self.settings_page);
-        self.adopt(root, height, &mut node)
+        self.adopt(root, height, &mut node)?;
+        Ok(found.batch)
     }
 
     /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each

@@ -158,12 +158,11 @@ impl<N: Nand> InPlace<N> {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
-        let outcome = outcome.map_err(|error| self.refused(error));
-        if !self.interrupted || !outcome.as_ref().is_err_and(|error| error.is_refusal()) {
+        let was_begun = self.interrupted;
+        let outcome = outcome.map_err(|error| self.given_up(error));
+        if !was_begun || !outcome.as_ref().is_err_and(|error| error.is_refusal()) {
             return outcome;
         }
-        self.readopt()?;
-        self.interrupted = false;
         let is_done = holds_change(self, (key, value))?;
         match existed {
             Some(existed) if is_done => Ok(existed),

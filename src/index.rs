@@ -129,6 +129,23 @@ pub mod most {
     pub const POOL_REQUESTS: u64 = 1 << 22;
     /// Changes of nodes that wait in RAM.
     pub const UNITS: u64 = 1 << 20;
+    /// Bytes of RAM that an index is given: more than any machine has, and sums of shares do not overflow.
+    pub const RAM_BYTES: usize = if usize::BITS < 64 { 1 << 28 } else { 1 << 40 };
+}
+
+/// Refuses more RAM than [`most::RAM_BYTES`], wherever an amount of it enters.
+///
+/// # Errors
+///
+/// [`IndexError::Unsupported`].
+pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
+    match given {
+        Some(bytes) if bytes > most::RAM_BYTES => {
+            let most = most::RAM_BYTES;
+            Err(IndexError::Unsupported(message!("ram_bytes = {bytes}: {most} at most are possible").into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How full a bulk load leaves the nodes.

@@ -2,6 +2,7 @@
 
 use crate::options::Settings;
 use nandex::blocks::spare::SPARE_BYTES;
+use nandex::index::require_ram;
 use nandex::nand::{Geometry, LentSpare};
 use nandex::{IndexError, Nand};
 
@@ -36,6 +37,7 @@ pub(crate) fn lent<T>(
     needed: Needed,
     open: impl FnOnce(Box<dyn Nand>, &Settings) -> Result<T, IndexError>,
 ) -> Result<T, IndexError> {
+    require_ram(settings.ram_bytes)?;
     let needed = needed(nand.geometry());
     let held = nand.ram_bytes();
     let nand = shown(nand, needed);

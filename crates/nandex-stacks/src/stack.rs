@@ -8,6 +8,7 @@ use crate::options::{self, Options, Settings};
 use crate::stores::{STORES, store};
 use nandex::cache::policy::catalogue::PolicyEntry;
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
+use nandex::index::{most, require_ram};
 use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusTree, TreeRam};
 use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
@@ -15,6 +16,9 @@ use nandex::ordered::lazy_update::LazyUpdateTree;
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 use nandex::store::finishing::Finishing;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
+
+/// Bytes of a buffer at most.
+const BUFFER_BYTES: usize = most::BUFFER_BYTES as usize;
 
 const FTL_LISTS: [&[OptionInfo]; STORES.len()] = {
     let mut lists: [&[OptionInfo]; STORES.len()] = [&[]; STORES.len()];
@@ -368,6 +372,7 @@ pub(crate) fn cached_store(
     demand: Demand,
     weights: &[u64],
 ) -> Result<(Box<dyn PageStore>, Vec<usize>), IndexError> {
+    require_ram(settings.ram_bytes)?;
     let (ftl, plan) = match ground {
         Ground::Chip(nand) => {
             let geometry = nand.geometry();
@@ -390,7 +395,8 @@ pub(crate) fn cached_store(
     let left = left - replay;
     let all: u64 = weights.iter().sum();
     let share = |weight: &u64| (left as u128 * u128::from(*weight) / u128::from(all.max(1))) as usize;
-    let shared: Vec<usize> = weights.iter().map(share).collect();
+    // No buffer is larger, whatever is left.
+    let shared: Vec<usize> = weights.iter().map(|weight| share(weight).min(BUFFER_BYTES)).collect();
     let mut fixed = tables + replay;
     for bytes in &shared {
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
@@ -479,7 +485,7 @@ impl CachePlan {
         let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
         // A cache has no use for more frames than the store has pages.
         let set = options::cache::frames(&settings.options, store.page_count())?;
-        let mut frames = set.unwrap_or(left / self.frame_bytes);
+        let mut frames = set.unwrap_or((left / self.frame_bytes).min(store.page_count() as usize));
         let Some(ram) = settings.ram_bytes else { return Ok(frames) };
         let exact = |frames: usize| {
             if frames == 0 {

@@ -10,7 +10,7 @@ use super::slots::{PIECE, PIECE_BYTES};
 use super::store::Block;
 use crate::blocks::BlockTable;
 use crate::check::{IndexError, message};
-use crate::index::most;
+use crate::index::{most, require_ram};
 use crate::log::Placement;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
@@ -301,6 +301,7 @@ impl Config {
             work_bytes: 0,
             placement: asked.placement,
         };
+        require_ram(asked.ram_bytes)?;
         // A cache has no use for more pages than the chip has.
         let read_pages = asked.read_pages.map(|pages| pages.min(geometry.pages() as usize));
         if format.area == LogArea::Fixed {
@@ -321,7 +322,9 @@ impl Config {
                 // A tree that grows takes the cache's.
                 let fixed = fixed_bytes(format, geometry, (LEVELS_AT_FIRST, PIECE, config.work_bytes));
                 let left = ram.saturating_sub(fixed + buffers);
-                config.log_bytes = buffers.max(if logs { left / 4 } else { 0 });
+                config.log_bytes = buffers
+                    .max(if logs { left / 4 } else { 0 })
+                    .min(buffers.max(most::BUFFER_BYTES as usize));
                 let mut left = left.saturating_sub(config.log_bytes);
                 if logs {
                     // Long chains need not be read twice where there is RAM.
@@ -330,9 +333,9 @@ impl Config {
                     config.work_bytes += more;
                     left -= more;
                 }
-                let most = ReadCache::frames_for(left, page_bytes);
-                config.read_pages = read_pages.unwrap_or(most);
-                if config.read_pages > most {
+                let affordable = ReadCache::frames_for(left, page_bytes);
+                config.read_pages = read_pages.unwrap_or(affordable.min(geometry.pages() as usize));
+                if config.read_pages > affordable {
                     return Err(too_little(ram, fixed + ReadCache::bytes_for(config.read_pages, page_bytes)));
                 }
             }

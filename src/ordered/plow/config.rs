@@ -3,13 +3,13 @@
 use super::commit::{SEALS, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
-use super::filter::FILTERS;
+use super::filter::{FILTER_BYTES, FILTERS};
 use super::map;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
-use crate::index::most;
+use crate::index::{most, require_ram};
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
@@ -55,6 +55,7 @@ impl PlowConfig {
 
     /// Refuses numbers that no chip has room for.
     fn require_possible(&self) -> Result<(), IndexFault> {
+        require_ram(self.ram_bytes)?;
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
             return Err(IndexError::Unsupported(
@@ -164,7 +165,9 @@ impl Shares {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
         }
         shares.memtable = memtable;
-        shares.filter = if FILTERS { left.saturating_sub(held(memtable)) } else { 0 };
+        // Filters have no use for more than sixteen bits a key.
+        let filters_max = geometry.pages() as usize * (FILTER_BYTES + page / 2);
+        shares.filter = if FILTERS { left.saturating_sub(held(memtable)).min(filters_max) } else { 0 };
         Ok(shares)
     }
 }

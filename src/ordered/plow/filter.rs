@@ -29,7 +29,7 @@ pub(super) const FILTERS: bool = cfg!(feature = "filters");
 
 /// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each
 /// key, the bytes of bits.
-const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
+pub(super) const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
 
 /// A filter in the buffer.
 #[derive(Clone, Copy, Debug)]

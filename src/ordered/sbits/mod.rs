@@ -48,6 +48,7 @@ mod tests;
 use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{first_number, numbers};
 use crate::fault::IndexFault;
+use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
 use crate::queue::Queue;
@@ -384,6 +385,7 @@ impl<N: Nand> Sbits<N> {
 fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexFault> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;
+    require_ram(config.ram_bytes)?;
     let fixed = fixed_bytes::<N>(geometry, config.record);
     if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
         let what =

@@ -4,6 +4,7 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
+use crate::index::require_ram;
 use crate::log::{HAS_READ_PART, HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
@@ -83,6 +84,7 @@ impl<C> RawConfig<C> {
         fixed_bytes: usize,
         pages_at_once: u32,
     ) -> Result<LogConfig, IndexFault> {
+        require_ram(self.ram_bytes)?;
         let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
         let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.follow(self.victim);
@@ -92,16 +94,16 @@ impl<C> RawConfig<C> {
         let divided = self.durability < Durability::EveryOperation && validity == Validity::Bits;
         // What the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;
+        // A cache has no use for more pages than the chip has.
+        let most = geometry.pages() as usize;
         let spare_pages = match self.ram_bytes {
             None => 0,
             Some(ram) => {
                 let left = ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?;
-                (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 })
+                (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 }).min(most)
             }
         };
         let write_default = if divided && HAS_WRITE_PART { (spare_pages / 2).min(200) } else { 0 };
-        // A cache has no use for more pages than the chip has.
-        let most = geometry.pages() as usize;
         let write_pages = self.write_pages.unwrap_or(write_default).min(most);
         let read_default = if HAS_READ_PART { spare_pages.saturating_sub(write_pages) } else { 0 };
         let read_pages = self.read_pages.map_or(read_default, |pages| pages.min(most));

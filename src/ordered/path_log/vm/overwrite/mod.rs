@@ -62,6 +62,7 @@ use super::buffer::{Logged, Waiting};
 use crate::check::{IndexError, message, words};
 use crate::codec::first_number;
 use crate::fault::IndexFault;
+use crate::index::require_ram;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
@@ -196,6 +197,7 @@ impl<N: Nand> OverwriteTree<N> {
 
 /// The tree, which is neither formatted nor mounted yet, and its log buffer.
 fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, Waiting), IndexFault> {
+    require_ram(config.ram_bytes)?;
     let waiting =
         Waiting::new(config.record, config.log_pages, (config.durability, nand.geometry().page_bytes))?;
     let buffer_bytes = size_of::<Waiting>() + waiting.ram_bytes();

@@ -52,8 +52,8 @@ impl RawDump {
     ///
     /// # Errors
     ///
-    /// [`MtdError::InUse`] where somebody changes it; a file that cannot be read, whose length is no whole number of blocks, or a shape that the engine does
-    /// not take.
+    /// [`MtdError::InUse`] where somebody changes it; a file that cannot be read, whose length is no whole
+    /// number of blocks, or a shape that the engine does not take.
     pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let lock = Lock::take(path, Access::Look)?;
         let file = File::open(path).map_err(|e| MtdError::system(path, "open", &e))?;

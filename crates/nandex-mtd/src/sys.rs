@@ -150,8 +150,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`MtdError::InUse`] where somebody has it open; what is no NAND device, and a kernel before 6.1, which cannot read a page with its spare area and say
-    /// what the ECC found.
+    /// [`MtdError::InUse`] where somebody has it open; what is no NAND device, and a kernel before 6.1, which
+    /// cannot read a page with its spare area and say what the ECC found.
     pub fn open(path: &Path, writable: bool) -> Result<Device, MtdError> {
         let name = path.display().to_string();
         let system = |doing, errno: Errno| MtdError::system(path, doing, &errno.into());

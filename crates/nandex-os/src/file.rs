@@ -91,7 +91,7 @@ impl FilePageStore {
         FilePageStore::create_under(lock, page_count, options)
     }
 
-    /// As [`FilePageStore::create`], in a file that was locked before.
+    /// A store made as [`FilePageStore::create`] does, in a file that was locked before.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl FilePageStore {
         FilePageStore::open_under(Lock::take(path, options.access)?, options)
     }
 
-    /// As [`FilePageStore::open`], of a file that was locked before.
+    /// The store that [`FilePageStore::open`] finds, in a file that was locked before.
     ///
     /// # Errors
     ///

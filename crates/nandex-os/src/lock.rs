@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 /// The use that is made of a file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read, beside others who read.
+    /// Reading, beside others who read.
     Look,
-    /// It is written to, by one alone.
+    /// Writing, by one alone.
     Change,
 }
 

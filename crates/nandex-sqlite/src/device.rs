@@ -124,8 +124,8 @@ impl Device {
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits;
-    /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::InUse`] where somebody else has
-    /// it open; [`StoreError::Device`] where the system refuses; those of a mount.
+    /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::InUse`] where somebody else
+    /// has it open; [`StoreError::Device`] where the system refuses; those of a mount.
     pub fn open_telling(&self, settings: VolumeSettings, told: &OnProgress) -> Result<Volume, StoreError> {
         let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {

@@ -114,8 +114,8 @@ pub(crate) struct Router {
     first: Generation,
 }
 
-/// What one process has open. A child of `fork` begins anew: what it inherited is its parent's, and may be
-/// locked for ever by a thread that was left behind.
+/// The volumes that one process has open. A child of `fork` begins anew: what it inherited is its parent's,
+/// and may be locked for ever by a thread that was left behind.
 struct Generation {
     process: u32,
     state: Mutex<State>,
@@ -186,7 +186,7 @@ impl Router {
         Router { settings, first: Generation::new(state) }
     }
 
-    /// What this process has open.
+    /// The volumes that this process has open.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut last = &self.first;
         while let Some(next) = last.next.get() {

@@ -275,8 +275,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Pages of a block of the log after which the directory is missing that says it: up to the last sound one,
-    /// or all where the readings of the next block do not follow on those.
+    /// Pages of a block of the log after which the directory is missing that says it: up to the last sound
+    /// one, or all where the readings of the next block do not follow on those.
     fn pages_before(&mut self, block: Pbn, number: u64, next: Option<Header>) -> Result<u32, IndexError> {
         let pages = self.look_through(block, number, |_, _, _| {})?;
         let readings = pages.last.map_or(0, |last| last.readings_up_to());

@@ -1,5 +1,5 @@
-//! What makes of an index one of keys and values of any length, as subjects of lives: [`Variable`] and
-//! [`ValueLog`] over indexes of the registry.
+//! Wrappers that make of an index one of keys and values of any length, as subjects of lives: [`Variable`]
+//! and [`ValueLog`] over indexes of the registry.
 //!
 //! A life has keys and values of one length. Here each is filled up to a length of its own that follows from
 //! its bytes, and what comes back must be filled so. So the order of keys stays, and lengths are all about.

@@ -467,7 +467,8 @@ impl<N: Nand> InPlace<N> {
         error
     }
 
-    /// The error of what was not done; what was begun of it is given up by finding the tree on the chip again.
+    /// The error of what was not done; what was begun of it is given up by finding the tree on the chip
+    /// again.
     fn given_up(&mut self, error: IndexFault) -> IndexFault {
         let error = self.refused(error);
         if !self.interrupted || !error.is_refusal() {

@@ -76,7 +76,6 @@ use crate::check::{CheckReport, message, words};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
-use crate::sorted::Set;
 use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -115,8 +114,8 @@ pub struct PageMapFtl<N> {
     limits: Limits,
     state: State,
     area: CheckpointArea,
-    /// Trimmed since the last page of the trim log.
-    trimmed: Set<u32>,
+    /// Trimmed since the last page of the trim log, ascending.
+    trimmed: Vec<u32>,
     trim_pages: Vec<Ppn>,
     /// The number of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
@@ -220,7 +219,7 @@ impl<N: Nand> PageMapFtl<N> {
             limits,
             state,
             area,
-            trimmed: Set::new(),
+            trimmed: Vec::new(),
             trim_pages: Vec::new(),
             trim_number: 0,
             doomed: Vec::new(),
@@ -388,7 +387,12 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         if old != LOST {
             self.state.blocks.invalidate(Ppn(old));
         }
-        self.trimmed.insert(lpn.0);
+        if self.trimmed.is_empty() {
+            self.trimmed.reserve_exact(self.trims_per_page());
+        }
+        if let Err(at) = self.trimmed.binary_search(&lpn.0) {
+            self.trimmed.insert(at, lpn.0);
+        }
         if self.trimmed.len() < self.trims_per_page() {
             return Ok(());
         }

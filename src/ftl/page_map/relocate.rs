@@ -273,8 +273,8 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn log_trims_through(&mut self, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
-        while let Some(&first) = self.trimmed.first() {
-            let chunk = self.trimmed.range(first..).take(self.trims_per_page());
+        while !self.trimmed.is_empty() {
+            let chunk = self.trimmed.iter().take(self.trims_per_page());
             data.fill(0xff);
             let mut count = 0;
             for &lpn in chunk {
@@ -291,9 +291,7 @@ impl<N: Nand> PageMapFtl<N> {
             self.state.blocks.mark_valid(ppn);
             self.trim_pages.push(ppn);
             self.counters.trim_pages += 1;
-            for _ in 0..count {
-                self.trimmed.pop_first();
-            }
+            self.trimmed.drain(..count);
         }
         self.due |= self.trim_pages.len() >= self.limits.trim_pages_max as usize;
         Ok(())

@@ -75,8 +75,8 @@ impl<N: Nand> PageMapFtl<N> {
             self.state.blocks.invalidate(Ppn(old));
         }
         self.state.blocks.mark_valid(ppn);
-        if !self.trimmed.is_empty() {
-            self.trimmed.remove(&lpn.0);
+        if let Ok(at) = self.trimmed.binary_search(&lpn.0) {
+            self.trimmed.remove(at);
         }
     }
 

@@ -31,7 +31,8 @@
 #define NANDEX_ERR_HANDLE -3
 
 /**
- * The handle is in use: by a call that has not returned (one made within a callback), or by open cursors.
+ * The handle is in use: by a call that has not returned (one made within a callback), by open cursors, or by
+ * the process that this one was forked from.
  */
 #define NANDEX_ERR_BUSY -4
 

@@ -1,4 +1,10 @@
 /* What the library answers to callers that are wrong, and what it promises to those that are right. Prints what failed. */
+#if defined(__unix__) || defined(__APPLE__)
+#define HAS_FORK 1
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 #include "ram_chip.h"
 
 #include <stdio.h>
@@ -424,8 +430,41 @@ static void maps(void) {
     free(ram.bytes);
 }
 
+/* A child of fork() gets no answer of a handle that its parent made, and can free it. */
+static void forked(void) {
+#ifdef HAS_FORK
+    static ram_chip ram;
+    nandex_chip chip = ram_chip_new(&ram);
+    nandex_config config = config_of(NANDEX_INDEX_MU);
+    nandex_index *index = NULL;
+    uint8_t key[8] = {1}, value[8] = {2};
+    int status = -1;
+    pid_t child;
+    EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
+    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_put(index, key, sizeof key, value, sizeof value));
+    child = fork();
+    if (child == 0) {
+        failures = 0;
+        EXPECT(NANDEX_ERR_BUSY, nandex_put(index, key, sizeof key, value, sizeof value));
+        EXPECT(NANDEX_ERR_BUSY, nandex_get(index, key, sizeof key, value, sizeof value));
+        EXPECT(NANDEX_ERR_BUSY, nandex_mount(index));
+        TRUE(strstr(nandex_last_message(index), "fork") != NULL);
+        EXPECT(NANDEX_OK, nandex_free(index));
+        fflush(stdout);
+        _exit(failures != 0);
+    }
+    TRUE(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(NANDEX_OK, nandex_get(index, key, sizeof key, value, sizeof value));
+    EXPECT(NANDEX_OK, nandex_close(index));
+    EXPECT(NANDEX_OK, nandex_free(index));
+    free(ram.bytes);
+#endif
+}
+
 int main(void) {
     wrong_arguments();
+    forked();
     maps();
     for (uint32_t kind = NANDEX_INDEX_MU; kind <= NANDEX_INDEX_PLOW; kind++) {
         wrong_order(kind);

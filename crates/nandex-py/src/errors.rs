@@ -3,6 +3,7 @@
 use nandex::nand::NandError;
 use nandex::{IndexError, StoreError};
 use nandex_lab::LabError;
+use nandex_os::LockError;
 use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -21,7 +22,21 @@ create_exception!(
     StorageError,
     "The power of the simulated chip was cut; `mount` switches it on."
 );
+create_exception!(
+    nandex,
+    InUseError,
+    StorageError,
+    "Somebody else has the device or image open, or opened it before this process was forked."
+);
 create_exception!(nandex, FullError, StorageError, "No room is left; nothing was changed.");
+
+/// The exception for a lock that is refused.
+pub(crate) fn of_lock(error: &LockError) -> PyErr {
+    match error {
+        LockError::InUse(words) => InUseError::new_err(words.clone()),
+        failed @ LockError::Failed { .. } => StorageError::new_err(failed.to_string()),
+    }
+}
 
 /// The exception for an error of the lab.
 pub(crate) fn of_lab(error: LabError) -> PyErr {
@@ -37,6 +52,7 @@ pub(crate) fn of_index(error: &IndexError) -> PyErr {
     let words = error.to_string();
     match error {
         IndexError::Store(StoreError::Nand(NandError::PowerLost)) => PowerLost::new_err(words),
+        IndexError::Store(StoreError::InUse(words)) => InUseError::new_err(words.clone()),
         error if error.is_refusal() => FullError::new_err(words),
         IndexError::WrongLength { .. } | IndexError::NotAscending => RequestError::new_err(words),
         error if error.is_unsupported() => RequestError::new_err(words),

@@ -1,7 +1,7 @@
 //! An index with bytes as keys and values.
 
-use crate::errors::{RequestError, StorageError, of_index, of_lab};
-use crate::place::Place;
+use crate::errors::{InUseError, RequestError, StorageError, of_index, of_lab};
+use crate::place::{Image, Place};
 use nandex::nand::Cause;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::ordered::{Direction, Durability, RecordFormat};
@@ -27,15 +27,24 @@ struct Session {
 
 /// An index with bytes as keys and values; `nandex.Index` is what people use.
 #[pyclass(frozen, module = "nandex._native")]
-pub(crate) struct RawIndex(Mutex<Session>);
+pub(crate) struct RawIndex {
+    session: Mutex<Session>,
+    /// The process that opened it, where what it stands on is that process's alone.
+    owner: Option<u32>,
+}
 
 /// A record of an index.
 type Record = (Vec<u8>, Vec<u8>);
 
 impl Session {
-    fn open(&mut self, format: bool) -> PyResult<()> {
+    /// Opens the index; one that is made anew replaces what is there where that is allowed.
+    fn open(&mut self, format: bool, overwrite: bool) -> PyResult<()> {
         self.index = None;
-        let nand = self.place.nand()?;
+        self.place.take_again()?;
+        let mut nand = self.place.nand()?;
+        if format && !overwrite {
+            self.place.require_empty(&mut *nand)?;
+        }
         let open = if format { self.entry.format } else { self.entry.mount };
         self.index = Some(open(nand, &self.settings).map_err(|error| of_index(&error))?);
         Ok(())
@@ -47,8 +56,14 @@ impl Session {
 }
 
 impl RawIndex {
-    fn session(&self) -> MutexGuard<'_, Session> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The session, unless this process was forked from the one that it belongs to.
+    fn session(&self) -> PyResult<MutexGuard<'_, Session>> {
+        match self.owner {
+            Some(owner) if owner != std::process::id() => Err(InUseError::new_err(format!(
+                "process {owner} opened this index, and it cannot be used after a fork: open it anew"
+            ))),
+            _ => Ok(self.session.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 
     /// Work with the index, without the interpreter.
@@ -58,7 +73,7 @@ impl RawIndex {
         work: impl FnOnce(&mut dyn OrderedIndex) -> Result<T, IndexError> + Send,
     ) -> PyResult<T> {
         py.detach(|| {
-            let mut session = self.session();
+            let mut session = self.session()?;
             work(&mut **session.index()?).map_err(|error| of_index(&error))
         })
     }
@@ -92,29 +107,32 @@ struct Where {
 }
 
 impl Where {
-    /// The place, and whether the index is made anew there.
-    fn open(self) -> PyResult<(Place, bool)> {
+    /// The place, whether the index is made anew there, and whether over what is there.
+    fn open(self) -> PyResult<(Place, bool, bool)> {
         let Where { chip, blocks, image, device, page_bytes, format, overwrite } = self;
         if let Some(device) = device {
             let place = Place::Device(device, page_bytes);
-            let format = format.unwrap_or(false);
-            if format && !overwrite {
-                place.require_empty()?;
-            }
-            return Ok((place, format));
+            return Ok((place, format.unwrap_or(false), overwrite));
         }
-        let is_there = image.as_ref().filter(|path| path.exists() && !(format == Some(true) && overwrite));
-        if let Some(path) = is_there {
-            if format == Some(true) {
-                let why = "something is there; allow it with overwrite=True";
-                return Err(RequestError::new_err(format!("{}: {why}", path.display())));
+        let image = match image {
+            Some(path) => {
+                let image = Image::lock(path.clone())?;
+                let replaces = format == Some(true) && overwrite;
+                if !image.is_empty() && !replaces {
+                    if format == Some(true) {
+                        let why = "something is there; allow it with overwrite=True";
+                        return Err(RequestError::new_err(format!("{}: {why}", path.display())));
+                    }
+                    return Ok((Place::image(image)?, false, false));
+                }
+                Some(image)
             }
-            return Ok((Place::image(path.clone())?, false));
-        }
+            None => None,
+        };
         if format == Some(false) {
             return Err(RequestError::new_err("there is nothing to mount: a new chip is formatted"));
         }
-        Ok((Place::fresh(chip.as_deref().unwrap_or("mlc-64m"), blocks, image)?, true))
+        Ok((Place::fresh(chip.as_deref().unwrap_or("mlc-64m"), blocks, image)?, true, overwrite))
     }
 }
 
@@ -147,10 +165,11 @@ impl RawIndex {
         let format = RecordFormat::new(record.0, record.1);
         let settings =
             Settings { record: format, ram_bytes: ram.transpose()?, durability: class, options: set };
-        let (place, format) = place.open()?;
+        let (place, format, overwrite) = place.open()?;
+        let owner = place.has_owner().then(std::process::id);
         let mut session = Session { index: None, entry, settings, place };
-        py.detach(|| session.open(format))?;
-        Ok(RawIndex(Mutex::new(session)))
+        py.detach(|| session.open(format, overwrite))?;
+        Ok(RawIndex { session: Mutex::new(session), owner })
     }
 
     /// Looks a key up.
@@ -215,31 +234,31 @@ impl RawIndex {
     /// Syncs, leaves the chip so that the next mount is cheapest, writes the image; once is enough.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let mut session = self.session();
-            if let Some(mut index) = session.index.take() {
-                index.close().map_err(|error| of_index(&error))?;
-                drop(index);
-                session.place.save()?;
-            }
-            Ok(())
+            let mut session = self.session()?;
+            let Some(mut index) = session.index.take() else { return Ok(()) };
+            let closed = index.close().map_err(|error| of_index(&error));
+            drop(index);
+            let done = closed.and_then(|()| session.place.save());
+            session.place.let_go();
+            done
         })
     }
 
     /// Drops the index as it is and finds it again on the chip, whose power is switched on.
     fn mount(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let mut session = self.session();
+            let mut session = self.session()?;
             session.index = None;
             if let Place::Sim(chip, _) = &session.place {
                 chip.lock().power_on();
             }
-            session.open(false)
+            session.open(false, false)
         })
     }
 
     /// Switches the simulated chip off: every operation is refused.
     fn power_off(&self) -> PyResult<()> {
-        self.session().place.sim()?.lock().power_off();
+        self.session()?.place.sim()?.lock().power_off();
         Ok(())
     }
 
@@ -248,7 +267,7 @@ impl RawIndex {
         let moments = [("before", CutWhen::Before), ("inside", CutWhen::Inside), ("after", CutWhen::After)];
         let models = TornModel::ALL.map(|model| (model.name(), model));
         let (when, torn) = (word("moment", when, &moments)?, word("torn page", torn, &models)?);
-        let session = self.session();
+        let session = self.session()?;
         let mut chip = session.place.sim()?.lock();
         let at_operation = chip.operations().saturating_add(after);
         chip.plan_power_cut(PowerCut { at_operation, when, torn, seed });
@@ -257,12 +276,12 @@ impl RawIndex {
 
     /// Writes the image now, as the chip is.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.session().place.save())
+        py.detach(|| self.session()?.place.save())
     }
 
     /// The counters of the simulated chip so far, in JSON.
     fn costs(&self) -> PyResult<String> {
-        let session = self.session();
+        let session = self.session()?;
         let chip = session.place.sim()?.lock();
         let counters = chip.counters();
         let causes: serde_json::Map<String, serde_json::Value> = Cause::COUNTED
@@ -320,7 +339,7 @@ impl RawIndex {
 
     /// Whether it was closed.
     #[getter]
-    fn closed(&self) -> bool {
-        self.session().index.is_none()
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.session()?.index.is_none())
     }
 }

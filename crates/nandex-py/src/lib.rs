@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::errors::{FullError, NandexError, PowerLost, RequestError, StorageError};
+    use super::errors::{FullError, InUseError, NandexError, PowerLost, RequestError, StorageError};
     #[pymodule_export]
     use super::index::RawIndex;
     #[pymodule_export]

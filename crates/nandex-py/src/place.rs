@@ -1,23 +1,72 @@
 //! The chip below an index: simulated, in an image of one, or real.
 
-use crate::errors::{RequestError, StorageError, of_index, of_lab};
+use crate::errors::{InUseError, RequestError, StorageError, of_index, of_lab, of_lock};
 use nandex::nand::sim::SimChip;
 use nandex::{IndexError, Nand, Shared};
 use nandex_lab::chip;
+use nandex_os::Lock;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// Whatever an index stands on, which outlives it: a mount takes the chip again.
 pub(crate) enum Place {
     /// A simulated chip, with the file that it is kept in, if any.
-    Sim(Shared<SimChip>, Option<PathBuf>),
+    Sim(Shared<SimChip>, Option<Image>),
     /// A device or a file of pages of so many bytes.
     Device(PathBuf, usize),
 }
 
+/// The file of a simulated chip, which is this process's alone while it is locked.
+pub(crate) struct Image {
+    path: PathBuf,
+    lock: Option<Lock>,
+    /// The file was made for its lock and holds nothing yet.
+    is_empty: bool,
+}
+
+impl Image {
+    /// Locks the file; one that is not there is made.
+    pub(crate) fn lock(path: PathBuf) -> PyResult<Image> {
+        let lock = Lock::take_or_make(&path).map_err(|error| of_lock(&error))?;
+        let is_empty = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() == 0);
+        Ok(Image { path, lock: Some(lock), is_empty })
+    }
+
+    /// Whether it holds no chip yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    fn load(&self) -> PyResult<SimChip> {
+        chip::load_image(&self.path).map_err(of_lab)
+    }
+
+    /// Puts the chip into the file: beside and then renamed, so that the file is always whole.
+    fn save(&mut self, chip: &SimChip) -> PyResult<()> {
+        let closed = || StorageError::new_err(format!("{}: the index is closed", self.path.display()));
+        let lock = self.lock.as_mut().ok_or_else(closed)?;
+        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.part", std::process::id()));
+        let beside = self.path.with_file_name(name);
+        chip::save_image(&beside, chip).map_err(of_lab)?;
+        lock.replace_by(&beside).map_err(|error| of_lock(&error))?;
+        self.is_empty = false;
+        Ok(())
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // Still locked, so that nobody else has begun to use it.
+        if self.is_empty && self.lock.as_ref().is_some_and(|lock| lock.require_owner().is_ok()) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 impl Place {
     /// A fresh simulated chip.
-    pub(crate) fn fresh(name: &str, blocks: Option<u32>, image: Option<PathBuf>) -> PyResult<Place> {
+    pub(crate) fn fresh(name: &str, blocks: Option<u32>, image: Option<Image>) -> PyResult<Place> {
         let mut part = chip::find(name).map_err(of_lab)?;
         if let Some(blocks) = blocks {
             part = part.with_blocks(blocks);
@@ -27,8 +76,30 @@ impl Place {
     }
 
     /// The simulated chip in this file.
-    pub(crate) fn image(path: PathBuf) -> PyResult<Place> {
-        Ok(Place::Sim(Shared::new(chip::load_image(&path).map_err(of_lab)?), Some(path)))
+    pub(crate) fn image(image: Image) -> PyResult<Place> {
+        Ok(Place::Sim(Shared::new(image.load()?), Some(image)))
+    }
+
+    /// Whether it belongs to the process that opened it, and to none that was forked from it.
+    pub(crate) fn has_owner(&self) -> bool {
+        !matches!(self, Place::Sim(_, None))
+    }
+
+    /// Takes the image again after it was let go: as it is now.
+    pub(crate) fn take_again(&mut self) -> PyResult<()> {
+        let Place::Sim(_, Some(image)) = self else { return Ok(()) };
+        if image.lock.is_none() {
+            let path = image.path.clone();
+            *self = Place::image(Image::lock(path)?)?;
+        }
+        Ok(())
+    }
+
+    /// Lets others have the image.
+    pub(crate) fn let_go(&mut self) {
+        if let Place::Sim(_, Some(image)) = self {
+            image.lock = None;
+        }
     }
 
     /// The simulated chip, where it is one.
@@ -50,11 +121,10 @@ impl Place {
         }
     }
 
-    /// Refuses to format what holds something.
-    pub(crate) fn require_empty(&self) -> PyResult<()> {
+    /// Refuses to format a chip that holds something.
+    pub(crate) fn require_empty(&self, nand: &mut dyn Nand) -> PyResult<()> {
         let Place::Device(path, _) = self else { return Ok(()) };
-        let mut nand = self.nand()?;
-        match nandex_mtd::is_used(&mut *nand) {
+        match nandex_mtd::is_used(nand) {
             Ok(false) => Ok(()),
             Ok(true) => {
                 let why = "something is there; allow it with overwrite=True";
@@ -64,15 +134,10 @@ impl Place {
         }
     }
 
-    /// Writes the image, where there is one: beside and then renamed, so that the file is always whole.
-    pub(crate) fn save(&self) -> PyResult<()> {
-        let Place::Sim(chip, Some(path)) = self else { return Ok(()) };
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.part", std::process::id()));
-        let beside = path.with_file_name(name);
-        chip::save_image(&beside, &chip.lock()).map_err(of_lab)?;
-        std::fs::rename(&beside, path)
-            .map_err(|error| StorageError::new_err(format!("{}: {error}", path.display())))
+    /// Writes the image, where there is one.
+    pub(crate) fn save(&mut self) -> PyResult<()> {
+        let Place::Sim(chip, Some(image)) = self else { return Ok(()) };
+        image.save(&chip.lock())
     }
 }
 
@@ -96,9 +161,12 @@ fn open(path: &Path, _: usize) -> PyResult<Box<dyn Nand>> {
 
 #[cfg(target_os = "linux")]
 fn open_mtd(path: &Path) -> PyResult<Box<dyn Nand>> {
-    use nandex_mtd::{Mtd, MtdOptions};
+    use nandex_mtd::{Mtd, MtdError, MtdOptions};
     let chip = Mtd::open(path, MtdOptions { writable: true });
-    Ok(Box::new(chip.map_err(|error| StorageError::new_err(error.to_string()))?))
+    Ok(Box::new(chip.map_err(|error| match error {
+        MtdError::InUse(words) => InUseError::new_err(words),
+        other => StorageError::new_err(other.to_string()),
+    })?))
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]

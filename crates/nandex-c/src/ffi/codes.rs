@@ -8,7 +8,8 @@ pub const NANDEX_NOT_FOUND: i32 = -1;
 pub const NANDEX_ERR_NULL: i32 = -2;
 /// Not a handle of this library, or one that was freed.
 pub const NANDEX_ERR_HANDLE: i32 = -3;
-/// The handle is in use: by a call that has not returned (one made within a callback), or by open cursors.
+/// The handle is in use: by a call that has not returned (one made within a callback), by open cursors, or by
+/// the process that this one was forked from.
 pub const NANDEX_ERR_BUSY: i32 = -4;
 /// The index was neither formatted nor mounted, or it was closed.
 pub const NANDEX_ERR_NOT_OPEN: i32 = -5;

@@ -30,12 +30,29 @@ pub(super) struct Guard<S, const KIND: u32> {
     magic: Cell<u32>,
     /// Whether a call panicked half-way.
     broken: Cell<bool>,
+    /// The process that made it.
+    #[cfg(feature = "std")]
+    process: u32,
     state: RefCell<S>,
 }
 
 impl<S: Worded, const KIND: u32> Guard<S, KIND> {
-    pub(super) const fn new(state: S) -> Guard<S, KIND> {
-        Guard { magic: Cell::new(LIVE ^ KIND), broken: Cell::new(false), state: RefCell::new(state) }
+    pub(super) fn new(state: S) -> Guard<S, KIND> {
+        Guard {
+            magic: Cell::new(LIVE ^ KIND),
+            broken: Cell::new(false),
+            #[cfg(feature = "std")]
+            process: std::process::id(),
+            state: RefCell::new(state),
+        }
+    }
+
+    /// Whether this process is a child of the one that made it, whose chip it is.
+    fn is_inherited(&self) -> bool {
+        #[cfg(feature = "std")]
+        return self.process != std::process::id();
+        #[cfg(not(feature = "std"))]
+        return false;
     }
 
     /// Whether this is such a state, and not freed.
@@ -63,6 +80,12 @@ impl<S: Worded, const KIND: u32> Guard<S, KIND> {
             return NANDEX_ERR_PANIC;
         }
         let Ok(mut state) = self.state.try_borrow_mut() else { return NANDEX_ERR_BUSY };
+        if self.is_inherited() {
+            state
+                .message()
+                .set("another process made this handle, before a fork: free it, and open the chip anew");
+            return NANDEX_ERR_BUSY;
+        }
         match caught(|| work(&mut state)) {
             Some(Ok(code)) => code,
             Some(Err(failure)) => {
@@ -87,7 +110,7 @@ pub struct nandex_index {
 
 impl nandex_index {
     /// A handle around a state.
-    pub(super) const fn new(state: CState) -> nandex_index {
+    pub(super) fn new(state: CState) -> nandex_index {
         nandex_index { guard: Guard::new(state), cursors: Cell::new(0) }
     }
 

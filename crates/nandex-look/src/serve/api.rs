@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs that are kept; the oldest goes.
 const RUNS_MAX: usize = 6;
@@ -22,11 +23,19 @@ struct Run {
     stops: Vec<Stop>,
 }
 
-/// The runs of one server.
+/// The runs of one server. Each has a lock of its own: one that takes long keeps no other call waiting.
 #[derive(Default)]
-pub(super) struct App {
-    runs: VecDeque<Run>,
+pub(super) struct App(Mutex<Runs>);
+
+#[derive(Default)]
+struct Runs {
+    runs: VecDeque<(u64, Arc<Mutex<Run>>)>,
     made: u64,
+}
+
+/// What is behind a lock. A call that panicked left whole runs behind: it makes them before it keeps them.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An answer, or why what was asked cannot be.
@@ -71,21 +80,21 @@ fn place(request: &Request) -> Result<At, Refused> {
 
 impl App {
     /// Does what a call asks. A request that makes no sense is refused; what cannot be is said.
-    pub(super) fn call(&mut self, request: &Request, call: &str) -> Result<Said, Refused> {
+    pub(super) fn call(&self, request: &Request, call: &str) -> Result<Said, Refused> {
         match (request.method.as_str(), call) {
             ("GET", "about") => Ok(Ok(about())),
             ("GET", "run") => {
                 let id = number(request, "id")?;
-                Ok(self.find(id).map(|run| show::timeline(run.id, &run.session, &run.stops)))
+                Ok(self.with(id, |run| Ok(show::timeline(run.id, &run.session, &run.stops))))
             }
             ("GET", "at") => {
                 let (id, at) = (number(request, "id")?, place(request)?);
-                Ok(self.find(id).and_then(|run| show::state(&run.session, at)))
+                Ok(self.with(id, |run| show::state(&run.session, at)))
             }
             ("GET", "page") => {
                 let (id, at) = (number(request, "id")?, place(request)?);
                 let page = u32::try_from(number(request, "page")?).map_err(|_| refused(400, "no page"))?;
-                Ok(self.find(id).and_then(|run| show::page(&run.session, at, page)))
+                Ok(self.with(id, |run| show::page(&run.session, at, page)))
             }
             ("POST", "run") => {
                 let setup: Setup = body(request)?;
@@ -98,35 +107,43 @@ impl App {
             ("POST", "more") => Ok(self.more(&body::<More>(request)?)),
             ("POST", "cut") => {
                 let Cut { id, at, mode } = body(request)?;
-                let cut = self.find(id).and_then(|run| run.session.cut(at, mode));
+                let cut = self.with(id, |run| run.session.cut(at, mode));
                 Ok(cut.map(|session| self.keep(session, Vec::new())))
             }
             _ => Err(refused(404, "there is no such call")),
         }
     }
 
-    fn find(&mut self, id: u64) -> Result<&mut Run, String> {
-        let run = self.runs.iter_mut().find(|run| run.id == id);
-        run.ok_or_else(|| "this run is gone; start it anew".to_string())
+    /// Does something with a run, which no other call uses meanwhile.
+    fn with<T>(&self, id: u64, work: impl FnOnce(&mut Run) -> Result<T, String>) -> Result<T, String> {
+        let found = locked(&self.0).runs.iter().find(|run| run.0 == id).map(|run| Arc::clone(&run.1));
+        let run = found.ok_or_else(|| "this run is gone; start it anew".to_string())?;
+        work(&mut locked(&run))
     }
 
-    fn keep(&mut self, session: Session, stops: Vec<Stop>) -> Value {
-        self.made += 1;
-        if self.runs.len() == RUNS_MAX {
-            self.runs.pop_front();
+    fn keep(&self, session: Session, stops: Vec<Stop>) -> Value {
+        let id = {
+            let mut runs = locked(&self.0);
+            runs.made += 1;
+            runs.made
+        };
+        let shown = show::timeline(id, &session, &stops);
+        let mut runs = locked(&self.0);
+        if runs.runs.len() == RUNS_MAX {
+            runs.runs.pop_front();
         }
-        let shown = show::timeline(self.made, &session, &stops);
-        self.runs.push_back(Run { id: self.made, session, stops });
+        runs.runs.push_back((id, Arc::new(Mutex::new(Run { id, session, stops }))));
         shown
     }
 
-    fn more(&mut self, more: &More) -> Said {
-        let run = self.find(more.id)?;
-        match more.op {
-            Some(op) => run.session.apply(op).map(drop)?,
-            None => run.session.go_on(more.operations.min(1000))?,
-        }
-        Ok(show::timeline(run.id, &run.session, &run.stops))
+    fn more(&self, more: &More) -> Said {
+        self.with(more.id, |run| {
+            match more.op {
+                Some(op) => run.session.apply(op).map(drop)?,
+                None => run.session.go_on(more.operations.min(1000))?,
+            }
+            Ok(show::timeline(run.id, &run.session, &run.stops))
+        })
     }
 }
 
@@ -167,42 +184,70 @@ fn about() -> Value {
 mod tests {
     use super::*;
 
-    fn get(app: &mut App, call: &str, query: &[(&str, &str)]) -> Result<Said, Refused> {
+    fn get(app: &App, call: &str, query: &[(&str, &str)]) -> Result<Said, Refused> {
         let query = query.iter().map(|(n, v)| ((*n).to_string(), (*v).to_string())).collect();
         app.call(&Request { method: "GET".into(), query, ..Request::default() }, call)
     }
 
-    fn post(app: &mut App, call: &str, body: &str) -> Result<Said, Refused> {
+    fn post(app: &App, call: &str, body: &str) -> Result<Said, Refused> {
         let request = Request { method: "POST".into(), body: body.as_bytes().to_vec(), ..Request::default() };
         app.call(&request, call)
     }
 
     #[test]
     fn a_run_is_made_gone_through_and_cut() {
-        let mut app = App::default();
-        let run = post(&mut app, "run", r#"{"index":"mu","operations":30}"#).unwrap().unwrap();
+        let app = App::default();
+        let run = post(&app, "run", r#"{"index":"mu","operations":30}"#).unwrap().unwrap();
         assert_eq!(run["steps"].as_array().unwrap().len(), 31);
         let at = [("id", "1"), ("step", "20"), ("event", "0")];
-        let state = get(&mut app, "at", &at).unwrap().unwrap();
+        let state = get(&app, "at", &at).unwrap().unwrap();
         assert_eq!(state["pages"].as_array().unwrap().len(), 512);
-        let page = get(&mut app, "page", &[&at[..], &[("page", "0")]].concat()).unwrap().unwrap();
+        let page = get(&app, "page", &[&at[..], &[("page", "0")]].concat()).unwrap().unwrap();
         assert!(!page["fields"].as_array().unwrap().is_empty());
         let cut =
-            post(&mut app, "cut", r#"{"id":1,"at":{"step":20,"event":0},"mode":"prefix"}"#).unwrap().unwrap();
+            post(&app, "cut", r#"{"id":1,"at":{"step":20,"event":0},"mode":"prefix"}"#).unwrap().unwrap();
         assert_eq!((cut["id"].as_u64(), cut["recovery"]["kept"].as_bool()), (Some(2), Some(true)));
-        let more = post(&mut app, "more", r#"{"id":2,"operations":5}"#).unwrap().unwrap();
+        let more = post(&app, "more", r#"{"id":2,"operations":5}"#).unwrap().unwrap();
         assert_eq!(more["steps"].as_array().unwrap().len(), cut["steps"].as_array().unwrap().len() + 5);
         for _ in 0..6 {
-            post(&mut app, "run", r#"{"index":"mu","operations":1}"#).unwrap().unwrap();
+            post(&app, "run", r#"{"index":"mu","operations":1}"#).unwrap().unwrap();
         }
-        assert!(get(&mut app, "run", &[("id", "1")]).unwrap().unwrap_err().contains("gone"));
+        assert!(get(&app, "run", &[("id", "1")]).unwrap().unwrap_err().contains("gone"));
+    }
+
+    #[test]
+    fn a_long_call_on_one_run_keeps_no_other_waiting() {
+        let app = App::default();
+        for _ in 0..2 {
+            post(&app, "run", r#"{"index":"mu","operations":5}"#).unwrap().unwrap();
+        }
+        // As long as this thread has the first run, a call is under way on it.
+        app.with(1, |_| {
+            std::thread::scope(|scope| {
+                let others = scope.spawn(|| {
+                    get(&app, "run", &[("id", "2")]).unwrap().unwrap();
+                    post(&app, "run", r#"{"index":"mu","operations":5}"#).unwrap().unwrap();
+                    get(&app, "about", &[]).unwrap().unwrap();
+                });
+                let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+                while !others.is_finished() && std::time::Instant::now() < until {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                // The scope would wait for it for ever.
+                if !others.is_finished() {
+                    std::process::abort();
+                }
+            });
+            Ok(())
+        })
+        .unwrap();
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let mut app = App::default();
+        let app = App::default();
         for body in ["", "{}", "[]", r#"{"index":7}"#, r#"{"index":"mu","more":1}"#, "\u{0}"] {
-            assert_eq!(post(&mut app, "run", body).unwrap_err().status, 400, "{body}");
+            assert_eq!(post(&app, "run", body).unwrap_err().status, 400, "{body}");
         }
         for body in [
             r#"{"index":"no"}"#,
@@ -217,12 +262,14 @@ mod tests {
             r#"{"index":"bplus","ftl":"no"}"#,
             r#"{"index":"bplus","options":[["no","1"]]}"#,
             r#"{"index":"bplus","ram":100}"#,
+            r#"{"index":"bplus","ram":18446744073709551615}"#,
+            r#"{"index":"plow","ram":17592186044416}"#,
         ] {
-            assert!(post(&mut app, "run", body).unwrap().is_err(), "{body}");
+            assert!(post(&app, "run", body).unwrap().is_err(), "{body}");
         }
-        assert_eq!(get(&mut app, "at", &[("id", "x")]).unwrap_err().status, 400);
-        assert_eq!(get(&mut app, "no", &[]).unwrap_err().status, 404);
-        assert!(get(&mut app, "at", &[("id", "1"), ("step", "1"), ("event", "0")]).unwrap().is_err());
-        assert!(post(&mut app, "scene", r#"{"name":"no"}"#).unwrap().is_err());
+        assert_eq!(get(&app, "at", &[("id", "x")]).unwrap_err().status, 400);
+        assert_eq!(get(&app, "no", &[]).unwrap_err().status, 404);
+        assert!(get(&app, "at", &[("id", "1"), ("step", "1"), ("event", "0")]).unwrap().is_err());
+        assert!(post(&app, "scene", r#"{"name":"no"}"#).unwrap().is_err());
     }
 }

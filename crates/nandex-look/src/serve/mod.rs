@@ -8,16 +8,21 @@ use crate::page;
 use api::App;
 use guard::{Guard, random_word};
 use http::{Answer, Refused};
-use std::io::{self, Read};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Connections that are answered at a time.
-const CONNECTIONS_MAX: usize = 32;
+/// Requests that are answered at a time.
+const ANSWERS_MAX: usize = 32;
 
-/// How long a request may take to come.
+/// Connections whose requests have not come yet, whoever opened them. The oldest goes when one more comes, so
+/// that nobody is kept out by connections that say nothing.
+const WAITING_MAX: usize = 32;
+
+/// How long a request may take to come, all of it, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server that listens.
@@ -30,8 +35,16 @@ pub struct Server {
 
 struct Shared {
     guard: Guard,
-    app: Mutex<App>,
-    open: AtomicUsize,
+    app: App,
+    answering: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+/// The connections whose requests have not come yet, the oldest first.
+#[derive(Default)]
+struct Waiting {
+    made: u64,
+    streams: VecDeque<(u64, TcpStream)>,
 }
 
 impl Server {
@@ -43,8 +56,9 @@ impl Server {
         let token = random_word()?;
         let shared = Shared {
             guard: Guard::new(port, token.clone()),
-            app: Mutex::new(App::default()),
-            open: AtomicUsize::new(0),
+            app: App::default(),
+            answering: AtomicUsize::new(0),
+            waiting: Mutex::default(),
         };
         Ok(Server { listener, shared: Arc::new(shared), token, port })
     }
@@ -69,38 +83,86 @@ impl Server {
 
     fn take(&self, mut stream: TcpStream) {
         let shared = self.shared.clone();
-        let open = shared.open.fetch_add(1, Ordering::SeqCst);
-        if open >= CONNECTIONS_MAX {
-            shared.open.fetch_sub(1, Ordering::SeqCst);
-            let _ = Answer::text(503, "too many connections\n").write(&mut stream);
-            return;
-        }
+        let Ok(ticket) = shared.wait_for(&stream) else { return };
         // A connection that breaks concerns only the one who opened it.
         std::thread::spawn(move || {
-            let _ = shared.serve(&mut stream);
-            shared.open.fetch_sub(1, Ordering::SeqCst);
+            let _ = shared.serve(&mut stream, ticket);
+            shared.has_come(ticket);
         });
     }
 }
 
-impl Shared {
-    fn serve(&self, stream: &mut TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let answer = match http::read(stream) {
-            Ok(None) => return Ok(()),
-            Ok(Some(request)) => self
-                .answer(&request)
-                .unwrap_or_else(|Refused { status, why }| Answer::text(status, &format!("{why}\n"))),
-            Err(Refused { status, why }) => Answer::text(status, &format!("{why}\n")),
-        };
-        answer.write(stream)?;
-        stream.shutdown(Shutdown::Write)?;
-        drain(stream)
+/// A connection until a moment: a byte now and then does not make it last.
+struct Until<'a> {
+    stream: &'a mut TcpStream,
+    end: Instant,
+}
+
+impl Until<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
     }
 
-    fn answer(&self, request: &http::Request) -> Result<Answer, Refused> {
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl Shared {
+    /// Notes a connection whose request is to come, and ends the oldest where they are too many.
+    fn wait_for(&self, stream: &TcpStream) -> io::Result<u64> {
+        let stream = stream.try_clone()?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.made += 1;
+        let ticket = waiting.made;
+        waiting.streams.push_back((ticket, stream));
+        if waiting.streams.len() > WAITING_MAX
+            && let Some((_, oldest)) = waiting.streams.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        Ok(ticket)
+    }
+
+    /// Its request came, or never will.
+    fn has_come(&self, ticket: u64) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.streams.retain(|stream| stream.0 != ticket);
+    }
+
+    fn serve(&self, stream: &mut TcpStream, ticket: u64) -> io::Result<()> {
+        let refusal = |Refused { status, why }| Answer::text(status, &format!("{why}\n"));
+        let request = http::read(&mut Until { stream, end: Instant::now() + PATIENCE });
+        let answer = match request {
+            Ok(None) => return Ok(()),
+            Ok(Some(request)) => self.answer(&request, ticket).unwrap_or_else(refusal),
+            Err(refused) => refusal(refused),
+        };
+        answer.write(&mut Until { stream, end: Instant::now() + PATIENCE })?;
+        stream.shutdown(Shutdown::Write)?;
+        drain(&mut Until { stream, end: Instant::now() + Duration::from_millis(200) })
+    }
+
+    fn answer(&self, request: &http::Request, ticket: u64) -> Result<Answer, Refused> {
         let path = self.guard.admit(request)?;
+        // Who has the token is not ended by those who have not.
+        self.has_come(ticket);
+        let _place = Place::take(&self.answering)?;
         if path.is_empty() && request.method == "GET" {
             let nonce = random_word().map_err(|_| http::refused(503, "no random bytes"))?;
             let body = page::html(&nonce).into_bytes();
@@ -109,19 +171,35 @@ impl Shared {
         let Some(call) = path.strip_prefix("api/") else {
             return Err(http::refused(404, "there is no such page"));
         };
-        // A call that panicked left whole runs behind: it makes them before it keeps them.
-        let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(match app.call(request, call)? {
+        Ok(match self.app.call(request, call)? {
             Ok(value) => Answer::json(200, &value),
             Err(why) => Answer::json(422, &serde_json::json!({ "error": why })),
         })
     }
 }
 
+/// One of the answers at a time.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    fn take(answering: &AtomicUsize) -> Result<Place<'_>, Refused> {
+        let place = Place(answering);
+        match answering.fetch_add(1, Ordering::SeqCst) {
+            0..ANSWERS_MAX => Ok(place),
+            _ => Err(http::refused(503, "too many requests at a time")),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Takes what the other side still sends, within bounds: a connection closed with bytes unread would be
 /// reset, and the answer lost.
-fn drain(stream: &mut TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+fn drain(stream: &mut Until<'_>) -> io::Result<()> {
     let mut chunk = [0; 4096];
     for _ in 0..64 {
         if stream.read(&mut chunk)? == 0 {
@@ -134,7 +212,6 @@ fn drain(stream: &mut TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     fn ask(server: &Server, text: &[u8]) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
@@ -186,6 +263,35 @@ mod tests {
         assert_eq!(status(&(post("Content-Length: 4") + "nope")), "400");
         assert!(!ask(&server, &[0xff; 3000]).contains("200"));
         assert_eq!(status(&get(&format!("/{token}/api/about"), &own)), "200");
+    }
+
+    #[test]
+    fn connections_that_drip_keep_nobody_out_and_end() {
+        let server = running();
+        let address = (Ipv4Addr::LOCALHOST, server.port);
+        let started = Instant::now();
+        let mut slow: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let get =
+            format!("GET /{}/api/about HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.token, server.port);
+        for byte in b"POST / HTTP/1.1" {
+            for stream in &mut slow {
+                let _ = stream.write_all(&[*byte]);
+            }
+            let answer = ask(&server, get.as_bytes());
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // A byte now and then does not make a request last: all have an answer, or were ended for others.
+        for stream in &mut slow {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut out = Vec::new();
+            while started.elapsed() < 2 * PATIENCE && stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = stream.read_to_end(&mut out);
+            assert!(!String::from_utf8_lossy(&out).contains("200"));
+        }
+        assert!(started.elapsed() < 3 * PATIENCE, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 from ._cells import Grid, advise, compare, details, grid
 from ._index import Index, open
 from ._lists import chips, experiments, ftls, indexes, workloads
-from ._native import FullError, NandexError, PowerLost, RequestError, StorageError, commit, version
+from ._native import FullError, InUseError, NandexError, PowerLost, RequestError, StorageError, commit, version
 from ._results import Experiment, run
 from ._sweep import Sweep, SweepResult, sweep
 from ._table import Table
@@ -24,6 +24,7 @@ __all__ = [
     "Experiment",
     "FullError",
     "Grid",
+    "InUseError",
     "Index",
     "NandexError",
     "PowerLost",

@@ -147,6 +147,53 @@ class Mapping(unittest.TestCase):
             with self.assertRaises(nandex.StorageError):
                 nandex.open("mu", device=os.path.join(folder, "none"))
 
+    def test_a_place_has_one_owner(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pages = os.path.join(folder, "pages")
+            with open(pages, "wb") as file:
+                file.truncate(16 << 20)
+            places = [dict(image=os.path.join(folder, "chip.img"), blocks=64)]
+            if os.name == "posix":
+                places.append(dict(device=pages, format=True))
+            for place in places:
+                again = {key: value for key, value in place.items() if key in ("image", "device")}
+                with nandex.open("plow", **place) as index:
+                    index[1] = 1
+                    with self.assertRaisesRegex(nandex.InUseError, "is in use"):
+                        nandex.open("plow", **again)
+                    index[3] = 3
+                with nandex.open("plow", **again) as index:
+                    self.assertEqual(dict(index.items()), {1: 1, 3: 3})
+                    if hasattr(os, "fork"):
+                        self.assertEqual(self.in_child(index, again), "InUseError InUseError")
+                    index[4] = 4
+                with nandex.open("plow", **again) as index:
+                    self.assertEqual(dict(index.items()), {1: 1, 3: 3, 4: 4})
+            self.assertEqual(sorted(os.listdir(folder)), ["chip.img", "pages"])
+            # What never was saved leaves nothing behind.
+            index = nandex.open("mu", image=os.path.join(folder, "none.img"), blocks=64)
+            del index
+            self.assertEqual(sorted(os.listdir(folder)), ["chip.img", "pages"])
+
+    def in_child(self, index, place):
+        """What a child hears of the index that it inherited and of one that it opens itself."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            told = []
+            for use in (lambda: index.__setitem__(9, 9), lambda: nandex.open("plow", **place)):
+                try:
+                    use()
+                    told.append("nothing")
+                except Exception as error:
+                    told.append(type(error).__name__)
+            os.write(write, " ".join(told).encode())
+            os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        with os.fdopen(read) as pipe:
+            return pipe.read()
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -63,7 +63,8 @@ fn settings() -> Settings {
     Settings { durability: Durability::EverySync, ..Settings::new(RecordFormat::new(8, 8)) }
 }
 
-/// The FTLs that an index is tried on. The faults of an FTL show below any index, those of an index on any FTL.
+/// The FTLs that an index is tried on. The faults of an FTL show below any index, those of an index on any
+/// FTL.
 fn ftls(entry: &IndexEntry) -> Vec<Settings> {
     let knows = entry.options.iter().any(|option| option.name == "ftl");
     let tried = if entry.name == "bplus" { STORES } else { &STORES[..1] };

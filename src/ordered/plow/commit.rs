@@ -95,6 +95,8 @@ pub(super) struct Commits {
     pub(super) levels: usize,
     /// Whether the newest page of all is of a step, and commits.
     pub(super) carried: bool,
+    /// Whether the newest commit page says that changes of the class *none* follow.
+    pub(super) followed: bool,
 }
 
 impl Commits {
@@ -162,21 +164,21 @@ impl<N: Nand> Plow<N> {
 
     /// In the class *none*, before the first change that a power cut takes: the newest commit page says so.
     pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
-        if self.durability != Durability::None || self.open {
+        if self.durability != Durability::None || self.commits.followed {
             return Ok(());
         }
         self.make_room(false, 1)?;
-        self.open = true;
+        self.commits.followed = true;
         let opened = self.commit(false);
-        self.open = opened.is_ok();
+        self.commits.followed = opened.is_ok();
         opened
     }
 
     /// Commits all, after which nothing was changed.
     pub(super) fn commit_last(&mut self, clean: bool) -> Result<(), IndexFault> {
-        let was_open = core::mem::replace(&mut self.open, false);
+        let was_open = core::mem::replace(&mut self.commits.followed, false);
         let committed = self.commit(clean);
-        self.open = was_open && committed.is_err();
+        self.commits.followed = was_open && committed.is_err();
         committed
     }
 
@@ -241,7 +243,12 @@ impl<N: Nand> Plow<N> {
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
-        Header { kind, clean, open: self.open && kind == Kind::Commit, ..Header::run(count, true) }
+        Header {
+            kind,
+            clean,
+            open: self.commits.followed && kind == Kind::Commit,
+            ..Header::run(count, true)
+        }
     }
 
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`

@@ -143,8 +143,6 @@ pub struct Plow<N> {
     dirty: bool,
     /// Whether that was written by a close.
     clean: bool,
-    /// Whether it says that changes of the class *none* follow.
-    open: bool,
     /// Why pages are read now.
     cause: Cause,
     plan: Plan,
@@ -219,7 +217,6 @@ impl<N: Nand> Plow<N> {
             under_way: Vec::with_capacity(record.entry_bytes()),
             dirty: false,
             clean: false,
-            open: false,
             cause: Cause::Host,
             plan: Plan::default(),
             planned_for: 0,
@@ -440,7 +437,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if !self.dirty && !self.open {
+        if !self.dirty && !self.commits.followed {
             return Ok(());
         }
         let done = self.commit_last(false);
@@ -449,7 +446,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.clean && !self.dirty && !self.open {
+        if self.clean && !self.dirty && !self.commits.followed {
             return Ok(());
         }
         let done = self.close_inner();

@@ -90,11 +90,11 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")).into());
         };
         self.take_root(ppn, sequence, &mut seen)?;
-        if self.open && self.durability == Durability::None {
+        if self.commits.followed && self.durability == Durability::None {
             return Err(IndexError::NotCleanlyClosed.into());
         }
         // In other classes that is no news, and not said again.
-        self.dirty |= core::mem::take(&mut self.open);
+        self.dirty |= core::mem::take(&mut self.commits.followed);
         if seen.named.0 > sequence {
             let what = "I1: a page names a newer commit page than there is";
             return Err(IndexFault::corrupted(what, seen.named.1));
@@ -287,7 +287,7 @@ impl<N: Nand> Plow<N> {
         let block = self.geometry.block_of(ppn);
         self.commits.newest = Some(block);
         self.take_block(block);
-        (self.clean, self.open) = (header.clean, header.open);
+        (self.clean, self.commits.followed) = (header.clean, header.open);
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
         self.take_records(at, &header, None)?;
         self.take_sealed(&root, &stand)?;

@@ -27,7 +27,9 @@ struct Recorded {
 
 /// Nodes of four entries.
 fn small_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>, promise: Promise) -> Small<R> {
-    let config = config.clone().with_capacity(4).with_durability(Durability::None);
+    let is_ordered = promise.prefix && !promise.durable;
+    let class = if is_ordered { Durability::EverySync } else { Durability::None };
+    let config = config.clone().with_capacity(4).with_durability(class);
     Tree::format(Mem::new(128, 150, promise), &config).unwrap()
 }
 

@@ -33,7 +33,7 @@ struct Runs {
     made: u64,
 }
 
-/// What is behind a lock. A call that panicked left whole runs behind: it makes them before it keeps them.
+/// The thing behind a lock. A call that panicked left whole runs behind: it makes them before it keeps them.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -224,17 +224,16 @@ mod tests {
         // As long as this thread has the first run, a call is under way on it.
         app.with(1, |_| {
             std::thread::scope(|scope| {
-                let others = scope.spawn(|| {
-                    get(&app, "run", &[("id", "2")]).unwrap().unwrap();
-                    post(&app, "run", r#"{"index":"mu","operations":5}"#).unwrap().unwrap();
-                    get(&app, "about", &[]).unwrap().unwrap();
+                let (told, heard) = std::sync::mpsc::channel();
+                let app = &app;
+                scope.spawn(move || {
+                    get(app, "run", &[("id", "2")]).unwrap().unwrap();
+                    post(app, "run", r#"{"index":"mu","operations":5}"#).unwrap().unwrap();
+                    get(app, "about", &[]).unwrap().unwrap();
+                    told.send(()).unwrap();
                 });
-                let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-                while !others.is_finished() && std::time::Instant::now() < until {
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
                 // The scope would wait for it for ever.
-                if !others.is_finished() {
+                if heard.recv_timeout(std::time::Duration::from_secs(60)).is_err() {
                     std::process::abort();
                 }
             });

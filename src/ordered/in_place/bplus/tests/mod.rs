@@ -333,7 +333,9 @@ const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
 /// Leaves of 4 and internal nodes of 4: a tree that splits and merges at every turn.
 fn small_tree(promise: Promise, pages: usize) -> BPlusTree<Mem> {
-    let config = BPlusConfig::new(SMALL).with_order(4).with_durability(Durability::None);
+    let is_ordered = promise.prefix && !promise.durable;
+    let class = if is_ordered { Durability::EverySync } else { Durability::None };
+    let config = BPlusConfig::new(SMALL).with_order(4).with_durability(class);
     BPlusTree::format(Mem::new(64, pages, promise), config).unwrap()
 }
 

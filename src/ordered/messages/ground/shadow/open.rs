@@ -37,10 +37,13 @@ impl<S: PageStore> Shadow<S> {
         let crc = crc32(&[&page[4..]]);
         put_u32(&mut page, 0, crc);
         let store = &mut self.store;
-        let opened = store.write(MANIFEST, Cause::Checkpoint, &page).and_then(|()| store.sync());
+        let written = store.write(MANIFEST, Cause::Checkpoint, &page);
+        // Where the sync after it is refused, a mount may find the word: the next commit takes it back.
+        let is_written = written.is_ok();
+        let opened = written.and_then(|()| store.sync());
         self.is_interrupted |= opened.as_ref().is_err_and(|error| !error.is_refusal());
-        opened?;
-        (self.is_open, self.is_changed) = (true, true);
-        Ok(())
+        self.is_open |= is_written;
+        self.is_changed |= is_written;
+        Ok(opened?)
     }
 }

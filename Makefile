@@ -112,7 +112,7 @@ soak: tools ## the tests with new inputs, power cuts at every operation of long 
 	for index in $$($(CAMPAIGN)/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
 		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
 	$(CAMPAIGN)/nandex crash --ftl page-map --ops 2000 --cuts all
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --until-death
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --damage
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --geometry

@@ -10,7 +10,7 @@ use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
-use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, run};
+use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, WRAPPED, run};
 use std::path::Path;
 
 fn alone(target: Target) -> Victim {
@@ -48,6 +48,13 @@ fn nothing_is_lost_at_the_edge_of_full() {
     let victims = indexes().into_iter().chain(stores()).chain(spatial()).collect();
     let all = assert_clean(victims, 3, Fate::default());
     assert!(all.cuts > 2000 && all.mounts > 3000 && all.refused > 1000, "{all:?}");
+}
+
+#[test]
+fn keys_and_values_of_any_length_are_kept() {
+    let victims = WRAPPED.iter().map(|entry| alone(Target::Index(entry))).collect();
+    let all = assert_clean(victims, 3, Fate::default());
+    assert!(all.cuts > 100, "{all:?}");
 }
 
 #[test]

@@ -38,11 +38,15 @@ pub(super) struct Capacity {
 }
 
 impl<N: Nand> Log<N> {
+    /// Numbers of pages left for changes.
+    pub fn numbers_left(&self) -> u64 {
+        let blocks = numbers(BLOCK_BITS).saturating_sub(self.frontier.block_sequence.into());
+        numbers(SEQUENCE_BITS).saturating_sub(self.sequence).min(blocks)
+    }
+
     /// Refuses what changes a log that has given nearly all its numbers: it can be read, closed and mounted.
     pub fn require_numbers(&self) -> Result<(), IndexFault> {
-        let has_numbers = self.sequence < numbers(SEQUENCE_BITS)
-            && u64::from(self.frontier.block_sequence) < numbers(BLOCK_BITS)
-            && self.area.has_numbers();
+        let has_numbers = self.numbers_left() > 0 && self.area.has_numbers();
         if has_numbers { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 

@@ -65,6 +65,9 @@ impl<N: Nand> Plow<N> {
 
     /// Erases blocks that were given back, writes weak pages anew, and steps where a level is full.
     pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexFault> {
+        if !self.has_numbers() {
+            return Ok(0);
+        }
         let mut done = 0;
         while done < budget {
             if self.blocks.ready() < READY_AHEAD.min(self.blocks.free()) {
@@ -80,6 +83,9 @@ impl<N: Nand> Plow<N> {
 
     /// Reads pages of levels, in the order of their places, and writes those anew that are weak.
     pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
+        if !self.has_numbers() {
+            return Ok(0);
+        }
         let (pages, mut looked) = (self.geometry.pages(), 0);
         while looked < budget {
             if self.scrubbed >= pages {
@@ -113,6 +119,7 @@ impl<N: Nand> Plow<N> {
         let blocks = self.blocks.free() + self.blocks.left();
         let kept = self.reserve() + self.dissolved_blocks() + 2 * self.levels.len();
         let pages = (blocks.saturating_sub(kept) * self.geometry.pages_per_block as usize) as u64;
+        let pages = pages.min(self.changes_numbered());
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
         Room { pages, records: pages * (body / (self.record.entry_bytes() + 1)) as u64 / 2 }
     }

@@ -85,6 +85,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn pay_for_drain(&mut self) -> Result<(), IndexFault> {
+        self.require_numbers()?;
         if self.mix.count(1, 0) {
             self.replan_for_mix();
         }

@@ -3,11 +3,12 @@
 //!
 //! They lie in the output buffer, which a mount has no other use for until the levels are read: two bits for
 //! each block, whether its first page is whole and whether it is blank, and then the programs of the whole
-//! ones, 5 bytes each, as many as there is room for. A chip of many blocks is mostly blank, or as full as its
-//! buffer allows; programs for all of its blocks would not fit.
+//! ones, the lowest 5 bytes of each, as many as there is room for. A chip of many blocks is mostly blank, or
+//! as full as its buffer allows; programs for all of its blocks would not fit.
 
 use super::Plow;
 use super::mount::Found;
+use super::page::{low, widened};
 use crate::codec::{get_u40, put_u40};
 use crate::nand::Nand;
 use crate::units::Pbn;
@@ -50,7 +51,7 @@ impl<N: Nand> Plow<N> {
                 self.output[at] |= mask;
                 let place = self.place(block);
                 if let Some(bytes) = self.output.get_mut(place..place + PROGRAM_BYTES) {
-                    put_u40(bytes, 0, header.sequence);
+                    put_u40(bytes, 0, low(header.sequence));
                 }
             }
             Found::Blank => {
@@ -62,8 +63,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// The program of the first page of a block, 0 if it is not whole, and whether it is blank; none if the
-    /// page is to be read again.
-    pub(super) fn kept_first(&self, block: Pbn) -> Option<(u64, bool)> {
+    /// page is to be read again. None is newer than this one.
+    pub(super) fn kept_first(&self, block: Pbn, newest: u64) -> Option<(u64, bool)> {
         if !self.has_bits() {
             return None;
         }
@@ -72,6 +73,6 @@ impl<N: Nand> Plow<N> {
             return Some((0, self.output[self.bit_bytes() + at] & mask != 0));
         }
         let place = self.place(block);
-        Some((get_u40(self.output.get(place..place + PROGRAM_BYTES)?, 0), false))
+        Some((widened(get_u40(self.output.get(place..place + PROGRAM_BYTES)?, 0), newest), false))
     }
 }

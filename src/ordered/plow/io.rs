@@ -254,6 +254,7 @@ impl<N: Nand> Plow<N> {
         header: Header,
         failed: bool,
     ) -> Result<Option<Ppn>, IndexFault> {
+        self.require_number()?;
         if let Target::Level(level) = target
             && let Some(other) = self.lender(level)
         {

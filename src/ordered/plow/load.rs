@@ -21,6 +21,7 @@ struct Before {
 impl<N: Nand> Plow<N> {
     /// Loads records whose keys ascend.
     pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
+        self.require_numbers()?;
         let is_empty = self.memtable.len() == 0 && self.levels.iter().all(|level| level.pages() == 0);
         // A sweep that stands between keys would part the pages in the wrong place.
         let is_at_start = self.levels.iter().all(|level| level.cursor.is_empty());

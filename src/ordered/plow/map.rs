@@ -7,7 +7,7 @@
 //! shorter, a commit writes one: a page or a few for each hundred blocks that steps have filled since.
 //!
 //! ```text
-//! page of the map before this one + 1, or 0 (4); its program (5)
+//! page of the map before this one + 1, or 0 (4); the lowest 40 bits of its program (5)
 //! for each extent: its block (4), its first page there (2), its pages (2), erases of the block (2)
 //! ```
 //!
@@ -19,7 +19,7 @@ use super::fences::{Extent, Run};
 use super::io::Target;
 use super::level::Part;
 use super::mount::{BROKEN_ROOT, Found, Seen};
-use super::page::{HEADER_BYTES, Header, Kind};
+use super::page::{HEADER_BYTES, Header, Kind, low, widened};
 use super::root::{Root, Row};
 use super::{Plow, State};
 use crate::bits::{self, Word};
@@ -88,10 +88,10 @@ pub(super) fn per_page(geometry: Geometry) -> usize {
     (body / ENTRY_BYTES).max(1)
 }
 
-/// The map page before this one, by page and program.
-pub(super) fn before(body: &[u8]) -> Option<(Ppn, u64)> {
+/// The map page before one of this program, by page and program.
+pub(super) fn before(body: &[u8], sequence: u64) -> Option<(Ppn, u64)> {
     let page = get_u32(body, 0).checked_sub(1)?;
-    Some((Ppn(page), get_u40(body, 4)))
+    Some((Ppn(page), widened(get_u40(body, 4), sequence)))
 }
 
 /// Extent `i` of a map page; none if it makes no sense.
@@ -246,7 +246,7 @@ impl<N: Nand> Plow<N> {
     fn fill_map(&self, body: &mut [u8], before: Option<Ppn>, from: usize) -> usize {
         body.fill(0);
         put_u32(body, 0, before.map_or(0, |before| before.0 + 1));
-        put_u40(body, 4, before.map_or(0, |_| self.sequence));
+        put_u40(body, 4, before.map_or(0, |_| low(self.sequence)));
         let (geometry, mut listing) = (self.geometry, self.listing());
         let extents = self.runs().flat_map(|run| run.extents());
         let listed = extents.filter_map(|extent| listing.takes(extent).map(|block| (extent, block)));
@@ -280,7 +280,7 @@ impl<N: Nand> Plow<N> {
                 _ => return Err(missing(ppn)),
             }
             let body = &self.input[HEADER_BYTES..];
-            next = before(body).filter(|before| before.0.0 < self.geometry.pages());
+            next = before(body, sequence).filter(|before| before.0.0 < self.geometry.pages());
             let here = number * of_page..(number + 1) * of_page;
             for item in root.levels.iter().flat_map(|level| level.rows.iter().flatten()) {
                 let Some((from, count)) = item.listed() else { continue };

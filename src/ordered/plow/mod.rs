@@ -70,6 +70,7 @@ mod map;
 mod memtable;
 mod mount;
 mod narrow;
+mod numbers;
 mod page;
 mod room;
 mod root;
@@ -213,7 +214,7 @@ impl<N: Nand> Plow<N> {
             loaded: None,
             known: Cell::default(),
             output: vec![0xff; page],
-            sequence: 0,
+            sequence: numbers::none(),
             under_way: Vec::with_capacity(record.entry_bytes()),
             dirty: false,
             clean: false,

@@ -108,9 +108,7 @@ impl<N: Nand> Plow<N> {
             self.take_carried(ppn, &header)?;
         }
         self.require_older(&seen)?;
-        // After a commit page each page of the chip may be programmed once, or its block fail at it, before
-        // there is another one.
-        self.sequence = seen.newest.max(sequence) + 2 * u64::from(self.geometry.pages());
+        self.number_behind(seen.newest.max(sequence));
         self.cause = Cause::Host;
         self.choose_plan();
         self.keep_fences_short();
@@ -330,7 +328,7 @@ impl<N: Nand> Plow<N> {
         seen: &mut Seen,
     ) -> Result<(), IndexFault> {
         let first = self.geometry.page_at(block, 0);
-        let (begun, is_blank) = match self.kept_first(block) {
+        let (begun, is_blank) = match self.kept_first(block, seen.newest) {
             Some(kept) => kept,
             None => match self.see(first, seen)? {
                 Found::Whole(header) => (header.sequence, false),

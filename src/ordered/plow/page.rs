@@ -7,11 +7,11 @@
 //!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page
 //!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits;
 //!                  8 = a commit page that changes of the class *none* follow
-//!  7    1    -
+//!  7    1    bits 40 to 47 of the number of the program, inverted
 //!  8    2    records, of a summary groups, of a map page extents
 //! 10    2    erases of the block
-//! 12    5    number of the program
-//! 17    5    number of the newest commit page's program, this one's for a commit page
+//! 12    5    number of the program, without those bits
+//! 17    5    number of the newest commit page's program, this one's for a commit page: its lowest 40 bits
 //! ```
 //!
 //! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases
@@ -22,6 +22,8 @@ use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 22;
 const MAGIC: u8 = 0x9e;
+/// The bits of the number of a program that pages name besides their own: it is less than as many older.
+const LOW: u64 = (1 << 40) - 1;
 
 /// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +88,11 @@ impl Header {
             | u8::from(self.clean) << 1
             | u8::from(self.commits) << 2
             | u8::from(self.open) << 3;
-        page[7] = 0xff;
+        page[7] = !((self.sequence >> 40) as u8);
         put_u16(page, 8, self.count);
         put_u16(page, 10, self.erases);
-        put_u40(page, 12, self.sequence);
-        put_u40(page, 17, self.commit);
+        put_u40(page, 12, low(self.sequence));
+        put_u40(page, 17, low(self.commit));
         let crc = crc32(&[&ppn.0.to_le_bytes(), &page[4..]]);
         put_u32(page, 0, crc);
     }
@@ -111,6 +113,7 @@ impl Header {
         if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), &page[4..]]) {
             return None;
         }
+        let sequence = get_u40(page, 12) | u64::from(!page[7]) << 40;
         Some(Header {
             kind,
             tombstones: page[6] & 1 != 0,
@@ -119,10 +122,21 @@ impl Header {
             open: page[6] & 8 != 0,
             count: get_u16(page, 8),
             erases: get_u16(page, 10),
-            sequence: get_u40(page, 12),
-            commit: get_u40(page, 17),
+            sequence,
+            commit: widened(get_u40(page, 17), sequence),
         })
     }
+}
+
+/// The bits of a program that other pages name it by.
+pub(super) fn low(sequence: u64) -> u64 {
+    sequence & LOW
+}
+
+/// The whole number of a program of which these bits are known, and one that is not older.
+pub(super) fn widened(low: u64, newer: u64) -> u64 {
+    let at = newer & !LOW | low;
+    at.checked_sub(if at > newer { LOW + 1 } else { 0 }).unwrap_or(at)
 }
 
 /// Whether a page was not programmed.
@@ -154,5 +168,10 @@ mod tests {
         page[200] ^= 1;
         assert_eq!(Header::decode(&page, Ppn(3)), None);
         assert_eq!(Header::decode(&[0; 256], Ppn(0)), None);
+        for (sequence, commit) in [((7 << 40) + 5, (6 << 40) + 9), ((1 << 48) - 1, (1 << 48) - 4)] {
+            let header = Header { sequence, commit, ..header };
+            header.encode(&mut page, Ppn(3));
+            assert_eq!(Header::decode(&page, Ppn(3)), Some(header));
+        }
     }
 }

@@ -138,6 +138,7 @@ impl<N: Nand> Plow<N> {
     /// Makes sure that so many changes can be written. Insertions are refused where they take the last
     /// blocks; removals are not.
     pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
+        self.require_numbers()?;
         if !self.has_room_for(changes) {
             self.find_room(inserts, changes)?;
         }

@@ -205,7 +205,8 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     sheet.checksum(Area::Data, 0, right);
     sheet.note(Area::Data, (4, 1), "page of plow", "0x9e".into());
     let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary, 5 map");
-    let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed, 4 commits");
+    let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed, 4 commits, 8 open");
+    let high = sheet.data_number(7, 1, "bits 40 to 47 of the number of the program, inverted");
     let counted = match kind {
         4 => "groups",
         5 => "extents",
@@ -213,8 +214,9 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     };
     let count = sheet.data_number(8, 2, counted) as usize;
     sheet.data_number(10, 2, "erases of the block");
-    let program = sheet.data_number(12, 5, "number of the program");
-    sheet.data_number(17, 5, "newest commit page's program");
+    let low = sheet.data_number(12, 5, "number of the program, lowest 40 bits");
+    sheet.data_number(17, 5, "newest commit page's program, lowest 40 bits");
+    let program = (0xff - high) << 40 | low;
     if !right {
         return Page::torn(sheet, "Its checksum does not match.");
     }

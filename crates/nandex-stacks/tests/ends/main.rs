@@ -28,7 +28,7 @@ use record::End;
 use subject::{How, Subject, open};
 
 /// The widths of counters that can end.
-const WIDTHS: [u32; 3] = [32, 39, 40];
+const WIDTHS: [u32; 4] = [32, 39, 40, 48];
 /// The width of an FTL's versions.
 const FTL_BITS: u32 = 39;
 /// Numbers before the end.
@@ -184,7 +184,7 @@ fn the_end_of_a_counter_is_worn_out_and_read_only() {
         for (image, end) in record::wanted() {
             // Without a class nothing is promised after a close that is refused.
             let is_known = end == End::Closed && image.class == Durability::EveryOperation;
-            if is_known || image.class == Durability::None || image.subject == "plow" {
+            if is_known || image.class == Durability::None {
                 continue;
             }
             start_near_end(bits, LEFT);
@@ -199,6 +199,6 @@ fn the_end_of_a_counter_is_worn_out_and_read_only() {
         }
     }
     println!("{} ends:\n{}", ends.len(), ends.join("\n"));
-    assert!(ends.len() > 150, "{} ends", ends.len());
+    assert!(ends.len() > 190, "{} ends", ends.len());
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -65,7 +65,10 @@ fn paired(pairing: Pairing, (pages_per_block, blocks): (u32, u32)) -> Chip {
 }
 
 fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
-    let formatted = Plow::format(chip, set).unwrap().into_nand();
+    cut_from(set, Plow::format(chip, set).unwrap().into_nand(), steps);
+}
+
+fn cut_from(set: &PlowConfig, formatted: Chip, steps: u32) {
     let first = work(formatted.clone(), set, 1, steps).unwrap();
     let last = operations(&first.chip);
     for at_operation in operations(&formatted)..last {
@@ -104,6 +107,19 @@ fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
         let set =
             PlowConfig { levels: Some(levels), memtable: Some(40), ..settings(8, 12, Durability::EverySync) };
         cut_everywhere(&set, paired(Pairing::None, (4, 48)), 700);
+    }
+}
+
+#[test]
+fn a_cut_around_the_first_program_of_41_bits_loses_nothing() {
+    for (class, memtable) in [(Durability::EveryOperation, 9), (Durability::EverySync, 60)] {
+        let set = PlowConfig { levels: Some(2), memtable: Some(memtable), ..settings(8, 12, class) };
+        let mut plow = Plow::format(paired(Pairing::None, (4, 48)), &set).unwrap();
+        plow.sequence = (1 << 40) - 150;
+        (0..50).for_each(|i| drop(plow.insert(&key(i, 8), &[7; 12]).unwrap()));
+        plow.close().unwrap();
+        assert!(plow.sequence < 1 << 40);
+        cut_from(&set, plow.into_nand(), 300);
     }
 }
 

@@ -96,6 +96,34 @@ test_killed() {
     echo "ok killed"
 }
 
+# Two owners of a node: of two who write one is refused, and nobody looks at what is being written.
+test_owners() {
+    for index in mu plow bplus; do
+        chip $slc
+        at="--device /dev/mtd0 --index $index"
+        nandex device format $at > /dev/null || fail "owners: format $index"
+        seq 1 4000 | awk '{ print $1 * 2 + 1 "," $1 }' > odd
+        seq 1 400 | awk '{ print $1 * 2 "," $1 }' > even
+        : > acks
+        nandex device import $at --acknowledge odd >> acks 2> why &
+        writer=$!
+        while [ ! -s acks ]; do
+            kill -0 $writer || fail "owners: $index: $(cat why)"
+            usleep 10000
+        done
+        for other in "import $at even" "put $at 2=1" "export $at" "check $at" "info --device /dev/mtd0" "dump --device /dev/mtd0 d.bin"; do
+            kill -0 $writer 2> /dev/null || fail "owners: $index: too early an end"
+            nandex device $other > /dev/null 2> refused && fail "owners: $index: $other went beside a writer"
+            grep -q "in use" refused || fail "owners: $index: $other: $(cat refused)"
+        done
+        wait $writer || fail "owners: $index: $(cat why)"
+        nandex device import $at even > /dev/null || fail "owners: $index: import after"
+        [ "$(nandex device export $at | wc -l)" = 4400 ] || fail "owners: $index: records are missing"
+        nandex device check $at > /dev/null || fail "owners: check $index"
+    done
+    echo "ok owners"
+}
+
 # Dumps: ours and nanddump's are the same, are opened, changed and put back.
 test_dump() {
     name=dump
@@ -183,7 +211,7 @@ test_blocks() {
 echo
 load nandsim
 tests=$(cat /tests)
-for test in ${tests:-hamming bch4 bch8 mlc ageing killed dump recipes sqlite blocks}; do "test_$test"; done
+for test in ${tests:-hamming bch4 bch8 mlc ageing killed owners dump recipes sqlite blocks}; do "test_$test"; done
 read -r up _ < /proc/uptime
 echo "GUEST PASSED after $up s"
 poweroff -f

@@ -7,6 +7,7 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
 use nandex_lab::options::Settings;
 use nandex_lab::{chip, registry};
+use nandex_os::{Access, Lock};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -460,6 +461,25 @@ fn a_sound_image_is_told_apart_from_an_empty_and_a_broken_one() {
     let broken = check(&[]);
     assert_eq!((broken.status.code(), stdout(&broken)), (Some(2), ""));
     assert!(stderr(&broken).contains("chip.img"), "{}", stderr(&broken));
+}
+
+#[test]
+fn an_image_that_somebody_changes_is_not_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    save_image(&image, ("mlc-64m", "mu"), |_| {});
+    for command in ["check", "inspect"] {
+        let run = || nandex(&[command, image.to_str().unwrap()]);
+        let owner = Lock::take(&image, Access::Change).unwrap();
+        let refused = run();
+        assert_eq!((refused.status.code(), stdout(&refused)), (Some(2), ""));
+        let why = stderr(&refused);
+        assert!(why.contains("chip.img") && why.contains("in use"), "{command}: {why}");
+        drop(owner);
+        let other = Lock::take(&image, Access::Look).unwrap();
+        assert_eq!(run().status.code(), Some(0), "{command}: beside another that looks");
+        drop(other);
+    }
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! `nandex check`: the index in the image of a chip, and whether its invariants hold.
 
+use super::inspect::image;
 use crate::Status;
 use crate::look_args::Check;
 use crate::output;
 use anyhow::Result;
 use nandex::CheckReport;
 use nandex::ordered::RecordFormat;
-use nandex_lab::chip;
 use nandex_lab::inspect::{Found, inspect};
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const RECORDS: [RecordFormat; 4] =
     [RecordFormat::new(4, 4), RecordFormat::new(8, 4), RecordFormat::new(8, 8), RecordFormat::new(16, 8)];
 
 pub(crate) fn run(args: &Check) -> Result<Status> {
-    let chip = chip::load_image(&args.image)?;
+    let chip = image(&args.image)?;
     let records = args.record.map_or(RECORDS.to_vec(), |record| vec![record]);
     let found = inspect(&chip, &records);
     let image = args.image.display();

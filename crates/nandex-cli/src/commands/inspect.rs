@@ -7,11 +7,13 @@ use crate::look_args::Inspect;
 use crate::output;
 use anyhow::{Context, Result};
 use nandex::Nand;
+use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
 use nandex_lab::{LabError, chip};
 use nandex_look::decode::Family;
 use nandex_look::detect::{Detected, detect};
 use nandex_look::inspect::Inspection;
+use nandex_os::{Access, Lock};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -29,6 +31,12 @@ fn is_image(path: &Path) -> bool {
     read.is_ok() && MARKS.iter().any(|mark| bytes.starts_with(mark))
 }
 
+/// The simulated chip in a file, which nobody changes while it is read.
+pub(super) fn image(path: &Path) -> Result<SimChip> {
+    let _lock = Lock::take(path, Access::Look)?;
+    Ok(chip::load_image(path)?)
+}
+
 /// A chip, its name, and the erases of its blocks where it tells them.
 type Opened = (Box<dyn Nand>, String, Option<Vec<u32>>);
 
@@ -36,7 +44,7 @@ type Opened = (Box<dyn Nand>, String, Option<Vec<u32>>);
 fn open(args: &Inspect) -> Result<Opened> {
     let is_dump = args.geometry.is_some();
     if !is_dump && args.place.is_file() && is_image(&args.place) {
-        let chip = chip::load_image(&args.place)?;
+        let chip = image(&args.place)?;
         let name = format!("{} (chip {})", args.place.display(), chip.part().name);
         let wear = chip.wear().to_vec();
         return Ok((Box::new(chip), name, Some(wear)));

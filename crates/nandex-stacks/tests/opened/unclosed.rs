@@ -18,7 +18,7 @@ const RECORDS: u64 = 200;
 
 /// A kind of change after the last sync.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Update,
     Insert,
     Put,
@@ -26,33 +26,46 @@ enum Kind {
 }
 
 /// An index of either sort, with the numbers of its records.
-enum Opened {
+pub(super) enum Opened {
     Ordered(Box<dyn OrderedIndex>),
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
 }
 
 #[derive(Clone, Copy)]
-enum Entry {
+pub(super) enum Entry {
     Ordered(&'static IndexEntry),
     Spatial(&'static SpatialEntry),
 }
 
-type Model = BTreeMap<u64, u64>;
+pub(super) type Model = BTreeMap<u64, u64>;
 
 impl Entry {
-    fn open(self, chip: SimChip, settings: &Settings, is_new: bool) -> Result<(Opened, Chip), IndexError> {
+    pub(super) fn open(
+        self,
+        chip: SimChip,
+        settings: &Settings,
+        is_new: bool,
+    ) -> Result<(Opened, Chip), IndexError> {
         let chip = Shared::new(chip);
+        Ok((self.open_on(&chip, settings, is_new)?, chip))
+    }
+
+    pub(super) fn open_on(
+        self,
+        chip: &Chip,
+        settings: &Settings,
+        is_new: bool,
+    ) -> Result<Opened, IndexError> {
         let nand: Box<dyn Nand> = Box::new(chip.clone());
-        let opened = match self {
+        Ok(match self {
             Entry::Ordered(entry) if is_new => Opened::Ordered((entry.format)(nand, settings)?),
             Entry::Ordered(entry) => Opened::Ordered((entry.mount)(nand, settings)?),
             Entry::Spatial(entry) if is_new => Opened::Spatial(entry.format(nand, settings)?),
             Entry::Spatial(entry) => Opened::Spatial(entry.mount(nand, settings)?),
-        };
-        Ok((opened, chip))
+        })
     }
 
-    fn part(self) -> Part {
+    pub(super) fn part(self) -> Part {
         let part = part(512, 32, 64);
         match self {
             Entry::Ordered(entry) => entry.suited(part),
@@ -60,12 +73,12 @@ impl Entry {
         }
     }
 
-    fn appends(self) -> bool {
+    pub(super) fn appends(self) -> bool {
         matches!(self, Entry::Ordered(entry) if !entry.takes_any_key())
     }
 }
 
-type Chip = Shared<SimChip>;
+pub(super) type Chip = Shared<SimChip>;
 
 fn rect(number: u64) -> Rect<i32, 2> {
     let at = [(number * 7919 % 1000) as i32, (number * 104_729 % 1000) as i32];
@@ -73,7 +86,7 @@ fn rect(number: u64) -> Rect<i32, 2> {
 }
 
 impl Opened {
-    fn change(&mut self, kind: Kind, number: u64, model: &mut Model) -> Result<(), IndexError> {
+    pub(super) fn change(&mut self, kind: Kind, number: u64, model: &mut Model) -> Result<(), IndexError> {
         match self {
             Opened::Ordered(index) => {
                 let (key, value) =
@@ -101,7 +114,7 @@ impl Opened {
         Ok(())
     }
 
-    fn end(&mut self, closes: bool) -> Result<(), IndexError> {
+    pub(super) fn end(&mut self, closes: bool) -> Result<(), IndexError> {
         match self {
             Opened::Ordered(index) if closes => index.close(),
             Opened::Ordered(index) => index.sync(),
@@ -110,7 +123,7 @@ impl Opened {
         }
     }
 
-    fn contents(&mut self) -> Result<Model, IndexError> {
+    pub(super) fn contents(&mut self) -> Result<Model, IndexError> {
         let mut found = Model::new();
         match self {
             Opened::Ordered(index) => {

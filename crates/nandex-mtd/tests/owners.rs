@@ -1,0 +1,44 @@
+//! One owner of a node: whoever is second hears so before a request reaches the kernel's driver.
+//!
+//! A terminal of its own stands for the node: it is a character device that nobody else has, and no MTD. The
+//! same on nandsim in a virtual machine is `tests/mtd`.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use nandex_mtd::{Mtd, MtdError, MtdOptions};
+use nandex_os::{Access, Lock};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::path::PathBuf;
+
+/// What an opening came to: in use, or let in as far as the question whether it is MTD.
+fn is_in_use(path: &PathBuf, writable: bool) -> bool {
+    match Mtd::open(path, MtdOptions { writable }) {
+        Err(MtdError::InUse(why)) => {
+            assert!(why.contains(path.to_str().unwrap()), "{why}");
+            true
+        }
+        Err(other) => {
+            assert!(other.to_string().contains("ask as an MTD device"), "{other}");
+            false
+        }
+        Ok(_) => panic!("a terminal is no MTD"),
+    }
+}
+
+#[test]
+fn a_node_has_one_owner_or_some_who_look() {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let path = PathBuf::from(ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap());
+    for writable in [false, true] {
+        assert!(!is_in_use(&path, writable), "free at first, and left free by who was refused");
+    }
+    let owner = Lock::take(&path, Access::Change).unwrap();
+    assert!(is_in_use(&path, false) && is_in_use(&path, true));
+    drop(owner);
+    let other = Lock::take(&path, Access::Look).unwrap();
+    assert!(!is_in_use(&path, false) && is_in_use(&path, true));
+    drop(other);
+    assert!(!is_in_use(&path, true));
+}

@@ -10,7 +10,7 @@ use super::Plow;
 use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::map::MAPS;
-use super::page::{HEADER_BYTES, Header, Kind};
+use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::{Writer, write};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -243,12 +243,12 @@ impl<N: Nand> Plow<N> {
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
-        Header {
-            kind,
-            clean,
-            open: self.commits.followed && kind == Kind::Commit,
-            ..Header::run(count, true)
-        }
+        let after = match (clean, self.commits.followed && kind == Kind::Commit) {
+            (true, _) => After::Nothing,
+            (false, true) => After::Changes,
+            (false, false) => After::Unsaid,
+        };
+        Header { kind, after, ..Header::run(count, true) }
     }
 
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`

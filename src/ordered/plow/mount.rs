@@ -5,7 +5,7 @@ use super::commit::{SEALS, Sealed, Stand};
 use super::fences::position;
 use super::filter::FILTERS;
 use super::level::{Level, Part};
-use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use super::page::{After, HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{Item, LevelRoot, Reader, Root, Row, Worn, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
@@ -285,7 +285,8 @@ impl<N: Nand> Plow<N> {
         let block = self.geometry.block_of(ppn);
         self.commits.newest = Some(block);
         self.take_block(block);
-        (self.clean, self.commits.followed) = (header.clean, header.open);
+        self.clean = header.after == After::Nothing;
+        self.commits.followed = header.after == After::Changes;
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
         self.take_records(at, &header, None)?;
         self.take_sealed(&root, &stand)?;

@@ -25,6 +25,16 @@ const MAGIC: u8 = 0x9e;
 /// The bits of the number of a program that pages name besides their own: it is less than as many older.
 const LOW: u64 = (1 << 40) - 1;
 
+/// Changes after a commit page, unless a later page says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Unsaid,
+    /// Nothing: a close wrote it.
+    Nothing,
+    /// Changes that a power cut takes, and a mount in the class *none* misses.
+    Changes,
+}
+
 /// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -45,12 +55,9 @@ pub(super) enum Kind {
 pub(super) struct Header {
     pub(super) kind: Kind,
     pub(super) tombstones: bool,
-    /// Written by a close: nothing followed unless a later page says so.
-    pub(super) clean: bool,
     /// A run page with what an operation changed: no commit page follows it.
     pub(super) commits: bool,
-    /// A commit page before changes that a power cut takes, and a mount in the class *none* misses.
-    pub(super) open: bool,
+    pub(super) after: After,
     pub(super) count: u16,
     pub(super) erases: u16,
     pub(super) sequence: u64,
@@ -64,9 +71,8 @@ impl Header {
         Header {
             kind,
             tombstones,
-            clean: false,
             commits: false,
-            open: false,
+            after: After::Unsaid,
             count,
             erases: 0,
             sequence: 0,
@@ -85,9 +91,9 @@ impl Header {
             Kind::Map => 5,
         };
         page[6] = u8::from(self.tombstones)
-            | u8::from(self.clean) << 1
+            | u8::from(self.after == After::Nothing) << 1
             | u8::from(self.commits) << 2
-            | u8::from(self.open) << 3;
+            | u8::from(self.after == After::Changes) << 3;
         page[7] = !((self.sequence >> 40) as u8);
         put_u16(page, 8, self.count);
         put_u16(page, 10, self.erases);
@@ -117,9 +123,12 @@ impl Header {
         Some(Header {
             kind,
             tombstones: page[6] & 1 != 0,
-            clean: page[6] & 2 != 0,
             commits: page[6] & 4 != 0,
-            open: page[6] & 8 != 0,
+            after: match page[6] & 10 {
+                0 => After::Unsaid,
+                2 => After::Nothing,
+                _ => After::Changes,
+            },
             count: get_u16(page, 8),
             erases: get_u16(page, 10),
             sequence,
@@ -153,9 +162,8 @@ mod tests {
         let header = Header {
             kind: Kind::Sealed,
             tombstones: true,
-            clean: false,
             commits: true,
-            open: true,
+            after: After::Changes,
             count: 700,
             erases: 9,
             sequence: 1 << 33,

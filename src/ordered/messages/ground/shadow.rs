@@ -418,7 +418,7 @@ impl<S: PageStore> Shadow<S> {
     }
 
     pub(super) const fn is_changed(&self) -> bool {
-        self.is_changed
+        self.is_changed || self.is_open
     }
 
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {

@@ -8,10 +8,10 @@
 use nandex_mtd::{Mtd, MtdError, MtdOptions};
 use nandex_os::{Access, Lock};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// What an opening came to: in use, or let in as far as the question whether it is MTD.
-fn is_in_use(path: &PathBuf, writable: bool) -> bool {
+/// Whether an opening is refused as in use; else it gets as far as the question whether it is MTD.
+fn is_in_use(path: &Path, writable: bool) -> bool {
     match Mtd::open(path, MtdOptions { writable }) {
         Err(MtdError::InUse(why)) => {
             assert!(why.contains(path.to_str().unwrap()), "{why}");

@@ -13,7 +13,7 @@ const RECORDS: u64 = 200;
 /// The first number that is not changed by any of the two rounds of changes.
 const FRESH: u64 = 5000;
 
-/// What a value of an option may be, as its refusal names it.
+/// The values of an option, as its refusal names them.
 fn values(entry: Entry, settings: &Settings, option: &str) -> Vec<String> {
     let refusal = |text: &str| {
         let chip = SimChip::new(&entry.part()).unwrap();

@@ -5,7 +5,7 @@ use crate::Status;
 use crate::device_args::{Part, Place};
 use crate::look_args::Inspect;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nandex::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
@@ -13,7 +13,7 @@ use nandex_lab::{LabError, chip};
 use nandex_look::decode::Family;
 use nandex_look::detect::{Detected, detect};
 use nandex_look::inspect::Inspection;
-use nandex_os::{Access, Lock};
+use nandex_os::{Access, Lock, LockError};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +33,11 @@ fn is_image(path: &Path) -> bool {
 
 /// The simulated chip in a file, which nobody changes while it is read.
 pub(super) fn image(path: &Path) -> Result<SimChip> {
-    let _lock = Lock::take(path, Access::Look)?;
+    // A path that is no file is told as any other that cannot be read.
+    let lock = Lock::take(path, Access::Look);
+    if let Err(LockError::InUse(who)) = lock {
+        bail!(who);
+    }
     Ok(chip::load_image(path)?)
 }
 

@@ -8,6 +8,7 @@ mod in_place;
 pub mod ipl;
 pub mod journal;
 pub mod layered;
+mod look_ups;
 pub mod messages;
 pub mod node;
 mod path_log;
@@ -27,6 +28,7 @@ pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 pub use crate::index::{Durability, IndexStats, Metric, Room};
 pub use change::Change;
 pub use cursor::Cursor;
+pub use look_ups::check_with_look_ups;
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec;

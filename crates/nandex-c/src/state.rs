@@ -9,7 +9,7 @@ use crate::ffi::codes::{
 use crate::open::{self, Open, Opened};
 use alloc::vec;
 use nandex::check::CheckReport;
-use nandex::ordered::{Change, Durability, RecordFormat};
+use nandex::ordered::{Change, Durability, RecordFormat, check_with_look_ups};
 use nandex::{IndexError, Nand, OrderedIndex};
 
 const NOT_OPEN: Failure =
@@ -157,10 +157,10 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Walks the index; the report, and the first broken invariant as a message.
+    /// Walks the index and looks each record up; the report, and the first broken invariant as a message.
     pub(crate) fn check(&mut self) -> Result<CheckReport, Failure> {
         self.require_no_batch()?;
-        Ok(self.index()?.check()?)
+        Ok(check_with_look_ups(self.index()?)?)
     }
 
     fn require_no_batch(&self) -> Result<(), Failure> {

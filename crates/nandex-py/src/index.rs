@@ -4,7 +4,7 @@ use crate::errors::{InUseError, RequestError, StorageError, of_index, of_lab};
 use crate::place::{Image, Place};
 use nandex::nand::Cause;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
-use nandex::ordered::{Direction, Durability, RecordFormat};
+use nandex::ordered::{Direction, Durability, RecordFormat, check_with_look_ups};
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::options::{Options, Settings};
 use nandex_lab::registry::{self, IndexEntry};
@@ -329,10 +329,10 @@ impl RawIndex {
         })
     }
 
-    /// Walks over the whole index and checks its invariants; the broken ones in words.
+    /// Walks over the whole index, checks its invariants and looks each record up; the broken ones in words.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |index| {
-            let report = index.check()?;
+            let report = check_with_look_ups(index)?;
             Ok(report.violations.iter().map(|broken| format!("{broken:?}")).collect())
         })
     }

@@ -5,17 +5,19 @@ use super::chunk::{Held, Place, chunk_bytes};
 use super::walk::{Read, read_held};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::nand::{Cause, Nand};
+use crate::ordered::look_ups::{Asked, look_all_up};
 use crate::ordered::variable::Variable;
-use crate::ordered::{Direction, OrderedIndex};
+use crate::ordered::{Direction, OrderedIndex, Visit};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Checks the index below, that each value is whole in its places, and that the log knows what lives.
+    /// Checks the index below, that each value is whole in its places, that the log knows what lives, and
+    /// that a look-up finds each record.
     pub fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.flush()?;
-        let mut report = self.index.check()?;
+        let mut report = self.index.check_below()?;
         let mut live = vec![0; self.log.geometry.blocks as usize];
         let (mut records, mut value) = (0, Vec::new());
         let log = &mut self.log;
@@ -36,6 +38,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             }
         }
         report.records = records;
+        look_all_up(self, &mut report)?;
         Ok(report)
     }
 
@@ -55,6 +58,16 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             }
             Ok(())
         })
+    }
+}
+
+impl<I: OrderedIndex, N: Nand> Asked for ValueLog<I, N> {
+    fn walk(&mut self, from: Bound<&[u8]>, visit: Visit<'_>) -> Result<(), IndexError> {
+        self.range(from, Bound::Unbounded, Direction::Ascending, visit)
+    }
+
+    fn ask(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
+        self.get_into(key, value)
     }
 }
 

@@ -29,6 +29,7 @@ mod tests;
 use crate::check::{CheckReport, IndexError, words};
 use crate::codec::get_u16;
 use crate::ordered::change::newest_by_key;
+use crate::ordered::look_ups::{Asked, look_all_up};
 use crate::ordered::{Change, Direction, Durability, OrderedIndex, RecordFormat, Visit};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -238,8 +239,16 @@ impl<I: OrderedIndex> Variable<I> {
         self.index.close()
     }
 
-    /// Checks the index below, and that each value has all its pieces; the report counts whole records.
+    /// Checks the index below, that each value has all its pieces, and that a look-up finds each record; the
+    /// report counts whole records.
     pub fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = self.check_below()?;
+        look_all_up(self, &mut report)?;
+        Ok(report)
+    }
+
+    /// Checks the index below, and that each value has all its pieces.
+    pub(super) fn check_below(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.index.check()?;
         let mut records = 0;
         self.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |_, _| {
@@ -309,6 +318,16 @@ impl<I: OrderedIndex> Variable<I> {
             Bound::Excluded(key) => Bound::Excluded(filled(key, pieces[1])?),
             Bound::Unbounded => Bound::Unbounded,
         })
+    }
+}
+
+impl<I: OrderedIndex> Asked for Variable<I> {
+    fn walk(&mut self, from: Bound<&[u8]>, visit: Visit<'_>) -> Result<(), IndexError> {
+        self.range(from, Bound::Unbounded, Direction::Ascending, visit)
+    }
+
+    fn ask(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
+        self.get_into(key, value)
     }
 }
 

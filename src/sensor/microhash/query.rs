@@ -7,6 +7,7 @@ use crate::nand::{Cause, Nand};
 use crate::sensor::{Reading, Show};
 use crate::sort;
 use crate::units::Pbn;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
 
@@ -24,11 +25,11 @@ struct Span {
 impl<N: Nand> MicroHash<N> {
     /// The first page of the log up to which there is a reading of this time or later; none where all are
     /// earlier.
-    fn seek(&mut self, time: u64) -> Result<Option<u64>, IndexError> {
+    fn seek(&mut self, time: u64, cause: Cause) -> Result<Option<u64>, IndexError> {
         if self.stored == 0 || time > self.stored_time {
             return Ok(None);
         }
-        let first = self.read_page(self.first_page(), Cause::Host)?;
+        let first = self.read_page(self.first_page(), cause)?;
         if first.time >= time && first.readings > 0 {
             return Ok(Some(first.number));
         }
@@ -50,7 +51,7 @@ impl<N: Nand> MicroHash<N> {
                 span.low = guess;
                 continue;
             }
-            let header = self.read_page(number, Cause::Host)?;
+            let header = self.read_page(number, cause)?;
             if header.time < time {
                 (span.low, span.low_time) = (guess, header.time);
                 continue;
@@ -92,7 +93,7 @@ impl<N: Nand> MicroHash<N> {
         if times.is_empty() {
             return Ok(());
         }
-        let start = self.seek(*times.start())?;
+        let start = self.seek(*times.start(), Cause::Host)?;
         let mut next = start.map_or(self.last + 1, |start| self.data_from(start));
         while next <= self.last {
             let header = self.read_page(next, Cause::Host)?;
@@ -301,16 +302,64 @@ impl<N: Nand> MicroHash<N> {
                 message!("{} readings are stored, not {readings:?}", self.stored),
             );
         }
-        let mut found = 0u64;
-        self.show_values((i32::MIN, i32::MAX), Cause::Check, &mut |_| {
-            found += 1;
-            ControlFlow::Continue(())
-        })?;
-        if found != report.records {
-            report.violation("M4", self.last, message!("{found} of {} readings by value", report.records));
-        }
         self.check_tables(&mut report);
+        if report.is_sound() {
+            self.check_times(&mut report)?;
+            self.check_values(&mut report)?;
+        }
         Ok(report)
+    }
+
+    /// A search for a time ends no later than at the first page that has it: there a query begins.
+    fn check_times(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        let (mut next, mut before) = (self.data_from(self.first_page()), None);
+        while next <= self.last {
+            let header = self.read_page(next, Cause::Check)?;
+            if header.kind == Kind::Data && header.count > 0 {
+                let times = [0, usize::from(header.count) - 1].map(|i| page::reading(&self.read, i).time);
+                for time in times.into_iter().filter(|time| before != Some(*time)) {
+                    let found = self.seek(time, Cause::Check)?;
+                    if found.is_none_or(|found| found > next) {
+                        report.violation("M1", next, message!("a search for time {time} ends at {found:?}"));
+                    }
+                }
+                before = Some(times[1]);
+            }
+            next = self.data_from(next + 1);
+        }
+        Ok(())
+    }
+
+    /// A query for the values of a bucket finds as many readings as a walk meets.
+    fn check_values(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        let lows: Vec<i32> = self.directory.buckets.iter().map(|bucket| bucket.low).collect();
+        let mut met = vec![0u64; lows.len()];
+        let mut meet = |page: &[u8], count: usize| {
+            (0..count).for_each(|i| {
+                let value = page::reading(page, i).value;
+                met[lows.partition_point(|low| *low <= value) - 1] += 1;
+            });
+        };
+        meet(&self.filling, self.count);
+        let mut next = self.data_from(self.first_page());
+        while next <= self.last {
+            let header = self.read_page(next, Cause::Check)?;
+            meet(&self.read, if header.kind == Kind::Data { header.count.into() } else { 0 });
+            next = self.data_from(next + 1);
+        }
+        for (bucket, met) in met.into_iter().enumerate() {
+            let (low, high) = (lows[bucket], lows.get(bucket + 1).map_or(i32::MAX, |next| next - 1));
+            let mut found = 0u64;
+            self.show_values((low, high), Cause::Check, &mut |_| {
+                found += 1;
+                ControlFlow::Continue(())
+            })?;
+            if found != met {
+                let what = message!("{found} of {met} readings of the values {low} to {high}");
+                report.violation("M4", self.last, what);
+            }
+        }
+        Ok(())
     }
 
     fn check_tables(&self, report: &mut CheckReport) {

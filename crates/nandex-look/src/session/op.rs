@@ -2,7 +2,7 @@
 
 use super::setup::{Entry, Plan, Setup};
 use super::watch::Watched;
-use nandex::ordered::{Direction, Durability, IndexStats, RecordFormat};
+use nandex::ordered::{Direction, Durability, IndexStats, RecordFormat, check_with_look_ups};
 use nandex::rng::Rng;
 use nandex::spatial::{Rect, Relation};
 use nandex::{CheckReport, IndexError, OrderedIndex, SpatialIndex};
@@ -257,7 +257,7 @@ impl Subject {
 
     pub(crate) fn check(&mut self) -> Result<CheckReport, IndexError> {
         match self {
-            Subject::Ordered(index) => index.check(),
+            Subject::Ordered(index) => check_with_look_ups(index.as_mut()),
             Subject::Spatial(index) => index.check(),
         }
     }

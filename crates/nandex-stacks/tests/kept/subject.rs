@@ -6,7 +6,7 @@ use crate::image::{Image, Kind};
 use nandex::nand::{BlockRange, Nand};
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
-use nandex::ordered::{Direction, OrderedIndex};
+use nandex::ordered::{Direction, OrderedIndex, check_with_look_ups};
 use nandex::sensor::microhash::{MicroHash, Settings as SensorSettings};
 use nandex::sensor::{Reading, SensorLog};
 use nandex::spatial::{Rect, Relation, SpatialIndex};
@@ -138,7 +138,7 @@ impl Subject for Index {
     }
 
     fn broken(&mut self) -> Result<Option<String>, IndexError> {
-        Ok(first_broken(&self.0.check()?))
+        Ok(first_broken(&check_with_look_ups(&mut self.0)?))
     }
 
     fn class(&self) -> nandex::Durability {

@@ -12,7 +12,7 @@ use crate::device_args::{
 use crate::output::{self, Target};
 use crate::parse;
 use anyhow::{Context, Result, anyhow};
-use nandex::ordered::{Direction, OrderedIndex};
+use nandex::ordered::{Direction, OrderedIndex, check_with_look_ups};
 use nandex::{IndexError, Nand};
 use nandex_lab::LabError;
 use nandex_lab::options::Settings;
@@ -271,7 +271,7 @@ fn import(args: &Import) -> Result<Status> {
 
 fn check(args: &Look) -> Result<Status> {
     let mut session = Session::look(args)?;
-    let report = session.index.check();
+    let report = check_with_look_ups(session.index.as_mut());
     let report = session.done(report)?;
     let mut text = format!("{}: {} records in {} nodes\n", session.device.name, report.records, report.nodes);
     for broken in &report.violations {

@@ -200,6 +200,7 @@ impl BlockTable {
         let rank = get_u32(row, 9) >> 8;
         if cfg!(feature = "policies") && state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
             if ranks.is_empty() {
+                ranks.reserve_exact(self.rows.len());
                 ranks.extend(
                     (0..at as u32)
                         .filter(|&pbn| self.state(Pbn(pbn)) == BlockState::Full)

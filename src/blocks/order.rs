@@ -76,11 +76,11 @@ impl Order {
         }
     }
 
-    /// Bytes of RAM held.
+    /// Bytes of RAM held, ranks of a checkpoint that is written or read included.
     pub(super) fn ram_bytes(&self) -> usize {
         match self {
             Order::None => 0,
-            Order::Closing(closing) => closing.links.len() * size_of::<Link>(),
+            Order::Closing(closing) => closing.links.len() * (size_of::<Link>() + size_of::<(u32, u32)>()),
             Order::Drawing(drawing) => drawing.places.len() * 8,
         }
     }

@@ -228,7 +228,9 @@ impl Scheme for Fast {
 
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
         let log = size_of::<Random>() + geometry.pages_per_block as usize * LOG_PAGE_BYTES;
-        self.data.ram_bytes() + self.log_blocks as usize * log
+        // Where blocks have few pages, the row of blocks that grows by doubling is more than those.
+        let least = 3 * size_of::<Random>() + geometry.pages_per_block as usize * 2 * size_of::<(u32, Ppn)>();
+        self.data.ram_bytes() + self.log_blocks as usize * log.max(least)
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {

@@ -287,10 +287,11 @@ impl Nftl {
 
     /// Makes these the chain of a unit. The blocks that were in it are in none.
     fn link(&mut self, unit: Lbn, blocks: impl Iterator<Item = Pbn>) {
-        let former: Vec<Pbn> = self.chain(unit).collect();
-        former.into_iter().for_each(|pbn| self.next[pbn.index()] = NONE);
+        let mut former = core::mem::replace(&mut self.first[unit.index()], NONE);
+        while former != NONE {
+            former = core::mem::replace(&mut self.next[former as usize], NONE);
+        }
         let (mut last, mut count) = (None::<Pbn>, 0);
-        self.first[unit.index()] = NONE;
         for pbn in blocks {
             match last.replace(pbn) {
                 None => self.first[unit.index()] = pbn.0,
@@ -321,10 +322,14 @@ impl Nftl {
 
     fn append<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
         let pbn = flash.take(PageKind::Data, unit.0, Wear::Least)?;
-        let mut chain: Vec<Pbn> = self.chain(unit).collect();
-        self.counters.replacements += u64::from(!chain.is_empty());
-        chain.push(pbn);
-        self.link(unit, chain.into_iter());
+        let last = self.chain(unit).last();
+        self.counters.replacements += u64::from(last.is_some());
+        match last {
+            None => self.first[unit.index()] = pbn.0,
+            Some(last) => self.next[last.index()] = pbn.0,
+        }
+        self.next[pbn.index()] = NONE;
+        self.counters.longest_chain = self.counters.longest_chain.max(self.chain(unit).count() as u64);
         Ok(())
     }
 
@@ -352,17 +357,16 @@ impl Nftl {
     fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
         let Some(last) = self.chain(unit).last() else { return Ok(()) };
         let mut sources = sources(flash, unit, None, |lpn| self.find(flash, lpn));
+        let mut is_in_place = true;
         for (page, source) in (0..).zip(&mut sources) {
             match source {
                 Some(Source::Page(ppn)) if flash.geometry().block_of(*ppn) == last => *source = None,
-                Some(_) if !flash.is_open(last, page) => return self.fold_out(flash, unit, None),
-                _ => {}
+                Some(_) => is_in_place &= flash.is_open(last, page),
+                None => {}
             }
         }
-        if flash.blocks().valid_count(last) == 0 && sources.iter().all(Option::is_none) {
-            return self.fold_out(flash, unit, None);
-        }
-        let is_filled = flash.fill(last, unit, 0, &sources)?;
+        is_in_place &= flash.blocks().valid_count(last) > 0 || sources.iter().any(Option::is_some);
+        let is_filled = is_in_place && flash.fill(last, unit, 0, &sources)?;
         drop(sources);
         if !is_filled {
             return self.fold_out(flash, unit, None);

@@ -254,7 +254,10 @@ impl Scheme for Sast {
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
         let page = size_of::<u32>() + LogMap::PAGE_BYTES;
         let log = size_of::<(u32, Group)>() + size_of::<Log>() + geometry.pages_per_block as usize * page;
-        self.data.ram_bytes() + self.log_blocks as usize * log
+        // Where blocks have few pages, rows that grow by doubling are more than those.
+        let pages = geometry.pages_per_block as usize * (size_of::<u32>() + size_of::<(u32, Ppn)>());
+        let least = 2 * size_of::<(u32, Group)>() + 4 * size_of::<Log>() + pages;
+        self.data.ram_bytes() + self.log_blocks as usize * log.max(least)
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {

@@ -467,7 +467,8 @@ impl CachePlan {
     fn new(settings: &Settings, page_bytes: usize, block_pages: u32) -> Result<CachePlan, IndexError> {
         let policy = options::cache::policy(&settings.options)?;
         let sizing = options::cache::sizing(&settings.options, block_pages)?;
-        let frame_bytes = page_bytes + FRAME_BYTES + policy_frame_bytes(policy, sizing);
+        let ram = settings.ram_bytes.unwrap_or(usize::MAX);
+        let frame_bytes = page_bytes + FRAME_BYTES + policy_frame_bytes(policy, sizing, ram);
         Ok(CachePlan { policy, sizing, block_pages, frame_bytes })
     }
 
@@ -518,11 +519,14 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
 }
 
 /// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of
-/// two.
-fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
+/// two. It is made to be asked, so in little RAM it is asked for fewer frames.
+fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings, ram: usize) -> usize {
+    const FRAMES: usize = 1000;
+    const RAM_FOR_FRAME: usize = 256;
     let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);
-    [1000, 1040]
+    let frames = (ram / RAM_FOR_FRAME).clamp(1, FRAMES);
+    [frames, frames + frames / 25]
         .map(|frames| bytes(frames).saturating_sub(fixed).div_ceil(frames))
         .into_iter()
         .fold(0, usize::max)
@@ -552,7 +556,9 @@ mod tests {
 
     #[test]
     fn a_frame_costs_what_the_policy_holds() {
-        let bytes = |name: &str| policy_frame_bytes(catalogue::policy(name).unwrap(), PolicySettings::new(0));
+        let bytes = |name: &str| {
+            policy_frame_bytes(catalogue::policy(name).unwrap(), PolicySettings::new(0), usize::MAX)
+        };
         assert_eq!(bytes("lru"), 8);
         assert!(bytes("fifo") > 8 && bytes("bplru") < 200, "{} {}", bytes("fifo"), bytes("bplru"));
         let mut set = Options::default();

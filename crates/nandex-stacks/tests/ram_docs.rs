@@ -16,7 +16,10 @@ Written from the registry by the test `ram_docs`; edit `crates/nandex-stacks/src
 For example, `nandex list indexes --chip w25n01gv` prints the same for any chip, and `nandex compare --ram` with less is refused. It is
 what an index declares for records of 8 + 8 bytes, in its strongest durability class and without a cache; over an FTL, the FTL that takes least is named.
 It is a bound at every moment, formats, mounts after a cut and clean ones included: `cargo test -p nandex-testkit --test ram`, with a
-counting allocator. What each holds when: `cargo run --release -p nandex-testkit --example smallest`. On page mapping, which none of these
+counting allocator, and `--test drawn` on chips, records and RAM of any size (the example `drawn` draws more). Beside it a batch (`apply`)
+holds up to 256 bytes a change while it is made, in a B+-tree the pages that it changes; a tree on raw NAND whose batch is refused half-way
+has its tables of blocks twice, and a VMTree-OW holds a batch in the mount after a cut, too. In such a mount the FAST framework and eFIND
+hold their log; RFTL and FlashDB exceed their RAM in mounts where pages are small. What each holds when: `cargo run --release -p nandex-testkit --example smallest`. On page mapping, which none of these
 takes, a mount after a cut holds 12 bytes more for each page programmed since the checkpoint ([RAM](ftl/page-map.md#costs)).
 
 ";

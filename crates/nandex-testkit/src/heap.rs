@@ -89,6 +89,14 @@ pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
     (result, Held { peak: above(PEAK.get()), kept: above(NOW.get()), requests: REQUESTS.get() - requests })
 }
 
+/// Whether this thread holds more than ever since the mark, which then moves there: for the name of what an
+/// operation of [`measure`] held most in.
+pub fn rises_above(mark: &mut isize) -> bool {
+    let rises = PEAK.get() > *mark;
+    *mark = PEAK.get();
+    rises
+}
+
 /// Runs something whose allocations do not count, neither those it makes nor those it frees.
 pub fn uncounted<T>(run: impl FnOnce() -> T) -> T {
     UNCOUNTED.set(UNCOUNTED.get() + 1);

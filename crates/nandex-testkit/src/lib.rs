@@ -21,6 +21,7 @@
 //! ```
 
 mod apart;
+pub mod drawn;
 pub mod fuzz;
 pub mod heap;
 pub mod ram;

@@ -9,7 +9,6 @@ use crate::ftl::table::{Frontier, from_raw};
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Free blocks with which a block may be converted.
@@ -57,17 +56,31 @@ impl Lazy {
     fn cheapest<N: Nand>(&self, flash: &Flash<N>) -> Option<(Pbn, Vec<u32>)> {
         let is_full = |pbn: &Pbn| flash.blocks().state(*pbn) == BlockState::Full;
         let full = self.area.iter().copied().filter(is_full);
-        let mut costs: BTreeMap<Pbn, Vec<u32>> = full.map(|pbn| (pbn, Vec::new())).collect();
-        for (lpn, entry) in self.umt.iter() {
-            let Some(ppn) = from_raw(entry.ppn).filter(|_| entry.update) else { continue };
-            let page = self.gmt.table.page_of(lpn);
-            if let Some(pages) = costs.get_mut(&flash.geometry().block_of(ppn))
-                && pages.last() != Some(&page)
+        // Each with how many pages it costs, and the last of them.
+        let mut costs = Vec::with_capacity(self.area.len());
+        costs.extend(full.map(|pbn| (pbn, 0u32, None)));
+        let told = || {
+            let newest = self.umt.iter().filter(|(_, entry)| entry.update);
+            newest.filter_map(|(lpn, entry)| {
+                let pbn = flash.geometry().block_of(from_raw(entry.ppn)?);
+                Some((pbn, self.gmt.table.page_of(lpn)))
+            })
+        };
+        for (pbn, page) in told() {
+            if let Ok(at) = costs.binary_search_by_key(&pbn, |cost| cost.0)
+                && costs[at].2 != Some(page)
             {
+                costs[at] = (pbn, costs[at].1 + 1, Some(page));
+            }
+        }
+        let (cheapest, count, _) = costs.into_iter().min_by_key(|cost| cost.1)?;
+        let mut pages = Vec::with_capacity(count as usize);
+        for (_, page) in told().filter(|(pbn, _)| *pbn == cheapest) {
+            if pages.last() != Some(&page) {
                 pages.push(page);
             }
         }
-        costs.into_iter().min_by_key(|(_, pages)| pages.len())
+        Some((cheapest, pages))
     }
 
     /// Rewrites a page of the table with all that the UMT knows of it.

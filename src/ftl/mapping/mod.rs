@@ -250,8 +250,8 @@ impl<N: Nand> Flash<N> {
         let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
-        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
-            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..geometry.blocks).map(Pbn) {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }
@@ -395,8 +395,16 @@ impl<N: Nand> Flash<N> {
 
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
-        let erases = self.geometry.blocks as usize;
-        self.ram_bytes_of_mount(extra_bytes_max) + erases + self.merge_bytes() + self.trimmed.ram_bytes()
+        // Where blocks have few pages, many wait between two records.
+        let blocks = self.geometry.blocks as usize;
+        let erases = if self.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
+        // Short lists, which a page of usual size has room for.
+        let short = 1024usize.saturating_sub(self.geometry.page_bytes as usize);
+        self.ram_bytes_of_mount(extra_bytes_max)
+            + erases
+            + short
+            + self.merge_bytes()
+            + self.trimmed.ram_bytes()
     }
 
     /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
@@ -442,6 +450,9 @@ impl<N: Nand> Flash<N> {
             + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
     }
 }
+
+/// Pages of a block that are few.
+const FEW_PAGES: u32 = 8;
 
 /// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
 pub(crate) fn record_interval(geometry: Geometry) -> u32 {

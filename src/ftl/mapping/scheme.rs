@@ -475,7 +475,8 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         let mount = size_of::<S>()
             + self.flash.ram_bytes_of_mount(S::extra_bytes_max(self.flash.setup()))
             + self.told_bytes()
-            + self.scheme.mount_bytes(self.flash.geometry(), pages, scan);
+            // Two pages are read before anything is scanned.
+            + self.scheme.mount_bytes(self.flash.geometry(), pages, scan).max(2 * self.page_bytes());
         mount.max(self.ram_bytes())
     }
 

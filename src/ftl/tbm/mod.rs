@@ -241,8 +241,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         tbm.blocks.retire_marked(&mut tbm.nand)?;
         // No cut may leave an older record above blocks that are gone.
         tbm.write_record(0)?;
-        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
-            if tbm.blocks.erase(&mut tbm.nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..tbm.nand.geometry().blocks).map(Pbn) {
+            if tbm.blocks.state(pbn) == BlockState::Unclean
+                && tbm.blocks.erase(&mut tbm.nand, pbn, Cause::Checkpoint)?
+            {
                 tbm.blocks.release(pbn);
             }
         }

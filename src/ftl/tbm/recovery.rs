@@ -86,8 +86,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             highest: record.void_below - 1,
             unreadable_pages: 0,
         };
-        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
-            tbm.scan_block(pbn, &mut scan)?;
+        for pbn in (0..tbm.nand.geometry().blocks).map(Pbn) {
+            if tbm.blocks.state(pbn) == BlockState::Unclean {
+                tbm.scan_block(pbn, &mut scan)?;
+            }
         }
         // The page that was being programmed may become readable later.
         let next_version = scan.highest + 1 + scan.unreadable_pages;

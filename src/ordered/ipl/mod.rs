@@ -189,8 +189,8 @@ impl<N: Nand> IplTree<N> {
         table.retire_marked(&mut nand)?;
         require_blocks(geometry, table.good_count())?;
         let area = CheckpointArea::format(&mut nand, &mut table)?;
-        for pbn in table.in_state(BlockState::Unclean).collect::<Vec<_>>() {
-            if table.erase(&mut nand, pbn, Cause::Checkpoint)? {
+        for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
+            if table.state(pbn) == BlockState::Unclean && table.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 table.release(pbn);
             }
         }

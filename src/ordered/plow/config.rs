@@ -93,6 +93,11 @@ pub(super) struct Shares {
     pub(super) maps: bool,
 }
 
+/// Pages of a block below which a chip has about as many extents as blocks.
+const ROWS_BELOW: u32 = 64;
+/// Extents that lists have room for, however few blocks there are.
+const EXTENTS_LEAST: usize = 32;
+
 impl Shares {
     /// Shares the RAM out: `own` bytes are the index itself.
     pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
@@ -130,9 +135,16 @@ impl Shares {
         };
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
         // Lists of blocks, cursors, and what a vector holds in reserve.
-        let small = 96 + 8 * usize::from(record.key_bytes);
-        let mut fixed = own + 2 * page + blocks * 3 + small;
-        let extents = blocks * size_of::<Extent>() + blocks;
+        // Where a block has few pages nearly each has an extent, and a mount holds the rows of a root beside.
+        let values = 8 * usize::from(record.value_bytes.saturating_sub(8))
+            + 2 * usize::from(record.key_bytes.saturating_sub(8));
+        let small = 96 + 8 * usize::from(record.key_bytes) + values;
+        let rows = match geometry.pages_per_block {
+            ROWS_BELOW.. => 0,
+            pages => blocks * size_of::<Extent>() * 8 / pages.max(8) as usize,
+        };
+        let mut fixed = own + 2 * page + blocks * 3 + small + rows;
+        let extents = (blocks * size_of::<Extent>() + blocks).max(EXTENTS_LEAST * size_of::<Extent>());
         let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {
             return Err(IndexError::TooLittleRam {

@@ -295,7 +295,7 @@ impl<N: Nand> Sbits<N> {
         );
         written?;
         self.interrupted = false;
-        let largest = self.largest.get_or_insert_with(Vec::new);
+        let largest = self.largest.get_or_insert_with(|| Vec::with_capacity(key.len()));
         largest.clear();
         largest.extend_from_slice(key);
         Ok(())
@@ -407,10 +407,14 @@ fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, Ind
     }
 }
 
-/// RAM besides the spline's knots.
+/// RAM besides the spline's knots, the error of a refusal included.
 fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
     let blocks = geometry.blocks as usize * (size_of::<KeptBlock>() + size_of::<Pbn>());
-    size_of::<Sbits<N>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
+    size_of::<Sbits<N>>()
+        + size_of::<IndexError>()
+        + 2 * geometry.page_bytes as usize
+        + usize::from(record.key_bytes)
+        + blocks
 }
 
 /// Where a search goes on that leaps to `aim`: in the middle of what is left where the leap is longer than

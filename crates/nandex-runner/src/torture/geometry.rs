@@ -30,22 +30,31 @@ const CHANGES_MAX: u64 = 5000;
 /// Attempts after which only chips of usual shapes are drawn.
 const ANYTHING: u64 = 20;
 
+impl Victim {
+    /// A chip of any geometry, and settings of any record but without RAM; whether they go together shows at
+    /// the format. `attempt` counts those that did not: after some they become usual ones.
+    pub fn any(self, rng: &mut Rng, attempt: u64) -> (Part, Settings) {
+        let part = self.target.suited(draw_part(rng, attempt));
+        let record = draw_record(rng, part.geometry.page_bytes, attempt);
+        let mut settings = Settings::new(record);
+        settings.durability = draw_class(rng);
+        let ftl = self.ftl.or_else(|| draw_ftl(self, rng));
+        settings = self.on(ftl, settings);
+        if rng.chance(1, 2) {
+            settings = draw_options(self, rng, settings);
+        }
+        if self.knows("valid", &settings) && rng.chance(1, 3) {
+            settings = settings.with("valid", "counts");
+        }
+        (part, settings)
+    }
+}
+
 impl Setup {
     /// One of any geometry.
     pub(super) fn any(victim: Victim, rng: &mut Rng, attempt: u64) -> Setup {
-        let part = victim.target.suited(draw_part(rng, attempt));
-        let page_bytes = part.geometry.page_bytes;
-        let record = draw_record(rng, page_bytes, attempt);
-        let mut settings = Settings::new(record);
-        settings.durability = draw_class(rng);
-        let ftl = victim.ftl.or_else(|| draw_ftl(victim, rng));
-        settings = victim.on(ftl, settings);
-        if rng.chance(1, 2) {
-            settings = draw_options(victim, rng, settings);
-        }
-        if victim.knows("valid", &settings) && rng.chance(1, 3) {
-            settings = settings.with("valid", "counts");
-        }
+        let (part, mut settings) = victim.any(rng, attempt);
+        let (page_bytes, record) = (part.geometry.page_bytes, settings.record);
         settings.ram_bytes = draw_ram(victim, rng, &part, &settings);
         let bytes_of_slot = match victim.target {
             Target::Index(_) => record.entry_bytes() as u64,

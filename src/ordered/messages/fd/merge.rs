@@ -83,8 +83,10 @@ impl Fd {
 
     /// Merges everything into one run.
     fn merge_whole<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
-        let last = self.levels.len().saturating_sub(1);
-        let pages = self.merge_pages(last);
+        let pages = self.merge_pages(self.levels.len().saturating_sub(1));
+        // Deep enough that the first run, whose fences are in RAM, is no longer than it may be.
+        let fits = |level: &usize| self.plan.level_pages(*level) >= pages || level + 1 == self.plan.levels;
+        let last = (self.levels.len().saturating_sub(1)..self.plan.levels).find(fits).unwrap_or(0);
         if u64::from(shadow.free_now()) < pages {
             commit(shadow, self)?;
         }
@@ -98,7 +100,8 @@ impl Fd {
     /// Merges the head and the runs down to a level into the run of that level.
     fn merge_into<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         let has_lower = level + 1 < self.levels.len();
-        let mut writer = Writer::new(self.plan.shape, self.plan.page_bytes, level + 1, has_lower);
+        let first = self.plan.first_pages(shadow.units());
+        let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), level + 1, has_lower, first);
         let written = shadow.attempt(|shadow| {
             self.merge_entries(shadow, level, &mut writer)?;
             for old in 0..self.levels.len().min(level + 1) {
@@ -178,6 +181,8 @@ impl Fd {
     /// Claims the pages of all runs at mount, and finds the head's fences.
     pub(super) fn claim<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         let (key_bytes, levels) = (self.plan.shape.key, self.levels.len());
+        let first = self.levels.first().map_or(0, |run| run.pages).min(shadow.units());
+        self.fences.reserve_exact(first as usize * (key_bytes + 4));
         for level in 0..levels {
             let run = self.levels[level];
             let mut page = self.page();
@@ -266,7 +271,8 @@ impl Fd {
     ) -> Result<(), IndexError> {
         // As many levels as there can be; those that would have few fences go again.
         let levels = self.plan.levels;
-        let mut writer = Writer::new(self.plan.shape, self.plan.page_bytes, levels, false);
+        let first = self.plan.first_pages(shadow.units());
+        let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), levels, false, first);
         let mut run = Run::new(self.plan.shape);
         let mut count = 0u64;
         let written = shadow.attempt(|shadow| {

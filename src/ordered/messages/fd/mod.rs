@@ -417,14 +417,18 @@ impl MessageScheme for Fd {
         config.head_entries.into()
     }
 
-    /// The head, fences for the largest first run, and of a merge two pages for each level and one.
+    /// The head, fences for the largest first run twice, and of a merge two pages for each level and one.
     fn ram_bytes(config: &FdConfig, store: StorePages) -> Result<usize, IndexError> {
         let (plan, StorePages { bytes: page_bytes, count: pages }) = (config.plan(store)?, store);
-        let first = plan.level_pages(0) + plan.pages_for(plan.head_entries.into());
-        let fences = first.min(pages.into()) as usize * (plan.shape.key + 4);
+        // Those of the first run before a merge, and those of the one that it writes.
+        let fences = 2 * plan.first_pages(pages) * (plan.shape.key + 4);
+        // What cursors and runs take beside their pages, where a page is less than that.
+        let runs =
+            (plan.levels * 2 * (size_of::<Cursor>() + plan.shape.bytes())).saturating_sub(2 * page_bytes);
         let state = plan.head_entries as usize * plan.shape.bytes() / page_bytes + 2;
         Ok(plan.head_entries as usize * Head::record_bytes(plan.shape)
             + fences
+            + runs
             + (2 * plan.levels + 3) * page_bytes
             + Shadow::<()>::ram_bytes_for(pages, 1, state as u32))
     }

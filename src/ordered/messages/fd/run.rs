@@ -201,7 +201,13 @@ struct Open {
 }
 
 impl Writer {
-    pub(super) fn new(shape: Shape, page_bytes: usize, levels: usize, has_lower: bool) -> Writer {
+    /// For so many levels, with room for the fences of a first run of `first` pages.
+    pub(super) fn new(
+        (shape, page_bytes): (Shape, usize),
+        levels: usize,
+        has_lower: bool,
+        first: usize,
+    ) -> Writer {
         let open = || Open {
             run: Level { first: NONE, last: NONE, ..Level::default() },
             page: RunPage::new(shape, page_bytes),
@@ -213,7 +219,7 @@ impl Writer {
             capacity: RunPage::capacity(shape, page_bytes),
             open: (0..levels).map(|_| open()).collect(),
             has_lower,
-            fences: Vec::new(),
+            fences: Vec::with_capacity(first * (shape.key + 4)),
             page_writes: 0,
         }
     }

@@ -103,6 +103,12 @@ impl FdSizes {
         (0..=level).fold(head, |pages, _| pages.saturating_mul(self.k.into()))
     }
 
+    /// Pages of the first run at most, on a store of so many units.
+    pub(super) fn first_pages(&self, units: u32) -> usize {
+        let most = self.level_pages(0).saturating_add(self.pages_for(self.head_entries.into()));
+        most.min(units.into()) as usize
+    }
+
     /// Pages that so many records and fences take in one run, with the runs of fences above it.
     pub(super) fn pages_for(&self, entries: u64) -> u64 {
         let pages = entries.div_ceil(u64::from(self.page_entries) - 1) + 1;

@@ -5,9 +5,11 @@ use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::index::require_ram;
+use crate::log::tag::spare_bytes_needed;
 use crate::log::{HAS_READ_PART, HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
+use crate::units::Pbn;
 
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
@@ -89,8 +91,8 @@ impl<C> RawConfig<C> {
         let mut blocks = BlockTable::keeping(geometry, validity);
         blocks.follow(self.victim);
         let openings = geometry.blocks as usize * size_of::<u16>();
-        let tables =
-            blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + SMALL_BYTES + fixed_bytes;
+        let small = SMALL_BYTES + beyond_small(geometry, validity) + beyond_keys(self.record);
+        let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + small + fixed_bytes;
         let divided = self.durability < Durability::EveryOperation && validity == Validity::Bits;
         // What the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;
@@ -134,8 +136,34 @@ impl<C> RawConfig<C> {
     }
 }
 
-/// Lists that are short, and what is put into rows of a few bytes.
+/// Lists that are short, and what is put into rows of a few bytes, on a chip of usual shape.
 const SMALL_BYTES: usize = 520;
+
+/// Keys at hand that are longer than usual.
+fn beyond_keys(record: RecordFormat) -> usize {
+    const USUAL: u8 = 16;
+    3 * usize::from(record.key_bytes.saturating_sub(USUAL))
+}
+
+/// Pages of a block that are few.
+const FEW_PAGES: u32 = 8;
+/// Bytes that the lists of opened blocks take more then.
+const OPENED_BYTES: usize = 1024;
+
+/// Bytes of lists that are longer where pages are small, or blocks have many of them, or so few that a
+/// checkpoint takes many blocks.
+fn beyond_small(geometry: Geometry, validity: Validity) -> usize {
+    const USUAL: (u32, usize) = (64, 4);
+    let tags = spare_bytes_needed(geometry.pages_per_block).saturating_sub(spare_bytes_needed(USUAL.0));
+    let bytes = BlockTable::encoded_bytes_with(geometry, validity);
+    let pages = bytes.div_ceil(geometry.page_bytes as usize).div_ceil(geometry.pages_per_block as usize);
+    // Where blocks have few pages, many are opened between two checkpoints.
+    let opened = if geometry.pages_per_block < FEW_PAGES { OPENED_BYTES } else { 0 };
+    // A list of the blocks of a checkpoint grows by doubling, and the next one has another.
+    // What a page of usual size has room to spare for.
+    let short = (2048usize).saturating_sub(geometry.page_bytes as usize) / 2;
+    tags + opened + short + pages.saturating_sub(USUAL.1) * 4 * size_of::<Pbn>()
+}
 
 fn too_little(given: usize, needed: usize) -> IndexFault {
     IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }.into()

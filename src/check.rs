@@ -1,6 +1,6 @@
 //! Errors of an index, and the report of a checker.
 
-use crate::nand::NandError;
+use crate::nand::{Differs, NandError, Unfit};
 use crate::store::StoreError;
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -93,8 +93,10 @@ pub enum IndexError {
     /// The index cannot run with these settings on this chip, for another reason than those that have
     /// numbers.
     Unsupported(Cow<'static, str>),
-    /// The medium holds no index of this kind, or one made with other settings.
-    NotFormatted(&'static str),
+    /// The medium holds no index of this kind, or one made with other settings: what it holds instead.
+    NotFormatted(Unfit),
+    /// Something stands on the medium that was to be formatted. It was not touched.
+    NotBlank,
     /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
     NotCleanlyClosed,
     /// An earlier operation failed half-way (the chip refused or lost power): mount again to continue.
@@ -102,6 +104,22 @@ pub enum IndexError {
 }
 
 impl IndexError {
+    /// Something else is on the medium than what was to be mounted.
+    pub const fn other(differs: Differs, what: &'static str) -> IndexError {
+        IndexError::NotFormatted(Unfit::other(differs, what))
+    }
+
+    /// Whether the medium is blank: the one answer of a mount after which nothing is lost by formatting.
+    pub const fn is_blank(&self) -> bool {
+        matches!(self, IndexError::NotFormatted(Unfit::Blank))
+    }
+
+    /// The same from within a layer that was found: what holds a layer is not blank.
+    pub(crate) fn in_layer(self) -> IndexError {
+        let what = words("a layer stands on the medium, and no tree in it");
+        if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }
+    }
+
     /// Whether an operation was refused: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, IndexError::Full | IndexError::WornOut)
@@ -128,6 +146,7 @@ impl From<StoreError> for IndexError {
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
             StoreError::ChipTooSmall { who, needs, has } => IndexError::ChipTooSmall { who, needs, has },
             StoreError::SpareTooSmall { who, needs, has } => IndexError::SpareTooSmall { who, needs, has },
+            StoreError::NotFormatted(what) => IndexError::NotFormatted(what),
             other => IndexError::Store(other),
         }
     }
@@ -174,6 +193,7 @@ impl fmt::Display for IndexError {
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),
+            IndexError::NotBlank => write!(f, "something is there; only an overwriting format takes it away"),
             IndexError::Interrupted => write!(f, "an earlier operation failed half-way; mount again"),
             IndexError::NotCleanlyClosed => {
                 write!(f, "the power was cut and this configuration promises nothing after that")

@@ -13,6 +13,7 @@
 //!
 //! | to | take |
 //! |---|---|
+//! | mount what is there, or format a blank chip | [`open`](fn@open) |
 //! | describe a chip, or drive one | [`Nand`], [`Geometry`]; a simulated one: [`nand::sim::SimChip`] of a part of [`nand::catalogue`] |
 //! | have pages that may be overwritten | [`PageStore`]; on a chip: [`PageMapFtl`], [`DftlFtl`] and the others of [`ftl`] |
 //! | keep records in key order on a chip | [`MuTree`], [`WanderingTree`], [`VmTree`], [`IplTree`], [`Plow`], [`Sbits`] |
@@ -71,6 +72,7 @@ pub mod index;
 #[cfg(test)]
 mod inputs;
 pub mod nand;
+mod open;
 pub mod ordered;
 mod queue;
 mod ratio;
@@ -90,6 +92,7 @@ pub use ftl::dftl::{DftlFtl, DftlSettings};
 pub use ftl::page_map::{FtlSettings, PageMapFtl};
 pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
+pub use open::{Unopened, format, open};
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
 pub use ordered::ipl::{IplConfig, IplTree};
 pub use ordered::journal::{JournalConfig, Journaled};

@@ -21,7 +21,7 @@ use crate::fault::IndexFault;
 use crate::log::recovery::{Found, corrupted};
 use crate::log::state::State;
 use crate::log::{Log, LogConfig, Root, tag};
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Differs, Geometry, Nand, Unfit, unfit};
 use crate::units::{Pbn, Ppn};
 
 /// Where pages are written.
@@ -80,9 +80,10 @@ impl<N: Nand> Log<N> {
                     }
                 }
                 Found::Foreign => {
-                    return Err(IndexError::NotFormatted(words(
-                        "the tree on the chip does not keep its pages in place",
-                    ))
+                    return Err(IndexError::other(
+                        Differs::Settings,
+                        words("the tree on the chip does not keep its pages in place"),
+                    )
                     .into());
                 }
                 Found::Page | Found::Garbage => broken = broken.or(Some(ppn)),
@@ -118,6 +119,12 @@ impl<N: Nand> Log<N> {
         let mut log = Log::assemble(nand, config, area, state);
         log.recount();
         Ok(log)
+    }
+
+    /// What the chip holds, on which no root was found.
+    #[cold]
+    pub fn unfit(&mut self, what: &'static str) -> Result<Unfit, IndexFault> {
+        Ok(unfit(&mut self.nand, what)?)
     }
 
     /// Whether pages keep their places.

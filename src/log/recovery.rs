@@ -29,7 +29,7 @@
 //! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
 
 use crate::blocks::checkpoint;
-use crate::blocks::checkpoint::{CheckpointArea, Contents, Source, is_of_checkpoint};
+use crate::blocks::checkpoint::{CheckpointArea, Contents, NO_CHECKPOINT, Source, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{IndexError, message, words};
 use crate::codec::{put_u16, put_u32, put_u64};
@@ -487,7 +487,8 @@ fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(Checkpoint
     let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);
     let Some(checkpoint::Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, &mut decode)?
     else {
-        return Err(IndexError::NotFormatted(words("the chip holds no checkpoint")).into());
+        let found = crate::nand::unfit(nand, NO_CHECKPOINT)?;
+        return Err(IndexError::NotFormatted(found).into());
     };
     let mut state = newest?;
     let mut reserved = area.occupied();

@@ -8,7 +8,7 @@ use crate::fault::IndexFault;
 use crate::log::config::{COUNTS_LEFT_OUT, NOTES_LEFT_OUT, left_out};
 use crate::log::tag::Gaps;
 use crate::log::{Frontier, Root};
-use crate::nand::Geometry;
+use crate::nand::{Differs, Geometry, Unfit};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -79,9 +79,18 @@ impl State {
         if !HAS_NOTES && get_u32(&fixed, 26) >> 8 > 0 {
             return Err(left_out(NOTES_LEFT_OUT));
         }
-        let state = written.and_then(|from| State::decode_fields(source, geometry, fixed, (from, validity)));
-        let what = words("the newest checkpoint is not that of a log");
-        state.ok_or_else(|| IndexError::NotFormatted(what).into())
+        let Some(from) = written else {
+            let what = words("the newest checkpoint is not that of a log");
+            let unfit = match fixed[0] {
+                // Every other kind begins with a letter.
+                version @ VERSION_COUNTED..b'A' if is_read => Unfit::Newer { version: version.into() },
+                _ => Unfit::other(Differs::Kind, what),
+            };
+            return Err(IndexError::NotFormatted(unfit).into());
+        };
+        let state = State::decode_fields(source, geometry, fixed, (from, validity));
+        let what = words("the log on the chip is of another number of blocks or pages");
+        state.ok_or_else(|| IndexError::other(Differs::Geometry, what).into())
     }
 
     /// The fields behind the version; nothing if they make no sense.

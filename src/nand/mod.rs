@@ -18,6 +18,7 @@ mod part;
 mod range;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod unfit;
 
 pub(crate) use again::read_again_at;
 pub use again::{READ_TRIES, Reading, read_again};
@@ -26,6 +27,8 @@ pub use lent::LentSpare;
 pub use pairing::{LowerPages, Pairing};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
+pub(crate) use unfit::unfit;
+pub use unfit::{Differs, Unfit, is_blank};
 
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};

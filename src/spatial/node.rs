@@ -21,6 +21,7 @@ use super::curve::CurveKey;
 use super::geometry::Rect;
 use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::nand::Differs;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -325,9 +326,10 @@ impl NodeFormat {
     /// Refuses what no tree can work with.
     pub fn require_sane<C: Coordinate, const D: usize>(&self) -> Result<(), IndexError> {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {
-            return Err(IndexError::NotFormatted(words(
-                "the tree has coordinates of another type or dimension",
-            )));
+            return Err(IndexError::other(
+                Differs::Record,
+                words("the tree has coordinates of another type or dimension"),
+            ));
         }
         let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if !(2..=3).contains(&D) {

@@ -33,7 +33,7 @@ use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError, words};
 use crate::index::{Durability, IndexStats, Metric};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs};
 use crate::store::space::Space;
 use crate::store::{PageStore, StoreError, write_batch};
 use crate::units::Lpn;
@@ -111,11 +111,16 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     pub fn mount(mut store: S) -> Result<PagedNodes<S, C, D>, IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
+        if page.iter().all(|&byte| byte == 0) {
+            let what = words("page 0 is no superblock of a spatial index");
+            return Err(IndexError::NotFormatted(crate::store::unfit(&mut store, what)?));
+        }
         let (format, is_clean) = superblock_of::<C, D>(&page, store.page_count())?;
         if format.layer != 0 {
-            return Err(IndexError::NotFormatted(words(
-                "the tree lies below a layer that has the newest of it",
-            )));
+            return Err(IndexError::other(
+                Differs::Settings,
+                words("the tree lies below a layer that has the newest of it"),
+            ));
         }
         if !is_clean {
             return Err(IndexError::NotCleanlyClosed);

@@ -29,6 +29,7 @@ use super::coordinate::Coordinate;
 use super::node::{NodeFormat, OPTION_BYTES};
 use crate::check::{IndexError, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::nand::{Differs, Unfit};
 
 const MAGIC: &[u8; 8] = b"NXSPACE1";
 const OPTIONS_AT: usize = 45;
@@ -65,14 +66,21 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
     page_count: u32,
 ) -> Result<(NodeFormat, bool), IndexError> {
     let corrupted = |what| IndexError::Corrupted { what, at: 0 };
-    if page.len() < SUPERBLOCK_BYTES || page[8..16] != *MAGIC {
-        return Err(IndexError::NotFormatted(words("page 0 is no superblock of a spatial index")));
+    let what = words("page 0 is no superblock of a spatial index");
+    if page.len() < SUPERBLOCK_BYTES {
+        return Err(IndexError::other(Differs::Kind, what));
+    }
+    if page[8..16] != *MAGIC {
+        return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], MAGIC, what)));
     }
     if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != 0 {
         return Err(corrupted("S7: the superblock's checksum is wrong"));
     }
     if get_u32(page, 24) as usize != page.len() || get_u32(page, 28) > page_count {
-        return Err(IndexError::NotFormatted(words("the tree was formatted on other or more pages")));
+        return Err(IndexError::other(
+            Differs::Geometry,
+            words("the tree was formatted on other or more pages"),
+        ));
     }
     let (mut kind, mut options) = ([0; 8], [0; OPTION_BYTES]);
     kind.copy_from_slice(&page[16..24]);

@@ -11,12 +11,32 @@ pub(crate) mod space;
 pub mod store_nand;
 
 use crate::check::IndexError;
-use crate::nand::{Cause, NandError};
+use crate::nand::{Cause, Differs, NandError, Unfit};
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
+
+/// What a store holds whose page of that number is not what was looked for: nothing, if all its pages read as
+/// zeros.
+#[cold]
+pub(crate) fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
+    let mut page = alloc::vec![0; store.page_bytes()];
+    for lpn in (0..store.page_count()).map(Lpn) {
+        match store.read(lpn, Cause::Recovery, &mut page) {
+            Ok(()) => {}
+            Err(StoreError::Nand(NandError::Uncorrectable(_)) | StoreError::Corrupted { .. }) => {
+                return Ok(Unfit::other(Differs::Kind, what));
+            }
+            Err(error) => return Err(error),
+        }
+        if page.iter().any(|&byte| byte != 0) {
+            return Ok(Unfit::other(Differs::Kind, what));
+        }
+    }
+    Ok(Unfit::Blank)
+}
 
 /// Pages that may be overwritten.
 pub trait PageStore: MaybeSend {
@@ -247,8 +267,8 @@ pub enum StoreError {
     },
     /// The store cannot do this, or not on this chip: what it needs and what there is.
     Unsupported(Cow<'static, str>),
-    /// The medium holds no store of this kind.
-    NotFormatted(&'static str),
+    /// The medium holds no store of this kind: what it holds instead.
+    NotFormatted(Unfit),
     /// An earlier write failed half-way (a page was damaged, the chip lost power): mount again to continue.
     Interrupted,
     /// The device below failed, in the words of its system. Whether a write took place is unknown.
@@ -259,6 +279,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Something else is on the medium than what was to be mounted.
+    pub const fn other(differs: Differs, what: &'static str) -> StoreError {
+        StoreError::NotFormatted(Unfit::other(differs, what))
+    }
+
+    /// Whether the medium is blank: the one answer of a mount after which nothing is lost by formatting.
+    pub const fn is_blank(&self) -> bool {
+        matches!(self, StoreError::NotFormatted(Unfit::Blank))
+    }
+
     /// Whether the store refused a write: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Full | StoreError::WornOut)

@@ -19,7 +19,7 @@ use super::config::Room;
 use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
 use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, put_u16, put_u32};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs, Unfit};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -60,11 +60,15 @@ pub(super) fn read(
 ) -> Result<Room, IndexError> {
     let mut page = vec![0; store.page_bytes()];
     if page.len() < HEADER_BYTES {
-        return Err(IndexError::NotFormatted("pages too small for a node layer"));
+        return Err(IndexError::other(Differs::Geometry, "pages too small for a node layer"));
     }
     store.read(Lpn(0), Cause::Recovery, &mut page)?;
+    let what = "page 0 is no node layer's";
+    if page.iter().all(|&byte| byte == 0) {
+        return Err(IndexError::NotFormatted(crate::store::unfit(store, what)?));
+    }
     if page[4..12] != *MAGIC {
-        return Err(IndexError::NotFormatted("page 0 is no node layer's"));
+        return Err(IndexError::NotFormatted(Unfit::named(&page[4..12], MAGIC, what)));
     }
     if get_u32(&page, 0) != crc32(&[&page[4..HEADER_BYTES]]) {
         return Err(IndexError::Corrupted { what: "N1: the checksum of the layer's header is wrong", at: 0 });
@@ -74,10 +78,17 @@ pub(super) fn read(
         Room { nodes: get_u32(&page, 28), sectors: get_u32(&page, 32), mixed_max: get_u32(&page, 36) };
     let mut expected = vec![0; page.len()];
     encode(codec, config, found, pages, &mut expected);
-    if expected[..HEADER_BYTES] != page[..HEADER_BYTES] || pages > store.page_count() {
-        return Err(IndexError::NotFormatted(
-            "the node layer has other units, nodes, lists, commits or pages",
-        ));
+    let parts =
+        [(12..20, Differs::Geometry), (22..28, Differs::Record), (0..HEADER_BYTES, Differs::Settings)];
+    for (part, differs) in parts {
+        if expected[part.clone()] != page[part] {
+            let what = "the node layer has other pages, records, units, nodes, lists or commits";
+            return Err(IndexError::other(differs, what));
+        }
+    }
+    if pages > store.page_count() {
+        let what = "the node layer was formatted on more pages";
+        return Err(IndexError::other(Differs::Geometry, what));
     }
     let room = config.room(codec, page.len(), pages)?;
     if room.nodes < found.nodes || room.sectors != found.sectors {

@@ -23,8 +23,8 @@ use crate::volume::Volume;
 use counted::{Counted, Counts};
 pub use counted::{MountProgress, OnProgress};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
+use nandex::nand::{Differs, catalogue};
 use nandex::store::slice::{Slice, divide};
 use nandex::store::store_nand::StoreNand;
 use nandex::{Cause, Geometry, Lpn, Nand, PageStore, Shared, StoreError};
@@ -171,7 +171,7 @@ impl Device {
         let old = match old {
             Some(Head::Label(label)) => Some(label),
             Some(Head::Zeros) if self.create => None,
-            _ => return Err(StoreError::NotFormatted("the file is no image of a chip")),
+            _ => return Err(StoreError::other(Differs::Kind, "the file is no image of a chip")),
         };
         let mut label = match old {
             Some(label) => label,

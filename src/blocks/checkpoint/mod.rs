@@ -41,7 +41,7 @@ use crate::blocks::spare::{Header, PageKind, read_whole_page, require_spare};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::words;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Differs, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -101,6 +101,10 @@ pub struct Found<T> {
     /// The first page of a newer one that is not complete ([`beginning`]).
     pub begun: Option<Ppn>,
 }
+
+/// The words for a chip without checkpoints that is not blank.
+pub const NO_CHECKPOINT: &str =
+    words("no checkpoint: something else is there, other spare bytes (ECC layout), or a format that was cut");
 
 /// The newest records of a chip.
 #[derive(Clone, Debug)]
@@ -566,9 +570,8 @@ impl CheckpointArea {
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
         let decoded = decode_lists(bytes, self.geometry.blocks);
-        let what = "a reference to the checkpoints makes no sense";
-        [self.anchors, self.run.blocks] =
-            decoded.ok_or_else(|| StoreFault::corrupted_at(what, self.reference_version))?;
+        let what = words("the checkpoints lie on blocks that the chip has not");
+        [self.anchors, self.run.blocks] = decoded.ok_or(StoreError::other(Differs::Geometry, what))?;
         Ok(())
     }
 

@@ -41,7 +41,7 @@ use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
-use crate::nand::{Geometry, Nand};
+use crate::nand::{Differs, Geometry, Nand, Unfit};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -227,7 +227,11 @@ pub(super) fn decode(
     let Some(mut base) = base else {
         let mut kind = [0; 1];
         if source.take(&mut kind).is_err() || kind[0] != BASE {
-            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
+            return Err(StoreError::other(
+                Differs::Kind,
+                words("the newest checkpoint is not that of such a store"),
+            )
+            .into());
         }
         return Ok(Box::new(Base::decode(g, rules, source)?));
     };
@@ -247,16 +251,16 @@ impl Base {
         let mut fixed = [BASE; FIXED_BYTES];
         let has_start = source.take(&mut fixed[1..]).is_ok();
         if !has_start || fixed[1..5] != rules.magic {
-            return Err(StoreError::NotFormatted(words(
-                "the newest checkpoint is that of another kind of store",
-            ))
-            .into());
+            let what = words("the newest checkpoint is that of another kind of store");
+            return Err(StoreError::NotFormatted(Unfit::named(&fixed[1..5], &rules.magic, what)).into());
         }
         let number = |i: usize| get_u32(&fixed, 5 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(
-                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
-            );
+            return Err(StoreError::other(
+                Differs::Geometry,
+                words("the chip was formatted with another geometry"),
+            )
+            .into());
         }
         let page_count = number(3);
         let (lost, extra) = (get_u32(&fixed, 46) as usize, get_u32(&fixed, 50) as usize);

@@ -19,9 +19,8 @@ use super::marks::Marks;
 use super::tags::Kinds;
 use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
 use crate::blocks::BlockState;
-use crate::blocks::checkpoint::{CheckpointArea, Source};
+use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
-use crate::check::words;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
@@ -84,7 +83,8 @@ impl<N: Nand> Flash<N> {
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
-            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")).into());
+            let found = crate::nand::unfit(&mut nand, NO_CHECKPOINT)?;
+            return Err(StoreError::NotFormatted(found).into());
         };
         let mut base = newest.made;
         base.blocks.reserve_exactly(&area.occupied())?;

@@ -67,12 +67,12 @@ mod write;
 
 pub use settings::{FtlSettings, Separation};
 
-use crate::blocks::checkpoint::{self, CheckpointArea, Source};
+use crate::blocks::checkpoint::{self, CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
 use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, message};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
@@ -179,7 +179,7 @@ impl<N: Nand> PageMapFtl<N> {
         let mut decode = |source: &mut dyn Source| State::decode(geometry, source);
         let found = CheckpointArea::mount_and_look(&mut nand, &mut decode)?;
         let Some(checkpoint::Found { area, newest, begun }) = found else {
-            return Err(StoreError::NotFormatted(words("the chip holds no checkpoint")));
+            return Err(StoreError::NotFormatted(crate::nand::unfit(&mut nand, NO_CHECKPOINT)?));
         };
         let mut state = newest?;
         let begun = match begun {

@@ -21,7 +21,7 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::words;
 use crate::codec::{get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
-use crate::nand::Geometry;
+use crate::nand::{Differs, Geometry, Unfit};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
@@ -116,16 +116,16 @@ impl State {
         let mut fixed = [0; FIXED_BYTES];
         let has_start = source.take(&mut fixed).is_ok();
         if !has_start || fixed[..4] != MAGIC {
-            return Err(StoreError::NotFormatted(words(
-                "the newest checkpoint is not that of a page-mapping FTL",
-            ))
-            .into());
+            let what = words("the newest checkpoint is not that of a page-mapping FTL");
+            return Err(StoreError::NotFormatted(Unfit::named(&fixed[..4], &MAGIC, what)).into());
         }
         let number = |i: usize| get_u32(&fixed, 4 + 4 * i);
         if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
-            return Err(
-                StoreError::NotFormatted(words("the chip was formatted with another geometry")).into()
-            );
+            return Err(StoreError::other(
+                Differs::Geometry,
+                words("the chip was formatted with another geometry"),
+            )
+            .into());
         }
         let (page_count, atomic_pages) = (number(3), number(4));
         if page_count > g.pages() || len != encoded_bytes(g, page_count) {

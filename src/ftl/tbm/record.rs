@@ -21,7 +21,7 @@
 use crate::check::words;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry};
+use crate::nand::{Cause, Differs, Geometry, Unfit};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
@@ -95,11 +95,12 @@ impl Record {
         let mut page = vec![0; page_bytes];
         for number in 0..pages {
             store.read(Lpn(first + number), Cause::Recovery, &mut page)?;
+            let what = words("the last pages of the store are no record of a TBM");
+            if page.iter().all(|&byte| byte == 0) {
+                return Err(StoreError::NotFormatted(crate::store::unfit(store, what)?).into());
+            }
             if page[4..8] != *MAGIC || get_u32(&page, 8) != number {
-                return Err(StoreError::NotFormatted(words(
-                    "the last pages of the store are no record of a TBM",
-                ))
-                .into());
+                return Err(StoreError::NotFormatted(Unfit::named(&page[4..8], MAGIC, what)).into());
             }
             if get_u32(&page, 0) != crc32(&[&page[4..]]) {
                 let what = "the checksum of the TBM's record is wrong";
@@ -109,14 +110,17 @@ impl Record {
         }
         let found = (get_u32(&body, 8), get_u32(&body, 12), get_u32(&body, 16));
         if found != (first, geometry.pages_per_block, geometry.blocks) {
-            return Err(StoreError::NotFormatted(words(
-                "the TBM was formatted on other blocks or another store",
-            ))
+            return Err(StoreError::other(
+                Differs::Geometry,
+                words("the TBM was formatted on other blocks or another store"),
+            )
             .into());
         }
         let void_below = get_u64(&body, 0);
         if void_below == 0 {
-            return Err(StoreError::NotFormatted(words("the TBM was not formatted to the end")).into());
+            return Err(
+                StoreError::other(Differs::Kind, words("the TBM was not formatted to the end")).into()
+            );
         }
         let blocks = geometry.blocks as usize;
         let number = |i: usize| get_u32(&body, ERASES_AT + i * size_of::<u32>());

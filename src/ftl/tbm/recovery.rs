@@ -28,9 +28,10 @@ use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
 use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::blocks::BlockState;
+use crate::check::words;
 use crate::fault::StoreFault;
 use crate::ftl::tbm::record::Record;
-use crate::nand::{BlockRange, Cause, Nand};
+use crate::nand::{BlockRange, Cause, Nand, Unfit, unfit};
 use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Pbn, Ppn};
@@ -73,7 +74,13 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Opens the TBM that lies over a store: after any end the same way, whether the power was cut or not.
     pub fn mount(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let mut tbm = Tbm::new(store, nand, settings)?;
-        let record = Record::read(&mut tbm.store, tbm.geometry)?;
+        let record = match Record::read(&mut tbm.store, tbm.geometry).map_err(StoreFault::into_inner) {
+            Err(StoreError::NotFormatted(Unfit::Blank)) => {
+                let what = words("pages of a TBM, and no record of it");
+                return Err(StoreError::NotFormatted(unfit(&mut tbm.nand, what)?));
+            }
+            other => other?,
+        };
         tbm.blocks.retire_marked(&mut tbm.nand)?;
         tbm.lost = record.lost.clone();
         for (pbn, &erases) in (0..).map(Pbn).zip(&record.erases) {

@@ -8,11 +8,11 @@ use super::image::{Node, Shapes};
 use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
 use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
-use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, Source, Window};
+use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, NO_CHECKPOINT, Source, Window};
 use crate::blocks::{BlockTable, Wear};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Differs, Geometry, Nand, NandError, Reading, Unfit, read_again};
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
@@ -46,15 +46,29 @@ impl Saved {
         FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
     }
 
-    /// Reads a checkpoint; `None` when it is not that of such a tree on this chip, or not whole.
-    fn decode(source: &mut dyn Source, geometry: Geometry) -> Option<(Saved, BlockTable)> {
+    /// Reads a checkpoint, which may not be that of such a tree on this chip.
+    fn decode(source: &mut dyn Source, geometry: Geometry) -> Result<(Saved, BlockTable), Unfit> {
         let (length, mut fixed) = (source.left(), [0; FIXED_BYTES]);
-        source.take(&mut fixed).ok()?;
+        let has_start = source.take(&mut fixed).is_ok();
+        let what = words("the newest checkpoint is not that of a tree with in-page logging");
+        if !has_start || fixed[..4] != MAGIC[..] {
+            return Err(Unfit::named(&fixed[..4], MAGIC, what));
+        }
         let shape = [geometry.page_bytes, geometry.pages_per_block, geometry.blocks];
-        if fixed[..4] != MAGIC[..]
-            || shape.iter().enumerate().any(|(i, &wanted)| get_u32(&fixed, 8 + 4 * i) != wanted)
-            || fixed[6] == 0
-        {
+        if shape.iter().enumerate().any(|(i, &wanted)| get_u32(&fixed, 8 + 4 * i) != wanted) {
+            return Err(Unfit::other(Differs::Geometry, words("the tree was formatted on another chip")));
+        }
+        let saved = Saved::decode_fields(source, geometry, (length, fixed));
+        saved.ok_or(Unfit::other(Differs::Kind, what))
+    }
+
+    /// Reads a checkpoint of this kind and chip; `None` when it makes no sense.
+    fn decode_fields(
+        source: &mut dyn Source,
+        geometry: Geometry,
+        (length, fixed): (usize, [u8; FIXED_BYTES]),
+    ) -> Option<(Saved, BlockTable)> {
+        if fixed[6] == 0 {
             return None;
         }
         let format = Format {
@@ -255,11 +269,9 @@ pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<Newest, IndexEr
     let geometry = nand.geometry();
     let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
     let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
-        return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+        return Err(IndexError::NotFormatted(crate::nand::unfit(nand, NO_CHECKPOINT)?));
     };
-    let (mut saved, mut table) = newest.ok_or(IndexError::NotFormatted(
-        "the newest checkpoint is not that of a tree with in-page logging",
-    ))?;
+    let (mut saved, mut table) = newest.map_err(IndexError::NotFormatted)?;
     table.reserve_exactly(&area.occupied())?;
     // Changes may have been under way since: the checkpoint that says so is written first.
     saved.closed &= !area.is_ragged() && !is_followed(nand, (&area, &table), &saved)?;

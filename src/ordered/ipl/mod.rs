@@ -87,7 +87,7 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, IndexError};
 use crate::codec::first_number;
 use crate::log::Placement;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Differs, Geometry, Nand};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
@@ -140,10 +140,13 @@ fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
 /// Refuses a tree on the chip that is another one than was asked for.
 fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
     if format.record != config.record {
-        return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+        return Err(IndexError::other(Differs::Record, "the tree on the chip has records of other sizes"));
     }
     if format.area != config.area {
-        return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
+        return Err(IndexError::other(
+            Differs::Settings,
+            "the tree on the chip has the other form of log area",
+        ));
     }
     Ok(())
 }

@@ -87,10 +87,11 @@ pub(super) use owed::Owed;
 use writer::Guarded;
 
 use crate::check::{CheckReport, IndexError, message};
+use crate::nand::Differs;
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
-use crate::record_log::{Layout, locate};
+use crate::record_log::{Layout, is_there, locate};
 use crate::shared::{MaybeSend, Shared};
 use crate::store::PageStore;
 use crate::store::slice::divide;
@@ -263,21 +264,21 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         config.validate()?;
         T::validate_below_journal(&inner)?;
         let (first, layout) = locate::<Updates>(&mut store)?;
-        if T::record_of(&inner) != page::record_of(&layout)
-            || config.pages.is_some_and(|pages| pages != layout.pages)
-        {
-            return Err(IndexError::NotFormatted(
-                "the journal has records of other sizes or another number of pages",
-            ));
+        if T::record_of(&inner) != page::record_of(&layout) {
+            return Err(IndexError::other(Differs::Record, "the journal has records of other sizes"));
+        }
+        if config.pages.is_some_and(|pages| pages != layout.pages) {
+            return Err(IndexError::other(Differs::Settings, "the journal has another number of pages"));
         }
         let journal = journal_on(store, layout, first.epoch, first.is_closed)?;
         if first.is_closed {
-            let tree = T::mount(Guarded::boxed(&journal), inner.clone())?;
+            let tree = T::mount(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
             return Journaled::over(tree, journal, inner, config);
         }
         let mut newest = Newest::of(&layout, config.replay_ram);
         newest.read(&mut *journal.lock(), first)?;
-        let tree = T::mount_after_cut(Guarded::boxed(&journal), inner.clone())?;
+        let tree =
+            T::mount_after_cut(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
         let mut index = Journaled::over(tree, journal, inner, config)?;
         index.replay(newest)?;
         Ok(index)
@@ -372,13 +373,11 @@ fn journal_on<S: PageStore>(
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it
 /// promised.
 pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
-    match locate::<Updates>(store) {
-        Ok(_) | Err(IndexError::Corrupted { .. }) => Err(IndexError::NotFormatted(
-            "the index has a journal: it is mounted in the class it was formatted for",
-        )),
-        Err(IndexError::NotFormatted(_)) => Ok(()),
-        Err(error) => Err(error),
+    if is_there::<Updates>(store)? {
+        let what = "the index has a journal: it is mounted in the class it was formatted for";
+        return Err(IndexError::other(Differs::Settings, what));
     }
+    Ok(())
 }
 
 impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T> {

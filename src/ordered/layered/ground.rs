@@ -47,6 +47,7 @@
 mod tests;
 
 use crate::check::{CheckReport, IndexError, message};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
@@ -202,7 +203,12 @@ impl<S: PageStore> LayeredTree<S> {
             return Err(IndexError::NotCleanlyClosed);
         }
         let layer = NodeLayer::mount(store, plan.nodes, plan.layer)?;
-        let tree = if takes_unclean { BPlusTree::open_whole(layer)? } else { BPlusTree::mount(layer)? };
+        let opened = if takes_unclean {
+            BPlusTree::open_whole(layer)
+        } else {
+            BPlusTree::mount(layer).map_err(IndexFault::from)
+        };
+        let tree = opened.map_err(|fault| fault.into_inner().in_layer())?;
         let mut index = LayeredTree::above(tree.require_config(plan.tree)?, class_below)?;
         index.tree.with_store(|layer, is_used| layer.retain(is_used))?;
         Ok(index)

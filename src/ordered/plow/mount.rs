@@ -11,7 +11,7 @@ use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, Unfit, read_again};
 use crate::ordered::Durability;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -87,7 +87,8 @@ impl<N: Nand> Plow<N> {
         self.find_commit(&mut seen)?;
         let Some((sequence, ppn)) = seen.commit else {
             self.require_older(&seen)?;
-            return Err(IndexError::NotFormatted(words("the chip holds no commit page of plow")).into());
+            let found = crate::nand::unfit(&mut self.nand, words("the chip holds no commit page of plow"))?;
+            return Err(IndexError::NotFormatted(found).into());
         };
         self.take_root(ppn, sequence, &mut seen)?;
         if self.commits.followed && self.durability == Durability::None {
@@ -265,11 +266,12 @@ impl<N: Nand> Plow<N> {
         let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
         let root = match read(&mut reader, self.geometry, self.record) {
             Ok(root) => root,
-            Err(Wrong::Other) => {
-                return Err(IndexError::NotFormatted(words(
-                    "the index on the chip is of another chip or of other records",
-                ))
-                .into());
+            Err(Wrong::Other(differs)) => {
+                let what = words("the index on the chip is of another chip or of other records");
+                return Err(IndexError::other(differs, what).into());
+            }
+            Err(Wrong::Newer(version)) => {
+                return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
             }
             Err(Wrong::Mapped) => {
                 let what = words("the root's extents lie in map pages: this build lacks \"maps\"");

@@ -20,7 +20,7 @@ use super::blocks::Blocks;
 use super::fences::Run;
 use super::level::Level;
 use super::map::{MAPS, Map};
-use crate::nand::Geometry;
+use crate::nand::{Differs, Geometry};
 use crate::ordered::RecordFormat;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -337,8 +337,10 @@ pub(super) fn write(
 /// The fault of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// The root is of another chip, of other records or of another version.
-    Other,
+    /// The root is of another chip or of other records.
+    Other(Differs),
+    /// The root is of a version that came later.
+    Newer(u32),
     /// The root needs maps, which this build leaves out.
     Mapped,
     /// The root makes no sense.
@@ -426,12 +428,13 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
     let version = reader.short().ok_or(Wrong::Broken)?;
     if ![VERSION, VERSION_BEFORE, VERSION_MAPPED].contains(&version) {
-        return Err(Wrong::Other);
+        return Err(if version > VERSION_MAPPED { Wrong::Newer(version) } else { Wrong::Broken });
     }
-    for &expected in &shape(version, geometry, record)[1..] {
+    let differs = [Differs::Geometry, Differs::Geometry, Differs::Record, Differs::Record];
+    for (&expected, differs) in shape(version, geometry, record)[1..].iter().zip(differs) {
         let number = reader.number().ok_or(Wrong::Broken)?;
         if number != u64::from(expected) {
-            return Err(Wrong::Other);
+            return Err(Wrong::Other(differs));
         }
     }
     let (is_mapped, is_possible) = (version == VERSION_MAPPED, super::map::is_kept(geometry, record));
@@ -496,7 +499,7 @@ mod tests {
             assert!(read(&mut Reader::new(&bytes[..cut]), geometry, RECORD).is_err(), "{cut} of {end} bytes");
         }
         let other = Geometry::new(512, 16, 16, 33);
-        assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other));
+        assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other(Differs::Geometry)));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
         write(&mut writer, (geometry, RECORD), (&levels(), &blocks(), None), (0, None), 700);

@@ -109,7 +109,7 @@ impl<N: Nand> Sbits<N> {
 
     fn stamp(&mut self, header: Header) {
         self.sequence += 1;
-        Header { sequence: self.sequence, ..header }.encode(&mut self.filling);
+        Header { sequence: self.sequence, ..header }.encode(&mut self.filling, self.geometry.blocks);
     }
 
     /// Programs the next full page into the newest block, or a copy of that block where it may not be added
@@ -252,7 +252,8 @@ impl<N: Nand> Sbits<N> {
 
     /// Reads a page, again where it is not sound; what a page holds that stays so is returned as it is.
     pub(super) fn read_sound(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(), IndexFault> {
-        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page).is_some() || is_blank(page);
+        let blocks = self.geometry.blocks;
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, blocks).is_some() || is_blank(page);
         read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole)?;
         Ok(())
     }
@@ -264,9 +265,9 @@ impl<N: Nand> Sbits<N> {
         }
         self.read_number = None;
         let ppn = self.place_of(number)?;
-        let record = self.record;
+        let (record, blocks) = (self.record, self.geometry.blocks);
         let is_sound = |page: &[u8], _: &[u8]| {
-            Header::decode(page)
+            Header::decode(page, blocks)
                 .is_some_and(|header| !header.partial && header.number == number && header.record == record)
         };
         let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;

@@ -3,14 +3,16 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xB6
-//!  1    1    flags: 1 = partly filled, written to the side; 2 = written by a close
+//!  1    1    flags: 1 = partly filled, written to the side; 2 = written by a close; 4 = the CRC knows the chip;
+//!            8 and more: of a version that came later
 //!  2    1    key bytes
 //!  3    1    value bytes
 //!  4    2    records in use; of a full page, programs since the newest partly filled page, 65535 for more
 //!  6    5    number of the page among the full ones, from 0; of a partly filled page, the number it will have
 //! 11    4    number of the oldest block of full pages that is kept
 //! 15    5    number of the program
-//! 20    4    CRC-32 of every other byte of the data area
+//! 20    4    CRC-32 of every other byte of the data area, exclusive or the number of blocks of the chip; the
+//!            CRC alone in pages of before, which have no flag 4
 //! 24    -    records, each key then value
 //! ```
 
@@ -21,6 +23,9 @@ pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: u8 = 0xb6;
 const PARTIAL: u8 = 1;
 const CLOSED: u8 = 2;
+const OF_CHIP: u8 = 4;
+/// The versions that came later, by the bits of the flags from this one on.
+const LATER_SHIFT: u32 = 3;
 const CRC_AT: usize = 20;
 /// The largest count of programs: so many, or more.
 pub(super) const SINCE_MAX: u16 = u16::MAX;
@@ -55,27 +60,31 @@ impl Header {
         Some((block, from_first % pages_per_block))
     }
 
-    /// Completes a page whose records are in place.
-    pub(super) fn encode(&self, page: &mut [u8]) {
+    /// Completes a page whose records are in place, on a chip of so many blocks.
+    pub(super) fn encode(&self, page: &mut [u8], blocks: u32) {
         debug_assert!(
             !self.partial || usize::from(self.count) * self.record.entry_bytes() <= page.len() - HEADER_BYTES,
             "S2: {} records in a page",
             self.count
         );
         page[0] = MAGIC;
-        page[1] = if self.partial { PARTIAL } else { 0 } | if self.closed { CLOSED } else { 0 };
+        page[1] = OF_CHIP | if self.partial { PARTIAL } else { 0 } | if self.closed { CLOSED } else { 0 };
         (page[2], page[3]) = (self.record.key_bytes, self.record.value_bytes);
         put_u16(page, 4, self.count);
         put_u40(page, 6, self.number);
         put_u32(page, 11, self.oldest_block);
         put_u40(page, 15, self.sequence);
-        let crc = checksum(page);
+        let crc = checksum(page, blocks);
         put_u32(page, CRC_AT, crc);
     }
 
-    /// Reads a whole page; `None` when these are not the bytes of a sound one.
-    pub(super) fn decode(page: &[u8]) -> Option<Header> {
-        if page[0] != MAGIC || page[2] == 0 || checksum(page) != get_u32(page, CRC_AT) {
+    /// Reads a whole page of a chip of so many blocks; `None` when these are not the bytes of a sound one.
+    pub(super) fn decode(page: &[u8], blocks: u32) -> Option<Header> {
+        if page[0] != MAGIC
+            || page[1] >> LATER_SHIFT > 0
+            || page[2] == 0
+            || checksum(page, blocks) != get_u32(page, CRC_AT)
+        {
             return None;
         }
         let header = Header {
@@ -92,8 +101,22 @@ impl Header {
     }
 }
 
-fn checksum(page: &[u8]) -> u32 {
-    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]])
+fn checksum(page: &[u8], blocks: u32) -> u32 {
+    let chip = if page[1] & OF_CHIP == 0 { 0 } else { blocks };
+    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ chip
+}
+
+/// The version of a whole page that came later than this build; pages of this one are of version 1.
+pub(super) fn newer_version(page: &[u8], blocks: u32) -> Option<u32> {
+    let version = 1 + u32::from(page[1] >> LATER_SHIFT);
+    let is_whole = page[0] == MAGIC && checksum(page, blocks) == get_u32(page, CRC_AT);
+    (is_whole && version > 1).then_some(version)
+}
+
+/// Whether a page that is not sound may be one of a chip of another number of blocks.
+pub(super) fn is_of_other_chip(page: &[u8]) -> bool {
+    let blocks = checksum(page, 0) ^ get_u32(page, CRC_AT);
+    page[0] == MAGIC && page[1] & OF_CHIP != 0 && (1..1 << 24).contains(&blocks)
 }
 
 /// Whether a page was never programmed, or its program changed nothing.

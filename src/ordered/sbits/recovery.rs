@@ -1,11 +1,11 @@
 //! Formatting and mounting.
 
-use super::page::{Header, entry, is_blank};
+use super::page::{Header, entry, is_blank, is_of_other_chip, newer_version};
 use super::{KeptBlock, Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
 use crate::sort;
 use crate::sorted::Map;
 use crate::units::{Pbn, Ppn};
@@ -34,6 +34,8 @@ struct Seen {
     partial: Option<(Header, Ppn)>,
     /// Pages that no power cut leaves like this, and whether nothing else is in their block.
     damage: Vec<(&'static str, Ppn, bool)>,
+    /// A page may be one of a chip of another number of blocks.
+    is_of_other_chip: bool,
 }
 
 impl<N: Nand> Sbits<N> {
@@ -65,10 +67,19 @@ impl<N: Nand> Sbits<N> {
     fn recover(&mut self) -> Result<(), IndexFault> {
         let seen = self.look_around()?;
         let Some(newest) = seen.newest else {
-            return Err(IndexError::NotFormatted(words("the chip holds no page of SBITS")).into());
+            if seen.is_of_other_chip {
+                let what = words("the pages on the chip are of another number of blocks");
+                return Err(IndexError::other(Differs::Geometry, what).into());
+            }
+            let found = crate::nand::unfit(&mut self.nand, words("the chip holds no page of SBITS"))?;
+            return Err(IndexError::NotFormatted(found).into());
         };
         if newest.record != self.record {
-            return Err(IndexError::NotFormatted(words("the records on the chip have other sizes")).into());
+            return Err(IndexError::other(
+                Differs::Record,
+                words("the records on the chip have other sizes"),
+            )
+            .into());
         }
         self.require_undamaged(&seen)?;
         self.sequence = newest.sequence;
@@ -206,7 +217,11 @@ impl<N: Nand> Sbits<N> {
             if page.iter().all(|&byte| byte == 0) {
                 damage.get_or_insert(("S2: a page reads as zeros", ppn));
             }
-            let Some(header) = Header::decode(page) else {
+            let Some(header) = Header::decode(page, self.geometry.blocks) else {
+                if let Some(version) = newer_version(page, self.geometry.blocks) {
+                    return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
+                }
+                seen.is_of_other_chip |= is_of_other_chip(page);
                 if !is_blank(page) {
                     broken = broken.or(Some(("S2: a page's checksum does not match", ppn)));
                 }
@@ -283,7 +298,9 @@ impl<N: Nand> Sbits<N> {
         let read = self.read_sound(ppn, &mut filling);
         self.filling = filling;
         read?;
-        if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
+        if Header::decode(&self.filling, self.geometry.blocks) != Some(header)
+            || usize::from(header.count) >= self.capacity
+        {
             return Err(IndexFault::corrupted("S2: a page reads otherwise now", ppn.0));
         }
         self.count = header.count.into();

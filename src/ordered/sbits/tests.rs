@@ -306,7 +306,7 @@ fn a_partly_filled_page_that_is_full_is_damage() {
     let record = RecordFormat::new(8, 4);
     let (count, sequence) = (((512 - HEADER_BYTES) / record.entry_bytes()) as u16, 1);
     let header = Header { partial: true, closed: true, record, count, number: 0, oldest_block: 0, sequence };
-    header.encode(&mut page);
+    header.encode(&mut page, 8);
     nand.program(Ppn(0), Cause::Host, &page, &[]).unwrap();
     let mounted = Sbits::mount(nand, &settings(Durability::EverySync)).map(|_| ());
     assert!(matches!(mounted, Err(IndexError::Corrupted { .. })), "{mounted:?}");

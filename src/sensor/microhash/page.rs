@@ -137,6 +137,12 @@ fn checksum(page: &[u8], ppn: Ppn) -> u32 {
     crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ place
 }
 
+/// The version of a whole page that came later than this build.
+pub(super) fn newer_version(page: &[u8], ppn: Ppn) -> Option<u32> {
+    let is_newer = page[0] == MAGIC && page[VERSION_AT] > VERSION;
+    (is_newer && checksum(page, ppn) == get_u32(page, CRC_AT)).then_some(page[VERSION_AT].into())
+}
+
 /// Whether a page that is not sound here is one of another place of so many, which no power cut makes of it.
 pub(super) fn is_of_elsewhere(page: &[u8], ppn: Ppn, pages: u32) -> bool {
     let place = checksum(page, Ppn(0)) ^ get_u32(page, CRC_AT);

@@ -5,7 +5,7 @@ use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, Unfit};
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -68,7 +68,8 @@ impl<N: Nand> MicroHash<N> {
         let mut log = MicroHash::assemble(nand, settings)?;
         let mut seen = log.look_around()?;
         let Some((&newest, &(block, _))) = seen.log.last_key_value() else {
-            return Err(IndexError::NotFormatted("the chip holds no page of MicroHash"));
+            let found = crate::nand::unfit(&mut log.nand, "the chip holds no page of MicroHash")?;
+            return Err(IndexError::NotFormatted(found));
         };
         let (pages, base) = log.read_newest(newest, block, &mut seen)?;
         let Some(last) = pages.last else {
@@ -130,6 +131,9 @@ impl<N: Nand> MicroHash<N> {
                 continue;
             }
             is_erased &= is_blank(&page);
+            if let Some(version) = page::newer_version(&page, ppn) {
+                return Err(IndexError::NotFormatted(Unfit::Newer { version }));
+            }
             stray = stray.or(self.is_stray(ppn, &page).then_some(ppn));
             match Header::decode(&page, ppn) {
                 Some(header) if header.kind == Kind::Partial => return Ok(Holds::Aside(header)),

@@ -82,7 +82,7 @@ use super::tree::{Rules, SpatialConfig, Tree};
 use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::index::Durability;
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs};
 use crate::store::PageStore;
 use crate::store::slice::Slice;
 use crate::store::space::Space;
@@ -304,9 +304,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             || format.page_count != below.page_count()
             || page_records != Some(log.layout())
         {
-            return Err(IndexError::NotFormatted(words(
-                "the log at the end of the store is of another tree",
-            )));
+            return Err(IndexError::other(
+                Differs::Settings,
+                words("the log at the end of the store is of another tree"),
+            ));
         }
         let mut nodes = BufferedNodes::over(below, log, format, config);
         nodes.replay()?;

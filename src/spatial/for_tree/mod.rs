@@ -69,6 +69,7 @@ use super::paged::PagedNodes;
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::{IndexError, words};
 use crate::codec::{get_u32, put_u32};
+use crate::nand::Differs;
 use crate::store::PageStore;
 
 /// How a merge-back shares entries out over nodes.
@@ -127,7 +128,10 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
 pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<ForTree<S, C, D>, IndexError> {
     let nodes = PagedNodes::mount(store)?;
     if nodes.format().kind != <ForRules as Rules<C, D>>::KIND {
-        return Err(IndexError::NotFormatted(words("the store holds a spatial index of another kind")));
+        return Err(IndexError::other(
+            Differs::Kind,
+            words("the store holds a spatial index of another kind"),
+        ));
     }
     Tree::over(OverflowNodes::over(nodes)?)
 }

@@ -3,6 +3,7 @@
 use super::Rules;
 use crate::check::{IndexError, words};
 use crate::index::Durability;
+use crate::nand::Differs;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
 
@@ -82,9 +83,9 @@ impl<R> SpatialConfig<R> {
     {
         let expected = self.node_format::<C, D>(page_bytes, found.page_count)?;
         if (NodeFormat { layer: found.layer, ..expected }) != *found {
-            return Err(IndexError::NotFormatted(words(
-                "the tree has other rules or nodes of other capacities",
-            )));
+            let differs = if found.kind == R::KIND { Differs::Settings } else { Differs::Kind };
+            let what = words("the tree has other rules or nodes of other capacities");
+            return Err(IndexError::other(differs, what));
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
 use crate::check::{CheckReport, IndexError, words};
 use crate::index::{Durability, Fill, IndexStats, Metric};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs};
 use crate::store::PageStore;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -190,7 +190,10 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
     pub fn over(mut nodes: N) -> Result<Self, IndexError> {
         let format = nodes.format();
         if format.kind != R::KIND {
-            return Err(IndexError::NotFormatted(words("the store holds a spatial index of another kind")));
+            return Err(IndexError::other(
+                Differs::Kind,
+                words("the store holds a spatial index of another kind"),
+            ));
         }
         let Some(rules) = R::of_options(&format.options) else {
             return Err(IndexError::Corrupted {

@@ -12,7 +12,7 @@ pub(super) fn decode(mut sheet: Sheet<'_>) -> Page {
     if magic != 0xb6 || data.len() < HEADER_BYTES {
         return Page::torn(sheet, "It does not begin with 0xB6, as a page of SBITS does.");
     }
-    let flags = sheet.data_number(1, 1, "flags: 1 partly filled, 2 closed");
+    let flags = sheet.data_number(1, 1, "flags: 1 partly filled, 2 closed, 4 the checksum knows the chip");
     let key = sheet.data_number(2, 1, "key bytes") as usize;
     let value = sheet.data_number(3, 1, "value bytes") as usize;
     let is_partial = flags & 1 != 0;
@@ -21,7 +21,9 @@ pub(super) fn decode(mut sheet: Sheet<'_>) -> Page {
     let number = sheet.data_number(6, 5, "number among the full pages");
     sheet.data_number(11, 4, "oldest block that is kept");
     let program = sheet.data_number(15, 5, "number of the program");
-    let right = crc32(&[&data[..20], &data[HEADER_BYTES..]]) == sheet.peek(Area::Data, 20, 4) as u32;
+    // Where flag 4 is set, the number of blocks of the chip is in it, which the sheet does not know.
+    let chip = crc32(&[&data[..20], &data[HEADER_BYTES..]]) ^ sheet.peek(Area::Data, 20, 4) as u32;
+    let right = if flags & 4 == 0 { chip == 0 } else { (1..1 << 24).contains(&chip) };
     sheet.checksum(Area::Data, 20, right);
     if !right || key == 0 {
         return Page::torn(sheet, "Its checksum does not match.");

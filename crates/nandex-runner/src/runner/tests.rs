@@ -8,7 +8,7 @@ use crate::results::{CauseCounts, Costs, Phase};
 use crate::workload::{Op, OpKind, PhaseOps, workload};
 use nandex::Shared;
 use nandex::check::CheckReport;
-use nandex::nand::{Cause, Timing};
+use nandex::nand::{Cause, Differs, Timing};
 use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use nandex::units::{Pbn, Ppn};
 use nandex::{Geometry, IndexError, Nand};
@@ -156,7 +156,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     parts: &[],
     hosting: Hosting::Store,
     format,
-    mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),
+    mount: |_, _| Err(IndexError::other(Differs::Kind, "a map is not kept")),
     mount_after_cut: None,
     forest: Some(|nand, settings, shares| {
         // Each tree works a chip; they cannot share one, but share its numbers.

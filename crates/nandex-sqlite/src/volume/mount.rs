@@ -7,6 +7,7 @@ use super::unchanged::Known;
 use super::{File, FileId, Purpose, Volume};
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
+use nandex::nand::Differs;
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use std::collections::BTreeMap;
 
@@ -185,7 +186,9 @@ fn newest(store: &mut impl PageStore) -> Result<Option<Directory>, StoreError> {
         }
     }
     match best {
-        None if strange => Err(StoreError::NotFormatted("the store holds something, and it is no volume")),
+        None if strange => {
+            Err(StoreError::other(Differs::Kind, "the store holds something, and it is no volume"))
+        }
         best => Ok(best),
     }
 }

@@ -6,6 +6,7 @@ pub use crate::options::spatial::{DOMAIN, rect_of, text_of};
 use crate::options::{Options, Settings, spatial as options};
 use crate::registry::{Ground, Open};
 use crate::stack::{self, Demand, options_of_tree};
+use nandex::nand::Differs;
 use nandex::ordered::Durability;
 use nandex::spatial::for_tree;
 use nandex::spatial::hilbert::HilbertRules;
@@ -216,7 +217,7 @@ impl SpatialTree for ForTree {
         }
         let tree = for_tree::mount::<_, C, D>(store)?;
         if *tree.rules() != config.rules {
-            return Err(IndexError::NotFormatted("the tree has other rules"));
+            return Err(IndexError::other(Differs::Settings, "the tree has other rules"));
         }
         if SpatialIndex::<C, D>::durability(&tree) < config.durability {
             let what = "the tree gives less durability on this store than is wanted";

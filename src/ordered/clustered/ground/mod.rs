@@ -62,6 +62,7 @@ pub use layer::{ClusterCounts, Layer};
 pub use settings::{ClusteredConfig, FlushPolicy};
 
 use crate::check::{CheckReport, IndexError};
+use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
@@ -106,8 +107,13 @@ impl<S: PageStore> ClusteredTree<S> {
         if !takes_unclean && is_marked_clean(&page) == Some(false) {
             return Err(IndexError::NotCleanlyClosed);
         }
-        let tree = if takes_unclean { BPlusTree::open_whole(layer) } else { Ok(BPlusTree::mount(layer)?) };
-        let mut index = ClusteredTree::above(tree?.require_config(config.tree)?, class_below);
+        let tree = if takes_unclean {
+            BPlusTree::open_whole(layer)
+        } else {
+            BPlusTree::mount(layer).map_err(IndexFault::from)
+        };
+        let tree = tree.map_err(|fault| fault.into_inner().in_layer())?;
+        let mut index = ClusteredTree::above(tree.require_config(config.tree)?, class_below);
         index.tree.with_store(|layer, is_used| layer.adopt(is_used))?;
         Ok(index)
     }

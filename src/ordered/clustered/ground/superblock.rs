@@ -25,7 +25,7 @@
 use super::settings::ClusteredSizes;
 use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs, Unfit};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -140,17 +140,22 @@ impl Superblock {
 fn read_newer(store: &mut impl PageStore, cause: Cause) -> Result<Vec<u8>, IndexError> {
     let page_bytes = store.page_bytes();
     if page_bytes < SUPERBLOCK_BYTES {
-        return Err(IndexError::NotFormatted("pages too small for a superblock"));
+        return Err(IndexError::other(Differs::Geometry, "pages too small for a superblock"));
     }
     let (mut page, mut other) = (vec![0; page_bytes], vec![0; page_bytes]);
     store.read(Lpn(0), cause, &mut page)?;
     store.read(Lpn(1), cause, &mut other)?;
     if page[8..16] != *MAGIC && other[8..16] != *MAGIC {
-        return Err(IndexError::NotFormatted("pages 0 and 1 are no superblocks of a cluster layer"));
+        let what = "pages 0 and 1 are no superblocks of a cluster layer";
+        let unfit = match page.iter().chain(&other).all(|&byte| byte == 0) {
+            true => crate::store::unfit(store, what)?,
+            false => Unfit::named(&page[8..16], MAGIC, what),
+        };
+        return Err(IndexError::NotFormatted(unfit));
     }
     for (slot, page) in [&page, &other].into_iter().enumerate() {
         if page.iter().all(|byte| *byte == 0) {
-            return Err(IndexError::NotFormatted("formatting was cut short"));
+            return Err(IndexError::other(Differs::Kind, "formatting was cut short"));
         }
         let is_sound = get_u32(page, 0) == crc32(&[&page[4..]]) && get_u32(page, 4) == slot as u32;
         if !is_sound || page[8..16] != *MAGIC || get_u64(page, 36) % 2 != slot as u64 {
@@ -169,12 +174,13 @@ pub(super) fn read(
     let page = read_newer(store, cause)?;
     let (pages, segment_pages) = (get_u32(&page, 20), get_u32(&page, 28));
     if get_u32(&page, 16) as usize != page.len() || pages > store.page_count() {
-        return Err(IndexError::NotFormatted("the layer was formatted on other or more pages"));
+        return Err(IndexError::other(Differs::Geometry, "the layer was formatted on other or more pages"));
     }
     let mut config = *config;
     let has_others = config.segment_pages.is_some_and(|wanted| segment_pages > 0 && wanted != segment_pages);
     if config.policy as u8 != page[24] || has_others {
-        return Err(IndexError::NotFormatted(
+        return Err(IndexError::other(
+            Differs::Settings,
             "the layer was formatted for another policy, or other segments",
         ));
     }

@@ -85,7 +85,7 @@ pub(in crate::ordered) use walk::Walk;
 
 use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs};
 use crate::ordered::change::Change;
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
@@ -216,6 +216,10 @@ impl<S: PageStore> BPlusTree<S> {
     ) -> Result<BPlusTree<S>, IndexFault> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
+        if page.iter().all(|&byte| byte == 0) {
+            let found = crate::store::unfit(&mut store, words("page 0 is no superblock of a B+-tree"))?;
+            return Err(IndexError::NotFormatted(found).into());
+        }
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
         if !is_clean && !is_whole(&store, &layout) {
             return Err(IndexError::NotCleanlyClosed.into());
@@ -246,10 +250,10 @@ impl<S: PageStore> BPlusTree<S> {
         if expected == self.layout {
             Ok(self)
         } else {
-            Err(IndexError::NotFormatted(words(
-                "the tree has records of other sizes or nodes of other capacities",
-            ))
-            .into())
+            let is_other = expected.record != self.layout.record;
+            let differs = if is_other { Differs::Record } else { Differs::Settings };
+            let what = words("the tree has records of other sizes or nodes of other capacities");
+            Err(IndexError::other(differs, what).into())
         }
     }
 

@@ -36,6 +36,7 @@ use super::{Above, BPlusConfig};
 use crate::check::{IndexError, message, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
+use crate::nand::{Differs, Unfit};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
@@ -190,16 +191,22 @@ impl Layout {
 
     /// Reads the superblock: the layout, and whether it is marked clean.
     pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
-        if page.len() < SUPERBLOCK_BYTES || page[8..16] != *MAGIC {
-            return Err(IndexError::NotFormatted(words("page 0 is no superblock of a B+-tree")).into());
+        let what = words("page 0 is no superblock of a B+-tree");
+        if page.len() < SUPERBLOCK_BYTES {
+            return Err(IndexError::other(Differs::Kind, what).into());
+        }
+        if page[8..16] != *MAGIC {
+            return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], MAGIC, what)).into());
         }
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != SUPERBLOCK.0 || page[32] == 0 {
             return Err(corrupted("B7: the superblock's checksum is wrong", SUPERBLOCK));
         }
         if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
-            return Err(
-                IndexError::NotFormatted(words("the tree was formatted on other or more pages")).into()
-            );
+            return Err(IndexError::other(
+                Differs::Geometry,
+                words("the tree was formatted on other or more pages"),
+            )
+            .into());
         }
         let (Some(overflow), Some(underflow)) =
             (Overflow::from_byte(page[35]), Underflow::from_byte(page[36]))

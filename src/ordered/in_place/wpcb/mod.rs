@@ -97,7 +97,8 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         cache: (P, usize),
     ) -> Result<WpcbTree<S, N, P>, IndexError> {
         let tbm = Tbm::mount(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::mount_as(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
+        let tree = BPlusTree::mount_as(cached(tbm, cache), config.tree).map_err(IndexError::in_layer)?;
+        Ok(WpcbTree { tree }.by(config.full_nodes))
     }
 
     fn by(mut self, full_nodes: FullNodes) -> WpcbTree<S, N, P> {

@@ -33,10 +33,10 @@ use super::store::{NO_BLOCK, Slot, Store};
 use super::{IplTree, require_blocks_of};
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::{BlockTable, Wear};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::log::Placement;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Differs, Geometry, Nand, NandError, Unfit, is_blank};
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -71,13 +71,19 @@ impl Format {
         bytes
     }
 
-    fn decode(bytes: &[u8], geometry: Geometry) -> Option<Format> {
-        let bytes = bytes.get(..HEADER_BYTES).filter(|bytes| bytes[..4] == MAGIC[..])?;
+    fn decode(bytes: &[u8], geometry: Geometry) -> Result<Format, Unfit> {
+        let what = words("the chip holds no tree with in-page logging in place");
+        let foreign = Unfit::other(Differs::Kind, what);
+        let bytes = bytes.get(..HEADER_BYTES).ok_or(foreign)?;
+        if crc32(&[&bytes[..28]]) != get_u32(bytes, 28) {
+            return Err(foreign);
+        }
+        if bytes[..4] != MAGIC[..] {
+            return Err(Unfit::named(&bytes[..4], MAGIC, what));
+        }
         let shape = (get_u32(bytes, 8), u32::from(get_u16(bytes, 12)), get_u32(bytes, 14));
-        if crc32(&[&bytes[..28]]) != get_u32(bytes, 28)
-            || shape != (geometry.page_bytes, geometry.pages_per_block, geometry.blocks)
-        {
-            return None;
+        if shape != (geometry.page_bytes, geometry.pages_per_block, geometry.blocks) {
+            return Err(Unfit::other(Differs::Geometry, words("the tree was formatted on another chip")));
         }
         let format = Format {
             record: RecordFormat { key_bytes: bytes[5], value_bytes: bytes[6] },
@@ -86,7 +92,7 @@ impl Format {
             unit_bytes: get_u32(bytes, 22) as usize,
             log_pages: get_u16(bytes, 26).into(),
         };
-        (format.record.key_bytes > 0 && format.is_possible(geometry)).then_some(format)
+        if format.record.key_bytes > 0 && format.is_possible(geometry) { Ok(format) } else { Err(foreign) }
     }
 }
 
@@ -134,8 +140,11 @@ impl<N: Nand> IplTree<N> {
         let geometry = nand.geometry();
         let mut header = vec![0; geometry.page_bytes as usize];
         nand.read(HEADER, Cause::Recovery, &mut header, &mut [])?;
-        let format = Format::decode(&header, geometry)
-            .ok_or(IndexError::NotFormatted("the chip holds no tree with in-page logging in place"))?;
+        let format = match Format::decode(&header, geometry) {
+            Ok(format) => format,
+            Err(_) if is_blank(&mut nand)? => return Err(IndexError::NotFormatted(Unfit::Blank)),
+            Err(unfit) => return Err(IndexError::NotFormatted(unfit)),
+        };
         super::require_same(&format, config)?;
         let config = Config::new(config, &format, geometry)?;
         let is_open = header[HEADER_BYTES] != SETTLED;

@@ -43,7 +43,7 @@ use super::bits::Bits;
 use super::state::CommittedState;
 use crate::check::{IndexError, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs, Unfit};
 use crate::ordered::RecordFormat;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -155,18 +155,24 @@ impl<S: PageStore> Shadow<S> {
     pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, CommittedState), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
-        if page.len() < MANIFEST_BYTES || page[8..16] != identity.name {
-            return Err(IndexError::NotFormatted("page 0 is no manifest of such a tree"));
+        let what = "page 0 is no manifest of such a tree";
+        if page.len() < MANIFEST_BYTES || page.iter().all(|&byte| byte == 0) {
+            return Err(IndexError::NotFormatted(crate::store::unfit(&mut store, what)?));
+        }
+        if page[8..16] != identity.name {
+            return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], &identity.name, what)));
         }
         if get_u32(&page, 0) != crc32(&[&page[4..]]) || get_u32(&page, 4) != MANIFEST.0 {
             return Err(corrupted("S1: the checksum of the manifest is wrong", MANIFEST));
         }
         let mut expected = vec![0; page.len()];
         put_identity(&mut expected, &identity, store.page_count());
-        if page[16..46] != expected[16..46] {
-            return Err(IndexError::NotFormatted(
-                "the tree has records of other sizes, other settings or another store",
-            ));
+        let parts = [(16..24, Differs::Geometry), (28..30, Differs::Record), (16..46, Differs::Settings)];
+        for (part, differs) in parts {
+            if page[part.clone()] != expected[part] {
+                let what = "the tree has records of other sizes, other settings or another store";
+                return Err(IndexError::other(differs, what));
+            }
         }
         let mut shadow = Shadow::new(store, identity)?;
         shadow.commit = get_u64(&page, 46);

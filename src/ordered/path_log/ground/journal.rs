@@ -14,7 +14,7 @@ use crate::check::{IndexError, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Differs, Nand};
 use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
@@ -267,9 +267,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         for entry in note.chunks(8) {
             let sound = entry.len() == 8 && get_u32(entry, 0) < pages && get_u32(entry, 4) < pages;
             if !sound {
-                return Err(IndexError::NotFormatted(words(
-                    "the newest checkpoint keeps no journal of moved leaves",
-                ))
+                return Err(IndexError::other(
+                    Differs::Settings,
+                    words("the newest checkpoint keeps no journal of moved leaves"),
+                )
                 .into());
             }
             self.journal.note(Ppn(get_u32(entry, 0)), Ppn(get_u32(entry, 4)));

@@ -49,7 +49,7 @@ use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
@@ -187,11 +187,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             Log::mount(nand, config)?
         };
         if log.owner() != owner {
-            let what = match log.owner().starts_with(S::KIND) {
-                true => words("the tree on the chip has records of other sizes"),
-                false => words("the log on the chip is that of another kind of tree"),
+            let what = words("the log on the chip is that of another kind of tree");
+            let kind = log.owner().get(..S::KIND.len()).unwrap_or_default();
+            let unfit = match kind == S::KIND {
+                true => {
+                    Unfit::other(Differs::Record, words("the tree on the chip has records of other sizes"))
+                }
+                false => Unfit::named(kind, S::KIND, what),
             };
-            return Err(IndexError::NotFormatted(what).into());
+            return Err(IndexError::NotFormatted(unfit).into());
         }
         let mut moves = moves;
         if S::MAPS_MOVES {

@@ -15,7 +15,7 @@ use crate::blocks::checkpoint::{Contents, Window};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Differs, Geometry, Nand};
 use crate::ordered::Metric;
 use crate::rng::split_mix;
 use crate::units::Ppn;
@@ -321,7 +321,7 @@ impl Moves {
             self.restore(named, now);
         }
         let what = words("the newest checkpoint keeps no table of moved nodes");
-        if is_table { Ok(()) } else { Err(IndexError::NotFormatted(what).into()) }
+        if is_table { Ok(()) } else { Err(IndexError::other(Differs::Settings, what).into()) }
     }
 
     /// Enters a move at a mount, where it may find no place.

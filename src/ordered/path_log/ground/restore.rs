@@ -14,8 +14,10 @@ const UNDOES: bool = cfg!(feature = "undo");
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
-        let root =
-            self.log.root().ok_or(IndexError::NotFormatted(words("the log on the chip has no root")))?;
+        let Some(root) = self.log.root() else {
+            let found = self.log.unfit(words("the log on the chip has no root"))?;
+            return Err(IndexError::NotFormatted(found).into());
+        };
         if root.height == 0 || root.height > self.scheme.height_max(0) {
             return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }

@@ -8,7 +8,7 @@ use super::page::LogShape;
 use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::sort;
-use crate::store::{PageStore, StoreError};
+use crate::store::{PageStore, StoreError, unfit};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -74,6 +74,15 @@ impl<S: PageStore> LogArea<S> {
         let logs = &self.directory;
         let is_free = |page: &Lpn| logs.iter().all(|(_, at)| at != page);
         self.free.extend((0..pages as u32).rev().map(Lpn).filter(is_free));
+    }
+
+    /// The error of a mount of the tree beside this area: the index is blank where both are.
+    pub(super) fn explain(&mut self, error: IndexError) -> Result<IndexError, IndexError> {
+        if !error.is_blank() {
+            return Ok(error);
+        }
+        let what = "logs of an LSB-tree, and no tree";
+        Ok(IndexError::NotFormatted(unfit(&mut self.store, what)?))
     }
 
     pub(super) fn store(&self) -> &S {

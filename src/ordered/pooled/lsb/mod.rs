@@ -60,7 +60,7 @@ mod update;
 pub use settings::LsbConfig;
 
 use crate::check::{CheckReport, IndexError};
-use crate::nand::Cause;
+use crate::nand::{Cause, Differs};
 use crate::ordered::bplus::BPlusTree;
 use crate::ordered::bplus::{Fill, LeafSpan};
 use crate::ordered::buffered::{Merge, Pending};
@@ -133,8 +133,8 @@ impl<S: PageStore> LsbTree<S> {
     /// Opens the index that a store holds, if it was synced after the last change.
     pub fn mount(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
-        let (below, area) = parts(store, &plan)?;
-        let tree = BPlusTree::mount_as(below, plan.tree)?;
+        let (below, mut area) = parts(store, &plan)?;
+        let tree = BPlusTree::mount_as(below, plan.tree).or_else(|error| Err(area.explain(error)?))?;
         let mut index = LsbTree::above(tree, area, config).require(&plan)?;
         let mut found = index.area.scan(&mut index.page, Cause::Recovery)?;
         if let ([(_, leaf, _)], true) = (&mut found.logs[..], index.tree.is_one_leaf()) {
@@ -151,8 +151,9 @@ impl<S: PageStore> LsbTree<S> {
     /// the store cannot keep the tree whole over a cut, the same as [`LsbTree::mount`].
     pub fn mount_after_cut(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
-        let (below, area) = parts(store, &plan)?;
-        let tree = BPlusTree::open(below, true)?.require_config(plan.tree)?;
+        let (below, mut area) = parts(store, &plan)?;
+        let tree = BPlusTree::open(below, true).or_else(|fault| Err(area.explain(fault.into_inner())?))?;
+        let tree = tree.require_config(plan.tree)?;
         let mut index = LsbTree::above(tree, area, config).require(&plan)?;
         match index.merge_what_was_found() {
             Err(error) if !error.is_refusal() => Err(error),
@@ -180,7 +181,7 @@ impl<S: PageStore> LsbTree<S> {
         if self.tree.pages_formatted() == plan.slices[0] {
             return Ok(self);
         }
-        Err(IndexError::NotFormatted("the index has another number of log pages"))
+        Err(IndexError::other(Differs::Geometry, "the index has another number of log pages"))
     }
 
     /// Log nodes in RAM.

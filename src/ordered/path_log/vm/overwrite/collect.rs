@@ -173,9 +173,9 @@ impl<N: Nand> InPlace<N> {
 
     pub(super) fn write_settings(&mut self, cause: Cause) -> Result<u32, IndexFault> {
         let shape = page::settings_shape(self.birth.len());
-        let entry = page::settings_entry(self.record, self.marks);
+        let settings = page::settings(self.record, self.marks, self.space.geometry);
         let sequence = self.next_sequence();
-        shape.birth(&mut self.birth, (sequence, 0), false, &entry);
+        shape.birth(&mut self.birth, (sequence, 0), false, &settings);
         self.write_birth(shape, cause)
     }
 

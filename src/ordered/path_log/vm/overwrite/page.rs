@@ -20,6 +20,7 @@
 use crate::check::{IndexError, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
+use crate::nand::{Differs, Geometry, Unfit};
 use crate::ordered::RecordFormat;
 use crate::sort;
 use alloc::vec::Vec;
@@ -330,14 +331,46 @@ pub(super) fn retire(page: &mut [u8]) {
     page[RETIRED_AT] = 0;
 }
 
-/// The shape of the page that holds the settings: one slot.
+/// The version of the settings that say on which chip the tree stands.
+const VERSION: u8 = 3;
+/// The version of those that do not.
+const VERSION_BEFORE: u8 = 2;
+
+/// The shape of the page that holds the settings: three slots.
 pub(super) fn settings_shape(page_bytes: usize) -> Shape {
-    Shape { capacity: 1, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
+    Shape { capacity: 3, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
 }
 
-/// The settings of the formatted tree, as the entry of that page.
-pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
-    [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 2]
+/// The settings of the formatted tree, as the entries of that page.
+pub(super) fn settings(record: RecordFormat, marks: Marks, geometry: Geometry) -> [u8; 12] {
+    let mut entries = [0; 12];
+    entries[..4].copy_from_slice(&[
+        record.key_bytes,
+        record.value_bytes,
+        u8::from(marks == Marks::Bare),
+        VERSION,
+    ]);
+    put_u32(&mut entries, 4, geometry.pages_per_block);
+    put_u32(&mut entries, 8, geometry.blocks);
+    entries
+}
+
+/// Refuses settings of another tree, as they were found; those of [`VERSION_BEFORE`] end with the first entry.
+pub(super) fn require_settings(found: &[u8], wanted: &[u8; 12]) -> Result<(), Unfit> {
+    let version = found[3];
+    if version > VERSION {
+        return Err(Unfit::Newer { version: version.into() });
+    }
+    let differs = if found[..2] != wanted[..2] {
+        Differs::Record
+    } else if found[2] != wanted[2] {
+        Differs::Settings
+    } else if version != VERSION_BEFORE && found[4..] != wanted[4..] {
+        Differs::Geometry
+    } else {
+        return Ok(());
+    };
+    Err(Unfit::other(differs, words("a VMTree-OW with other records, another option slots or another chip")))
 }
 
 /// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 /// The pages of a chip that a mount found, and their part in the tree.
 #[derive(Debug, Default)]
 struct MountedPages {
-    /// The newest page of the settings, with its sequence and entry.
+    /// The newest page of the settings, with its sequence and entries.
     settings: Option<(u32, u32, Vec<u8>)>,
     /// Roots that are not retired: sequence, page, level.
     roots: Vec<(u32, u32, u8)>,
@@ -44,14 +44,11 @@ impl<N: Nand> InPlace<N> {
     pub(super) fn mount(&mut self) -> Result<(), IndexFault> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {
-            return Err(IndexError::NotFormatted(words("no page of a VMTree-OW's settings")).into());
+            let found = crate::nand::unfit(&mut self.nand, words("no page of a VMTree-OW's settings"))?;
+            return Err(IndexError::NotFormatted(found).into());
         };
-        if entry != page::settings_entry(self.record, self.marks) {
-            return Err(IndexError::NotFormatted(words(
-                "a VMTree-OW with other records or another option slots",
-            ))
-            .into());
-        }
+        let wanted = page::settings(self.record, self.marks, self.space.geometry);
+        page::require_settings(&entry, &wanted).map_err(IndexError::NotFormatted)?;
         let Some(&(_, root, height)) = found.roots.iter().max() else {
             return Err(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 }.into());
         };
@@ -137,8 +134,13 @@ impl<N: Nand> InPlace<N> {
                 let was_retired = found.batch == Some((sequence, true));
                 found.batch = Some((sequence, was_retired || page::is_retired(&bytes)));
             }
-            if level == 0 && found.settings.as_ref().is_none_or(|settings| settings.0 < sequence) {
-                found.settings = Some((sequence, ppn, shape.entry(&bytes, 0).to_vec()));
+            if level == 0
+                && page::born(&bytes) > 0
+                && found.settings.as_ref().is_none_or(|settings| settings.0 < sequence)
+            {
+                let slots = 0..page::born(&bytes);
+                let entries = slots.flat_map(|slot| shape.entry(&bytes, slot).to_vec()).collect();
+                found.settings = Some((sequence, ppn, entries));
             }
             if page::is_root(&bytes) && !page::is_retired(&bytes) && (1..=super::LEVELS_MAX).contains(&level)
             {

@@ -50,8 +50,8 @@ impl<M> core::error::Error for Unopened<M> {}
 /// ```
 ///
 /// An FTL is opened first, and the index on it. A power cut in a first format leaves a chip that is blank as
-/// long as only erases were done. The few programs at the end take milliseconds; after a cut in these the chip
-/// is [`Unfit::Other`](crate::nand::Unfit::Other), as nobody can say that nothing else was on it.
+/// long as only erases were done. The few programs at the end take milliseconds; after a cut in these the
+/// chip is [`Unfit::Other`](crate::nand::Unfit::Other), as nobody can say that nothing else was on it.
 ///
 /// # Errors
 ///
@@ -70,8 +70,8 @@ pub fn open<M, C: Clone, T, E: Into<IndexError>>(
     opened.map_err(|error| Unopened { error, medium: shared.into_inner() })
 }
 
-/// Formats a blank chip: [`IndexError::NotBlank`] where anything was programmed. An index's own `format` takes
-/// away whatever stands on a chip.
+/// Formats a blank chip: [`IndexError::NotBlank`] where anything was programmed. An index's own `format`
+/// takes away whatever stands on a chip.
 ///
 /// ```
 /// use nandex::nand::{catalogue, sim::SimChip};

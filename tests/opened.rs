@@ -1,5 +1,5 @@
-//! A device starts by one line: what is on the medium is mounted, a blank one is formatted, anything else stays
-//! as it is, and the medium comes back with the error.
+//! A device starts by one line: what is on the medium is mounted, a blank one is formatted, anything else
+//! stays as it is, and the medium comes back with the error.
 
 #![allow(clippy::unwrap_used)]
 

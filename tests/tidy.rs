@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 24] = [
+const ROOMS: [&str; 25] = [
     "units",
     "shared",
     "codec",
@@ -24,6 +24,7 @@ const ROOMS: [&str; 24] = [
     "check",
     "fault",
     "index",
+    "open",
     "cache",
     "record_log",
     "log",

@@ -62,9 +62,9 @@
 #define NANDEX_ERR_UNSUPPORTED -9
 
 /**
- * The chip holds no such index, or one made with other settings.
+ * The chip is blank: there is nothing to mount, and a format loses nothing.
  */
-#define NANDEX_ERR_NOT_FORMATTED -10
+#define NANDEX_ERR_BLANK -10
 
 /**
  * No room is left; the operation was not done and nothing was lost.
@@ -130,6 +130,41 @@
  * A check found broken invariants; the message has the first.
  */
 #define NANDEX_ERR_UNSOUND -23
+
+/**
+ * Another index is on the chip, nothing that the library knows, or what a format left that was cut.
+ */
+#define NANDEX_ERR_OTHER_KIND -24
+
+/**
+ * The records on the chip have keys or values of other sizes.
+ */
+#define NANDEX_ERR_OTHER_RECORD -25
+
+/**
+ * The index was formatted on a chip of another shape.
+ */
+#define NANDEX_ERR_OTHER_CHIP -26
+
+/**
+ * The index was formatted with other settings.
+ */
+#define NANDEX_ERR_OTHER_SETTINGS -27
+
+/**
+ * The index is in a format that came later than this library.
+ */
+#define NANDEX_ERR_NEWER -28
+
+/**
+ * `nandex_format` of a chip that is not blank. It was not touched.
+ */
+#define NANDEX_ERR_NOT_BLANK -29
+
+/**
+ * A flag of `nandex_format`: whatever is on the chip is erased.
+ */
+#define NANDEX_OVERWRITE 1
 
 /**
  * Version of this interface: the first number changes when old callers no longer work, the last 16 bits when
@@ -649,11 +684,21 @@ int32_t nandex_ram_needed(const struct nandex_chip *chip,
                           const char **why);
 
 /**
- * Erases the chip and makes an empty index on it. What was open in this handle is dropped.
+ * Finds the index on the chip again, as `nandex_mount`, or makes an empty one on a chip that is blank. No
+ * other chip is changed: the answer says what is there. The first call of every start.
  *
  * `index` is null or a handle.
  */
-int32_t nandex_format(struct nandex_index *index);
+int32_t nandex_open(struct nandex_index *index);
+
+/**
+ * Makes an empty index on a chip: a blank one, or with the flag NANDEX_OVERWRITE any, which is erased. Else
+ * NANDEX_ERR_NOT_BLANK; NANDEX_ERR_CONFIG for another flag. What was open in this handle is dropped.
+ *
+ * `index` is null or a handle.
+ */
+int32_t nandex_format(struct nandex_index *index,
+                      uint32_t flags);
 
 /**
  * Finds the index on the chip again, after a close or after a power cut. What was open in this handle is
@@ -889,11 +934,20 @@ int32_t nandex_map_new(const struct nandex_chip *chip,
 int32_t nandex_map_free(struct nandex_map *map);
 
 /**
- * Erases the chip and makes an empty map on it. What was open in this handle is dropped.
+ * Finds the map on the chip again, or makes an empty one on a chip that is blank, as `nandex_open`.
  *
  * `map` is null or a handle.
  */
-int32_t nandex_map_format(struct nandex_map *map);
+int32_t nandex_map_open(struct nandex_map *map);
+
+/**
+ * Makes an empty map on a chip: a blank one, or with the flag NANDEX_OVERWRITE any, which is erased. Else
+ * NANDEX_ERR_NOT_BLANK; NANDEX_ERR_CONFIG for another flag. What was open in this handle is dropped.
+ *
+ * `map` is null or a handle.
+ */
+int32_t nandex_map_format(struct nandex_map *map,
+                          uint32_t flags);
 
 /**
  * Finds the map on the chip again, after a close or after a power cut. What was open in this handle is

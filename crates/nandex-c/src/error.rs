@@ -3,6 +3,7 @@
 use crate::ffi::codes::*;
 use core::ffi::CStr;
 use core::fmt::{self, Write};
+use nandex::nand::{Differs, Unfit};
 use nandex::{IndexError, NandError, StoreError};
 
 macro_rules! names {
@@ -30,7 +31,7 @@ names! {
     NANDEX_ERR_CONFIG
     NANDEX_ERR_LENGTH
     NANDEX_ERR_UNSUPPORTED
-    NANDEX_ERR_NOT_FORMATTED
+    NANDEX_ERR_BLANK
     NANDEX_ERR_FULL
     NANDEX_ERR_WORN_OUT
     NANDEX_ERR_CORRUPTED
@@ -44,6 +45,12 @@ names! {
     NANDEX_ERR_MEMORY
     NANDEX_ERR_PANIC
     NANDEX_ERR_UNSOUND
+    NANDEX_ERR_OTHER_KIND
+    NANDEX_ERR_OTHER_RECORD
+    NANDEX_ERR_OTHER_CHIP
+    NANDEX_ERR_OTHER_SETTINGS
+    NANDEX_ERR_NEWER
+    NANDEX_ERR_NOT_BLANK
 }
 
 /// Why a call failed: its code and what is to be said.
@@ -94,13 +101,25 @@ impl fmt::Display for Failure {
     }
 }
 
+const fn of_unfit(unfit: Unfit) -> i32 {
+    match unfit {
+        Unfit::Blank => NANDEX_ERR_BLANK,
+        Unfit::Newer { .. } => NANDEX_ERR_NEWER,
+        Unfit::Other { differs: Differs::Record, .. } => NANDEX_ERR_OTHER_RECORD,
+        Unfit::Other { differs: Differs::Geometry, .. } => NANDEX_ERR_OTHER_CHIP,
+        Unfit::Other { differs: Differs::Settings, .. } => NANDEX_ERR_OTHER_SETTINGS,
+        _ => NANDEX_ERR_OTHER_KIND,
+    }
+}
+
 fn of_index(error: &IndexError) -> i32 {
     match error {
         IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)) | StoreError::Corrupted { .. })
         | IndexError::Corrupted { .. } => NANDEX_ERR_CORRUPTED,
-        IndexError::Store(StoreError::NotFormatted(_)) | IndexError::NotFormatted(_) => {
-            NANDEX_ERR_NOT_FORMATTED
+        IndexError::Store(StoreError::NotFormatted(unfit)) | IndexError::NotFormatted(unfit) => {
+            of_unfit(*unfit)
         }
+        IndexError::NotBlank => NANDEX_ERR_NOT_BLANK,
         IndexError::Store(inner) if inner.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         error if error.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         IndexError::WrongLength { .. } => NANDEX_ERR_LENGTH,

@@ -2,20 +2,39 @@
 
 use crate::config::{Config, Kind};
 use crate::error::Failure;
-use crate::ffi::codes::NANDEX_ERR_UNSUPPORTED;
+use crate::ffi::codes::{NANDEX_ERR_BLANK, NANDEX_ERR_CONFIG, NANDEX_ERR_UNSUPPORTED, NANDEX_OVERWRITE};
 #[cfg(any(feature = "bplus", feature = "bplus-dftl"))]
 use crate::on_store;
+use crate::state::Answer;
 use alloc::boxed::Box;
-use nandex::nand::LentSpare;
+use nandex::nand::{LentSpare, is_blank};
 use nandex::{Geometry, IndexError, Nand, OrderedIndex, StoreError};
 
 /// Whether an index is made anew or found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Made anew; the chip is erased.
+    /// Made anew, whatever was on the chip.
     Format,
     /// Found again.
     Mount,
+}
+
+/// Mounts, or formats a blank chip.
+pub(crate) fn mounted_or_formatted(mut open: impl FnMut(Open) -> Answer) -> Answer {
+    match open(Open::Mount) {
+        Err(failure) if failure.code() == NANDEX_ERR_BLANK => open(Open::Format),
+        other => other,
+    }
+}
+
+/// Refuses to format a chip that is not blank, unless these flags of a caller say so.
+pub(crate) fn require_formattable(chip: &mut impl Nand, flags: u32) -> Result<(), Failure> {
+    match flags {
+        NANDEX_OVERWRITE => Ok(()),
+        0 if is_blank(chip).map_err(IndexError::from)? => Ok(()),
+        0 => Err(IndexError::NotBlank.into()),
+        _ => Err(Failure::Code(NANDEX_ERR_CONFIG, c"flags: 0 or NANDEX_OVERWRITE")),
+    }
 }
 
 /// The indexes that take several operations as one.

@@ -33,7 +33,7 @@ static bool fill(void) {
     nandex_index *index;
     nandex_config config = config_of(NANDEX_INDEX_MU);
     uint8_t key[8], value[8];
-    if (nandex_new(&functions, &config, &index, NULL) != NANDEX_OK || nandex_format(index) != NANDEX_OK) return false;
+    if (nandex_new(&functions, &config, &index, NULL) != NANDEX_OK || nandex_open(index) != NANDEX_OK) return false;
     for (uint64_t i = 100; i < 100 + RECORDS; i++) {
         key_of(i, key), value_of(i, value);
         if (nandex_put(index, key, 8, value, 8) != NANDEX_OK) return false;

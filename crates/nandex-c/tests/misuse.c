@@ -87,6 +87,17 @@ static void wrong_arguments(void) {
     free(ram.bytes);
 }
 
+/* A firmware whose records have other sizes leaves the chip as it is. */
+static void other_records(const nandex_chip *chip, nandex_config config) {
+    nandex_index *index;
+    config.value_bytes += 4;
+    EXPECT(NANDEX_OK, nandex_new(chip, &config, &index, NULL));
+    EXPECT(NANDEX_ERR_OTHER_RECORD, nandex_mount(index));
+    EXPECT(NANDEX_ERR_OTHER_RECORD, nandex_open(index));
+    EXPECT(NANDEX_ERR_NOT_BLANK, nandex_format(index, 0));
+    EXPECT(NANDEX_OK, nandex_free(index));
+}
+
 static void wrong_order(uint32_t kind) {
     static ram_chip ram;
     uint8_t key[8] = {0}, value[8] = {0};
@@ -96,8 +107,9 @@ static void wrong_order(uint32_t kind) {
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
     EXPECT(NANDEX_ERR_NOT_OPEN, nandex_put(index, key, 8, value, 8));
     TRUE(strstr(nandex_last_message(index), "mount") != NULL);
-    EXPECT(NANDEX_ERR_NOT_FORMATTED, nandex_mount(index));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_ERR_BLANK, nandex_mount(index));
+    EXPECT(NANDEX_ERR_CONFIG, nandex_format(index, 2));
+    EXPECT(NANDEX_OK, nandex_format(index, 0));
     EXPECT(NANDEX_ERR_LENGTH, nandex_put(index, key, 7, value, 8));
     EXPECT(NANDEX_ERR_LENGTH, nandex_put(index, key, 8, value, 9));
     EXPECT(NANDEX_ERR_LENGTH, nandex_get(index, key, 8, value, 3));
@@ -114,7 +126,9 @@ static void wrong_order(uint32_t kind) {
     TRUE(ram.reentered == NANDEX_ERR_BUSY || ram.reentered == 0);
     EXPECT(NANDEX_OK, nandex_close(index));
     EXPECT(NANDEX_ERR_NOT_OPEN, nandex_get(index, key, 8, value, 8));
-    EXPECT(NANDEX_OK, nandex_mount(index));
+    EXPECT(NANDEX_ERR_NOT_BLANK, nandex_format(index, 0));
+    other_records(&chip, config);
+    EXPECT(NANDEX_OK, nandex_open(index));
     TRUE(get(index, 5) == 50);
     nandex_cursor *cursor;
     EXPECT(NANDEX_OK, nandex_cursor_new(index, &cursor));
@@ -146,7 +160,7 @@ static void cursors(uint32_t kind) {
     nandex_cursor *cursor;
     uint8_t key[8], high[8];
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
     EXPECT(NANDEX_OK, nandex_cursor_new(index, &cursor));
     EXPECT(NANDEX_NOT_FOUND, nandex_cursor_next(cursor));
     for (uint64_t i = 0; i < 100; i++) put(index, 2 * i, i, NANDEX_OK);
@@ -204,7 +218,7 @@ static void batches(uint32_t kind, uint32_t durability) {
         config.ram_bytes = 200000;
         nandex_index *index;
         EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-        EXPECT(NANDEX_OK, nandex_format(index));
+        EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
         for (uint64_t i = 0; i < 1000; i++) put(index, i, i, NANDEX_OK);
         EXPECT(NANDEX_ERR_BATCH, nandex_batch_commit(index));
         EXPECT(NANDEX_OK, nandex_batch_begin(index));
@@ -245,7 +259,7 @@ static void changes_at_once(uint32_t kind) {
         nandex_config config = config_of(kind);
         nandex_index *index;
         EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-        EXPECT(NANDEX_OK, nandex_format(index));
+        EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
         for (uint64_t i = 0; i < 300; i++) put(index, i, i, NANDEX_OK);
         uint8_t keys[8][8], values[8][8];
         nandex_change changes[8];
@@ -292,7 +306,7 @@ static void batches_that_end_otherwise(void) {
     config.atomic_pages = 16;
     nandex_index *index;
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
     for (uint64_t i = 0; i < 3000; i++) put(index, 10 * i, 0, NANDEX_OK);
     EXPECT(NANDEX_OK, nandex_batch_begin(index));
     put(index, 20, 1, NANDEX_OK);
@@ -315,7 +329,7 @@ static void batches_that_end_otherwise(void) {
     EXPECT(NANDEX_OK, nandex_free(index));
     config = config_of(NANDEX_INDEX_MU);
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
     EXPECT(NANDEX_ERR_UNSUPPORTED, nandex_batch_begin(index));
     TRUE(strstr(nandex_last_message(index), "BPLUS") != NULL);
     EXPECT(NANDEX_OK, nandex_free(index));
@@ -330,7 +344,7 @@ static void cuts(uint32_t kind) {
         nandex_config config = config_of(kind);
         nandex_index *index;
         EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-        EXPECT(NANDEX_OK, nandex_format(index));
+        EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
         ram.cut_at = ram.operations + cut;
         uint64_t acknowledged = 0;
         uint8_t key[8];
@@ -357,7 +371,7 @@ static void few_spare_bytes(uint32_t kind, uint32_t spare_bytes) {
     nandex_index *index = NULL;
     chip.spare_bytes = ram.spare_bytes = spare_bytes;
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
     for (uint64_t i = 0; i < 500; i++) put(index, i, i * 3, NANDEX_OK);
     EXPECT(NANDEX_OK, nandex_free(index));
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
@@ -401,12 +415,12 @@ static void maps(void) {
     EXPECT(NANDEX_ERR_NULL, nandex_map_new(&chip, &config, NULL, NULL));
     EXPECT(NANDEX_OK, nandex_map_new(&chip, &config, &map, NULL));
     EXPECT(NANDEX_OK, nandex_new(&chip, &other, &index, NULL));
-    EXPECT(NANDEX_ERR_HANDLE, nandex_map_format((nandex_map *)index));
-    EXPECT(NANDEX_ERR_HANDLE, nandex_format((nandex_index *)map));
+    EXPECT(NANDEX_ERR_HANDLE, nandex_map_format((nandex_map *)index, NANDEX_OVERWRITE));
+    EXPECT(NANDEX_ERR_HANDLE, nandex_format((nandex_index *)map, NANDEX_OVERWRITE));
     EXPECT(NANDEX_OK, nandex_free(index));
     EXPECT(NANDEX_ERR_NOT_OPEN, nandex_map_insert(map, &place, 1));
-    EXPECT(NANDEX_ERR_NOT_FORMATTED, nandex_map_mount(map));
-    EXPECT(NANDEX_OK, nandex_map_format(map));
+    EXPECT(NANDEX_ERR_BLANK, nandex_map_mount(map));
+    EXPECT(NANDEX_OK, nandex_map_format(map, NANDEX_OVERWRITE));
     EXPECT(NANDEX_ERR_NULL, nandex_map_insert(map, NULL, 1));
     EXPECT(NANDEX_ERR_NULL, nandex_map_insert(NULL, &place, 1));
     EXPECT(NANDEX_ERR_CONFIG, nandex_map_insert(map, &swapped, 1));
@@ -441,7 +455,7 @@ static void forked(void) {
     int status = -1;
     pid_t child;
     EXPECT(NANDEX_OK, nandex_new(&chip, &config, &index, NULL));
-    EXPECT(NANDEX_OK, nandex_format(index));
+    EXPECT(NANDEX_OK, nandex_format(index, NANDEX_OVERWRITE));
     EXPECT(NANDEX_OK, nandex_put(index, key, sizeof key, value, sizeof value));
     child = fork();
     if (child == 0) {

@@ -96,23 +96,15 @@ impl From<IndexError> for Stopped {
     }
 }
 
-/// Finds the index on the part, or makes one on a part that has none, and counts this start of the board in
+/// Finds the index on the part, or makes one on a blank part, and counts this start of the board in
 /// it. Cut the power whenever you like: the count is that of the last start that was acknowledged, or one
 /// more.
 pub fn count_starts<S: SpiDevice, D: DelayNs>(bus: S, delay: D) -> Result<u64, Stopped> {
     let chip = SpiNand::open(bus, delay).map_err(Stopped::Part)?;
     let needed = spare_bytes_needed(&chip.geometry());
     let config = RawConfig::new(RecordFormat::new(8, 8));
-    let mut chip = LentSpare::new(chip, needed);
-    let found = match MuTree::mount(&mut chip, &config) {
-        Ok(index) => Some(index),
-        Err(IndexError::NotFormatted(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    match found {
-        Some(index) => count(index),
-        None => count(MuTree::format(&mut chip, &config)?),
-    }
+    let chip = LentSpare::new(chip, needed);
+    count(nandex::open(chip, &config, MuTree::mount, MuTree::format).map_err(IndexError::from)?)
 }
 
 fn count(mut index: impl OrderedIndex) -> Result<u64, Stopped> {

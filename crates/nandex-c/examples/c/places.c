@@ -43,7 +43,7 @@ int main(void) {
 
     TRY(use_arena());
     TRY(nandex_map_new(&functions, &config, &map, NULL));
-    TRY(nandex_map_format(map));
+    TRY(nandex_map_open(map));
     for (int i = 0; i < 1000; i++) {
         nandex_box place = point(i % 40, i / 40);
         TRY(nandex_map_insert(map, &place, (uint64_t)i));

@@ -9,9 +9,7 @@ int main(void) {
     nandex_config config = {.struct_bytes = sizeof config, .index = NANDEX_INDEX_MU,
                             .durability = NANDEX_DURABLE_EVERY_OPERATION, .key_bytes = 8, .value_bytes = 8};
     if (nandex_new(&chip, &config, &index, NULL) != NANDEX_OK) return 1;
-    int32_t found = nandex_mount(index);
-    if (found == NANDEX_ERR_NOT_FORMATTED) found = nandex_format(index); /* no other answer is a reason to format */
-    if (found != NANDEX_OK) return 1;
+    if (nandex_open(index) != NANDEX_OK) return 1; /* mounts, or formats a blank chip */
     if (nandex_put(index, key, 8, value, 8) != NANDEX_OK) return 1;
     if (nandex_get(index, key, 8, value, 8) != NANDEX_OK || value[0] != 42) return 1;
     return nandex_close(index) | nandex_free(index);

@@ -25,7 +25,7 @@ int main(int count, char **words) {
     nandex_chip functions = ram_chip_new(&chip);
     nandex_config config = config_of(nandex_index_by_name(name));
     TRY(nandex_new(&functions, &config, &index, NULL));
-    TRY(nandex_format(index));
+    TRY(nandex_open(index));
     for (uint64_t i = 0; i < RECORDS; i++) {
         uint8_t key[8], value[8];
         /* SBITS takes ascending keys; for all others the order is scattered. */

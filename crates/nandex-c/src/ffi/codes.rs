@@ -21,8 +21,8 @@ pub const NANDEX_ERR_CONFIG: i32 = -7;
 pub const NANDEX_ERR_LENGTH: i32 = -8;
 /// The index cannot do this, or not on this chip or with these settings; the message says what it needs.
 pub const NANDEX_ERR_UNSUPPORTED: i32 = -9;
-/// The chip holds no such index, or one made with other settings.
-pub const NANDEX_ERR_NOT_FORMATTED: i32 = -10;
+/// The chip is blank: there is nothing to mount, and a format loses nothing.
+pub const NANDEX_ERR_BLANK: i32 = -10;
 /// No room is left; the operation was not done and nothing was lost.
 pub const NANDEX_ERR_FULL: i32 = -11;
 /// Too many blocks have failed: the chip is read-only now. The operation was not done and nothing was lost.
@@ -49,3 +49,18 @@ pub const NANDEX_ERR_MEMORY: i32 = -21;
 pub const NANDEX_ERR_PANIC: i32 = -22;
 /// A check found broken invariants; the message has the first.
 pub const NANDEX_ERR_UNSOUND: i32 = -23;
+/// Another index is on the chip, nothing that the library knows, or what a format left that was cut.
+pub const NANDEX_ERR_OTHER_KIND: i32 = -24;
+/// The records on the chip have keys or values of other sizes.
+pub const NANDEX_ERR_OTHER_RECORD: i32 = -25;
+/// The index was formatted on a chip of another shape.
+pub const NANDEX_ERR_OTHER_CHIP: i32 = -26;
+/// The index was formatted with other settings.
+pub const NANDEX_ERR_OTHER_SETTINGS: i32 = -27;
+/// The index is in a format that came later than this library.
+pub const NANDEX_ERR_NEWER: i32 = -28;
+/// `nandex_format` of a chip that is not blank. It was not touched.
+pub const NANDEX_ERR_NOT_BLANK: i32 = -29;
+
+/// A flag of `nandex_format`: whatever is on the chip is erased.
+pub const NANDEX_OVERWRITE: u32 = 1;

@@ -9,7 +9,7 @@ use super::types::{
 };
 use crate::config::{Config, KINDS, Numbers};
 use crate::error::{self, Failure};
-use crate::open::Open;
+use crate::open::{Open, mounted_or_formatted, require_formattable};
 use crate::state::Answer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -170,15 +170,33 @@ pub unsafe extern "C" fn nandex_ram_needed(
     }
 }
 
-/// Erases the chip and makes an empty index on it. What was open in this handle is dropped.
+/// Finds the index on the chip again, as `nandex_mount`, or makes an empty one on a chip that is blank. No
+/// other chip is changed: the answer says what is there. The first call of every start.
 ///
 /// # Safety
 ///
 /// `index` is null or a handle.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandex_format(index: *mut nandex_index) -> i32 {
+pub unsafe extern "C" fn nandex_open(index: *mut nandex_index) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { with(index, |state| state.open(Open::Format)) }
+    unsafe { with(index, |state| mounted_or_formatted(|how| state.open(how))) }
+}
+
+/// Makes an empty index on a chip: a blank one, or with the flag NANDEX_OVERWRITE any, which is erased. Else
+/// NANDEX_ERR_NOT_BLANK; NANDEX_ERR_CONFIG for another flag. What was open in this handle is dropped.
+///
+/// # Safety
+///
+/// `index` is null or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandex_format(index: *mut nandex_index, flags: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(index, |state| {
+            require_formattable(&mut state.chip, flags)?;
+            state.open(Open::Format)
+        })
+    }
 }
 
 /// Finds the index on the chip again, after a close or after a power cut. What was open in this handle is

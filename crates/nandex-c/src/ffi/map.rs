@@ -7,7 +7,7 @@ use super::pointers::{read_struct, write_struct};
 use super::types::{nandex_box, nandex_chip, nandex_map_config, nandex_report, nandex_stats};
 use crate::error::{Failure, Message};
 use crate::map::{MapState, Plane, plane};
-use crate::open::Open;
+use crate::open::{Open, mounted_or_formatted, require_formattable};
 use crate::state::Answer;
 use alloc::boxed::Box;
 use core::ffi::{c_char, c_void};
@@ -123,15 +123,32 @@ pub unsafe extern "C" fn nandex_map_free(map: *mut nandex_map) -> i32 {
     if caught(move || drop(owned)).is_some() { NANDEX_OK } else { NANDEX_ERR_PANIC }
 }
 
-/// Erases the chip and makes an empty map on it. What was open in this handle is dropped.
+/// Finds the map on the chip again, or makes an empty one on a chip that is blank, as `nandex_open`.
 ///
 /// # Safety
 ///
 /// `map` is null or a handle.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandex_map_format(map: *mut nandex_map) -> i32 {
+pub unsafe extern "C" fn nandex_map_open(map: *mut nandex_map) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { with(map, |map| map.open(Open::Format)) }
+    unsafe { with(map, |map| mounted_or_formatted(|how| map.open(how))) }
+}
+
+/// Makes an empty map on a chip: a blank one, or with the flag NANDEX_OVERWRITE any, which is erased. Else
+/// NANDEX_ERR_NOT_BLANK; NANDEX_ERR_CONFIG for another flag. What was open in this handle is dropped.
+///
+/// # Safety
+///
+/// `map` is null or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandex_map_format(map: *mut nandex_map, flags: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(map, |map| {
+            require_formattable(&mut map.chip, flags)?;
+            map.open(Open::Format)
+        })
+    }
 }
 
 /// Finds the map on the chip again, after a close or after a power cut. What was open in this handle is

@@ -1,7 +1,7 @@
 //! Where the pages of MicroHash go: blocks taken in turn, the log in ascending order, partly filled pages to
 //! the side.
 
-use super::page::{Header, Kind, is_blank};
+use super::page::{Header, Kind, Place, is_blank};
 use super::{Free, MicroHash, Segment};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
@@ -73,7 +73,7 @@ impl<N: Nand> MicroHash<N> {
             }
             let number = self.last + 1;
             let ppn = self.place_of(number)?;
-            Header { number, oldest: self.oldest, ..header }.encode(page, ppn);
+            Header { number, oldest: self.oldest, ..header }.encode(page, self.spot(ppn));
             match self.nand.program(ppn, Cause::Host, page, &[]) {
                 Ok(()) => {
                     if let Some(newest) = self.kept.back_mut() {
@@ -104,7 +104,7 @@ impl<N: Nand> MicroHash<N> {
             self.read_header = None;
             let header = self.fill_directory(number, &mut page);
             let ppn = self.geometry.page_at(block, 0);
-            header.encode(&mut page, ppn);
+            header.encode(&mut page, self.spot(ppn));
             let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
             self.read = page;
             match programmed {
@@ -167,7 +167,8 @@ impl<N: Nand> MicroHash<N> {
             };
             let header = Header { closed, count: self.count as u16, time, ..self.header(Kind::Partial) };
             let ppn = self.geometry.page_at(block, page);
-            header.encode(&mut self.filling, ppn);
+            let spot = self.spot(ppn);
+            header.encode(&mut self.filling, spot);
             match self.nand.program(ppn, Cause::Host, &self.filling, &[]) {
                 Ok(()) => break Ok((block, page + 1)),
                 Err(NandError::ProgramFailed(_)) => failed.push(block),
@@ -248,6 +249,11 @@ impl<N: Nand> MicroHash<N> {
         Ok(header)
     }
 
+    /// A page of this chip, as its checksum knows it.
+    pub(super) const fn spot(&self, ppn: Ppn) -> Place {
+        Place { ppn, blocks: self.geometry.blocks }
+    }
+
     /// Reads page `number` of the log.
     pub(super) fn read_into(
         &mut self,
@@ -256,9 +262,10 @@ impl<N: Nand> MicroHash<N> {
         page: &mut [u8],
     ) -> Result<Header, IndexError> {
         let ppn = self.place_of(number)?;
+        let spot = self.spot(ppn);
         let mut found = None;
         let is_sound = |page: &[u8], _: &[u8]| {
-            found = Header::decode(page, ppn)
+            found = Header::decode(page, spot)
                 .filter(|header| header.kind != Kind::Partial && header.number == number);
             found.is_some()
         };
@@ -275,7 +282,8 @@ impl<N: Nand> MicroHash<N> {
     /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read
     /// at all.
     pub(super) fn look(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<bool, IndexError> {
-        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
+        let spot = self.spot(ppn);
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, spot).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole) {
             Ok(_) => Ok(true),
             Err(NandError::Uncorrectable(_)) => Ok(false),

@@ -5,7 +5,7 @@
 //!  0    1    0xC8
 //!  1    1    1 = directory, 2 = index page, 3 = data page, 4 = partly filled data page, written to the side
 //!  2    1    flags: 1 = written by a close; 2 = of a directory, a program failed in the block before
-//!  3    1    version: 1; 0 in logs of before, whose checksum is without the page's number
+//!  3    1    version: 2; in logs of before 1, whose checksum is without the blocks, or 0, without the page, too
 //!  4    2    readings, entries or buckets in use
 //!  6    2    of a directory, pages of the block before
 //!  8    5    number of the page in the log; of a partly filled one, of the page that precedes it
@@ -14,7 +14,8 @@
 //! 26    4    number of the oldest block that is kept
 //! 30   2x5   of an index page, the older ones of its bucket (2^40 - 1 for none); of a directory, the first page that may
 //!            hold readings without an entry on flash, and the first page that is indexed
-//! 40    4    CRC-32 of every other byte of the data area, exclusive or the page's number on the chip
+//! 40    4    CRC-32 of every other byte of the data area, exclusive or the page's number on the chip, exclusive
+//!            or 256 times the chip's blocks
 //! 44    -    data: readings, time (8) then value (4); index: least and largest value of the bucket (4 + 4), then entries,
 //!            data page (5) then place in it (2); directory: buckets, least value (4), newest index pages (2x5), the last
 //!            reading with an entry on flash (5 + 2), readings of late (4)
@@ -34,10 +35,21 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 const VERSION_AT: usize = 3;
 const CRC_AT: usize = 40;
-/// Pages that are sound in their place only.
-const VERSION: u8 = 1;
+/// The blocks of a chip in a checksum are this many bits above the number of the page.
+const BLOCKS_SHIFT: u32 = 8;
+/// Pages that are sound in their place on their chip only.
+const VERSION: u8 = 2;
+/// Pages that are sound in their place of any chip.
+const VERSION_OF_PLACE: u8 = 1;
 /// Pages that are sound anywhere.
 const VERSION_BEFORE: u8 = 0;
+
+/// The place of a page: its number on a chip of so many blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) ppn: Ppn,
+    pub(super) blocks: u32,
+}
 
 /// No page.
 pub(super) const NONE: u64 = (1 << 40) - 1;
@@ -75,7 +87,7 @@ impl Header {
     }
 
     /// Completes a page whose contents are in place, to be programmed there.
-    pub(super) fn encode(&self, page: &mut [u8], ppn: Ppn) {
+    pub(super) fn encode(&self, page: &mut [u8], place: Place) {
         page[0] = MAGIC;
         page[1] = match self.kind {
             Kind::Directory => 1,
@@ -93,13 +105,13 @@ impl Header {
         put_u32(page, 26, self.oldest);
         put_u40(page, 30, self.links[0]);
         put_u40(page, 35, self.links[1]);
-        let crc = checksum(page, ppn);
+        let crc = checksum(page, place);
         put_u32(page, CRC_AT, crc);
     }
 
-    /// Reads the whole page of this number on the chip; `None` when these are not the bytes of a sound one.
-    pub(super) fn decode(page: &[u8], ppn: Ppn) -> Option<Header> {
-        if page[0] != MAGIC || page[VERSION_AT] > VERSION || checksum(page, ppn) != get_u32(page, CRC_AT) {
+    /// Reads the whole page of this place; `None` when these are not the bytes of a sound one.
+    pub(super) fn decode(page: &[u8], place: Place) -> Option<Header> {
+        if page[0] != MAGIC || page[VERSION_AT] > VERSION || checksum(page, place) != get_u32(page, CRC_AT) {
             return None;
         }
         let kind = match page[1] {
@@ -132,21 +144,33 @@ impl Header {
     }
 }
 
-fn checksum(page: &[u8], ppn: Ppn) -> u32 {
-    let place = if page[VERSION_AT] == VERSION_BEFORE { 0 } else { ppn.0 };
-    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ place
+fn checksum(page: &[u8], place: Place) -> u32 {
+    let of_place = match page[VERSION_AT] {
+        VERSION_BEFORE => 0,
+        VERSION_OF_PLACE => place.ppn.0,
+        _ => place.ppn.0 ^ (place.blocks << BLOCKS_SHIFT),
+    };
+    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ of_place
 }
 
 /// The version of a whole page that came later than this build.
-pub(super) fn newer_version(page: &[u8], ppn: Ppn) -> Option<u32> {
+pub(super) fn newer_version(page: &[u8], place: Place) -> Option<u32> {
     let is_newer = page[0] == MAGIC && page[VERSION_AT] > VERSION;
-    (is_newer && checksum(page, ppn) == get_u32(page, CRC_AT)).then_some(page[VERSION_AT].into())
+    (is_newer && checksum(page, place) == get_u32(page, CRC_AT)).then_some(page[VERSION_AT].into())
 }
 
 /// Whether a page that is not sound here is one of another place of so many, which no power cut makes of it.
-pub(super) fn is_of_elsewhere(page: &[u8], ppn: Ppn, pages: u32) -> bool {
-    let place = checksum(page, Ppn(0)) ^ get_u32(page, CRC_AT);
-    page[0] == MAGIC && page[VERSION_AT] == VERSION && place < pages && place != ppn.0
+pub(super) fn is_of_elsewhere(page: &[u8], place: Place, pages: u32) -> bool {
+    let other = checksum(page, Place { ppn: Ppn(0), ..place }) ^ get_u32(page, CRC_AT);
+    let is_placed = (VERSION_OF_PLACE..=VERSION).contains(&page[VERSION_AT]);
+    page[0] == MAGIC && is_placed && other < pages && other != place.ppn.0
+}
+
+/// Whether a page that is not sound may be this one of a chip of another number of blocks.
+pub(super) fn is_of_other_chip(page: &[u8], place: Place) -> bool {
+    let other = checksum(page, Place { blocks: 0, ..place }) ^ get_u32(page, CRC_AT);
+    let is_shifted = other.trailing_zeros() >= BLOCKS_SHIFT;
+    page[0] == MAGIC && page[VERSION_AT] == VERSION && other > 0 && is_shifted
 }
 
 /// Whether a page was never programmed, or its program changed nothing.

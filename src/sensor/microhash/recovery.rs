@@ -5,7 +5,7 @@ use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError, Unfit};
+use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -18,6 +18,8 @@ enum Holds {
     Log(Header),
     Aside(Header),
     Nothing,
+    /// Nothing of this chip, but a page that may be of one of another number of blocks.
+    OtherChip,
 }
 
 /// The knowledge that a mount has of the chip so far.
@@ -30,6 +32,8 @@ struct Seen {
     free: VecDeque<Free>,
     /// The oldest block that is kept.
     oldest: u32,
+    /// A page may be one of a chip of another number of blocks.
+    is_of_other_chip: bool,
 }
 
 /// The newest directory, and the first page that may hold readings without an entry on flash.
@@ -68,6 +72,10 @@ impl<N: Nand> MicroHash<N> {
         let mut log = MicroHash::assemble(nand, settings)?;
         let mut seen = log.look_around()?;
         let Some((&newest, &(block, _))) = seen.log.last_key_value() else {
+            if seen.is_of_other_chip {
+                let what = "the pages on the chip are of another number of blocks";
+                return Err(IndexError::other(Differs::Geometry, what));
+            }
             let found = crate::nand::unfit(&mut log.nand, "the chip holds no page of MicroHash")?;
             return Err(IndexError::NotFormatted(found));
         };
@@ -111,7 +119,10 @@ impl<N: Nand> MicroHash<N> {
                     seen.free.push_back(Free { block, failed: false });
                     seen.oldest = seen.oldest.max(header.oldest);
                 }
-                Holds::Nothing => seen.free.push_back(Free { block, failed: false }),
+                other => {
+                    seen.is_of_other_chip |= matches!(other, Holds::OtherChip);
+                    seen.free.push_back(Free { block, failed: false });
+                }
             }
         }
         Ok(seen)
@@ -120,7 +131,7 @@ impl<N: Nand> MicroHash<N> {
     /// The contents of a block by its first sound page.
     fn look_at(&mut self, block: Pbn) -> Result<Holds, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let (mut is_erased, mut stray) = (true, None);
+        let (mut is_erased, mut stray, mut is_of_other_chip) = (true, None, false);
         for at in 0..self.geometry.pages_per_block {
             if at == 2 && is_erased {
                 break;
@@ -131,11 +142,12 @@ impl<N: Nand> MicroHash<N> {
                 continue;
             }
             is_erased &= is_blank(&page);
-            if let Some(version) = page::newer_version(&page, ppn) {
+            if let Some(version) = page::newer_version(&page, self.spot(ppn)) {
                 return Err(IndexError::NotFormatted(Unfit::Newer { version }));
             }
+            is_of_other_chip |= page::is_of_other_chip(&page, self.spot(ppn));
             stray = stray.or(self.is_stray(ppn, &page).then_some(ppn));
-            match Header::decode(&page, ppn) {
+            match Header::decode(&page, self.spot(ppn)) {
                 Some(header) if header.kind == Kind::Partial => return Ok(Holds::Aside(header)),
                 Some(header) if header.number % self.pages_per_block() == u64::from(at) => {
                     return Ok(Holds::Log(header));
@@ -143,12 +155,16 @@ impl<N: Nand> MicroHash<N> {
                 _ => {}
             }
         }
-        stray.map_or(Ok(Holds::Nothing), |ppn| Err(unsound(ppn)))
+        match stray {
+            Some(ppn) => Err(unsound(ppn)),
+            None if is_of_other_chip => Ok(Holds::OtherChip),
+            None => Ok(Holds::Nothing),
+        }
     }
 
     /// Whether a page stands here that was programmed elsewhere.
     fn is_stray(&self, ppn: Ppn, page: &[u8]) -> bool {
-        page::is_of_elsewhere(page, ppn, self.geometry.pages())
+        page::is_of_elsewhere(page, self.spot(ppn), self.geometry.pages())
     }
 
     /// Looks at every page of a block of the log, and shows the sound ones.
@@ -165,7 +181,7 @@ impl<N: Nand> MicroHash<N> {
             let ppn = self.geometry.page_at(block, at);
             let is_read = self.look(ppn, &mut page)?;
             let expected = number * self.pages_per_block() + u64::from(at);
-            let header = Header::decode(&page, ppn)
+            let header = Header::decode(&page, self.spot(ppn))
                 .filter(|header| is_read && header.kind != Kind::Partial && header.number == expected);
             let Some(header) = header else {
                 if !is_read || !is_blank(&page) {
@@ -225,8 +241,8 @@ impl<N: Nand> MicroHash<N> {
             for at in 0..self.geometry.pages_per_block {
                 let ppn = self.geometry.page_at(block, at);
                 let is_read = self.look(ppn, &mut page)?;
-                let header =
-                    Header::decode(&page, ppn).filter(|header| is_read && header.kind == Kind::Partial);
+                let header = Header::decode(&page, self.spot(ppn))
+                    .filter(|header| is_read && header.kind == Kind::Partial);
                 let Some(header) = header else {
                     if !is_read || !is_blank(&page) {
                         broken = broken.or(Some(ppn));
@@ -308,7 +324,7 @@ impl<N: Nand> MicroHash<N> {
         let mut filling = core::mem::take(&mut self.filling);
         let is_read = self.look(ppn, &mut filling);
         self.filling = filling;
-        if !is_read? || Header::decode(&self.filling, ppn) != Some(header) {
+        if !is_read? || Header::decode(&self.filling, self.spot(ppn)) != Some(header) {
             return Err(IndexError::Corrupted { what: "M2: a page reads otherwise now", at: ppn.0.into() });
         }
         self.count = header.count.into();

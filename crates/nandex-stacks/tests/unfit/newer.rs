@@ -103,9 +103,9 @@ fn own(ppn: Ppn, data: &mut [u8], blocks: u32) {
             let crc = crc32(&[&data[..20], &data[24..]]) ^ blocks;
             put_crc(data, 20, crc);
         }
-        [0xc8, _, _, 1] => {
-            data[3] = 2;
-            let crc = crc32(&[&data[..40], &data[44..]]) ^ ppn.0;
+        [0xc8, _, _, 2] => {
+            data[3] = 3;
+            let crc = crc32(&[&data[..40], &data[44..]]) ^ ppn.0 ^ (blocks << 8);
             put_crc(data, 40, crc);
         }
         _ => {}

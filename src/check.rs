@@ -114,7 +114,7 @@ impl IndexError {
         matches!(self, IndexError::NotFormatted(Unfit::Blank))
     }
 
-    /// The same from within a layer that was found: what holds a layer is not blank.
+    /// The error of a mount within a layer that was found: what holds a layer is not blank.
     pub(crate) fn in_layer(self) -> IndexError {
         let what = words("a layer stands on the medium, and no tree in it");
         if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }

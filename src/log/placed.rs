@@ -121,7 +121,7 @@ impl<N: Nand> Log<N> {
         Ok(log)
     }
 
-    /// What the chip holds, on which no root was found.
+    /// The contents of a chip on which no root was found.
     #[cold]
     pub fn unfit(&mut self, what: &'static str) -> Result<Unfit, IndexFault> {
         Ok(unfit(&mut self.nand, what)?)

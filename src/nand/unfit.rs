@@ -17,10 +17,10 @@ pub enum Unfit {
     Other {
         /// The first thing that is not as it was asked for.
         differs: Differs,
-        /// The same in words; without the feature `messages` there are none.
+        /// Words for it; without the feature `messages` there are none.
         what: &'static str,
     },
-    /// The same, in a format that this build does not know.
+    /// A later format of what was asked for, which this build does not know.
     Newer {
         /// The version on the medium.
         version: u32,
@@ -106,7 +106,7 @@ pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     Ok(good > 0)
 }
 
-/// What a chip holds that carries nothing of what was looked for.
+/// The contents of a chip that carries nothing of what was looked for.
 #[cold]
 pub(crate) fn unfit<N: Nand + ?Sized>(nand: &mut N, what: &'static str) -> Result<Unfit, NandError> {
     Ok(if is_blank(nand)? { Unfit::Blank } else { Unfit::other(Differs::Kind, what) })

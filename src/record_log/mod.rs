@@ -34,13 +34,14 @@
 
 use crate::check::{CheckReport, IndexError, message};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use crate::nand::{Cause, Differs, NandError, Unfit};
-use crate::store::{PageStore, StoreError, unfit};
+use crate::nand::{Cause, NandError};
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+pub use locate::{is_there, locate};
 
 /// Bytes of a page before its records.
 pub const HEADER_BYTES: usize = 36;
@@ -175,43 +176,6 @@ pub fn read_page<K: RecordKind>(page: &[u8]) -> Found {
         && !(header.goes_on && header.records < layout.page_records)
         && records();
     if is_sensible { Found::Page(header, layout) } else { Found::Damaged }
-}
-
-/// Reads page 0 of the log that ends a store.
-pub fn locate<K: RecordKind>(store: &mut impl PageStore) -> Result<(Header, Layout), IndexError> {
-    let mut page = vec![0; store.page_bytes()];
-    let Some(last) = store.page_count().checked_sub(1).filter(|_| page.len() >= HEADER_BYTES) else {
-        return Err(IndexError::other(Differs::Geometry, "a store without pages"));
-    };
-    store.read(Lpn(last), Cause::Recovery, &mut page)?;
-    match read_page::<K>(&page) {
-        Found::Page(header, layout) if header.number == 0 && layout.pages < last => Ok((header, layout)),
-        Found::Blank => Err(IndexError::NotFormatted(unfit(store, NO_LOG)?)),
-        Found::Foreign => Err(IndexError::NotFormatted(Unfit::named(&page[8..16], K::MAGIC, NO_LOG))),
-        Found::Page(..) => Err(corrupted("J1: another page stands in the place of the log's first", 0)),
-        Found::Damaged if page[8..16] == *K::MAGIC => {
-            Err(corrupted("J1: the log's first page is damaged", 0))
-        }
-        Found::Damaged => Err(IndexError::other(Differs::Kind, NO_LOG)),
-    }
-}
-
-/// The words for a store that does not end with a log that is looked for.
-const NO_LOG: &str =
-    "the store ends with no log of this index: another one, or one of another class, is there";
-
-/// Whether a store ends with a log of this kind, or with what may have been one.
-pub fn is_there<K: RecordKind>(store: &mut impl PageStore) -> Result<bool, IndexError> {
-    let mut page = vec![0; store.page_bytes()];
-    let Some(last) = store.page_count().checked_sub(1) else { return Ok(false) };
-    store.read(Lpn(last), Cause::Recovery, &mut page)?;
-    Ok(match read_page::<K>(&page) {
-        Found::Page(..) => true,
-        Found::Damaged => page[8..16] == *K::MAGIC,
-        Found::Foreign if page.len() < HEADER_BYTES => false,
-        Found::Foreign => matches!(Unfit::named(&page[8..16], K::MAGIC, NO_LOG), Unfit::Newer { .. }),
-        Found::Blank => false,
-    })
 }
 
 /// The end of a log: the page in RAM, and when it goes out.
@@ -614,5 +578,6 @@ fn corrupted(what: &'static str, number: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(number) }
 }
 
+mod locate;
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 
-/// What a store holds whose page of that number is not what was looked for: nothing, if all its pages read as
-/// zeros.
+/// The contents of a store that carries nothing of what was looked for: none, if all its pages read as zeros.
 #[cold]
 pub(crate) fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
     let mut page = alloc::vec![0; store.page_bytes()];

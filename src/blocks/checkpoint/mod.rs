@@ -47,7 +47,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-pub use payload::{Contents, Source, Window, take_all, take_bytes, take_rows};
+pub use payload::{Contents, NO_CHECKPOINT, Source, Window, take_all, take_bytes, take_rows};
 use record::{Cut, Place, Record, decode_lists, newest_record, program, records_since};
 
 /// Good blocks at the start of a chip that serve as anchors.
@@ -101,10 +101,6 @@ pub struct Found<T> {
     /// The first page of a newer one that is not complete ([`beginning`]).
     pub begun: Option<Ppn>,
 }
-
-/// The words for a chip without checkpoints that is not blank.
-pub const NO_CHECKPOINT: &str =
-    words("no checkpoint: something else is there, other spare bytes (ECC layout), or a format that was cut");
 
 /// The newest records of a chip.
 #[derive(Clone, Debug)]
@@ -569,9 +565,8 @@ impl CheckpointArea {
     }
 
     fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreFault> {
-        let decoded = decode_lists(bytes, self.geometry.blocks);
-        let what = words("the checkpoints lie on blocks that the chip has not");
-        [self.anchors, self.run.blocks] = decoded.ok_or(StoreError::other(Differs::Geometry, what))?;
+        let fault = StoreError::other(Differs::Geometry, words("the checkpoints lie beyond the chip"));
+        [self.anchors, self.run.blocks] = decode_lists(bytes, self.geometry.blocks).ok_or(fault)?;
         Ok(())
     }
 

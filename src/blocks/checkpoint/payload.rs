@@ -11,6 +11,10 @@ use crate::store::StoreError;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// The words for a chip without checkpoints that is not blank.
+pub const NO_CHECKPOINT: &str =
+    words("no checkpoint: something else is there, other spare bytes (ECC layout), or a format that was cut");
+
 /// The bytes of a record, which its owner says again for each of its pages.
 pub trait Contents {
     /// How many there are.

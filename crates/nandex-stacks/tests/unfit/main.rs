@@ -1,8 +1,8 @@
-//! What a mount says of a chip that does not hold what was to be mounted, in every index, FTL, spatial index
-//! and log: blank is said of a blank chip only, a newer format is told from another one, a bus that fails is
-//! none of them, and nothing is written.
+//! The answers of mounts to a chip that does not hold what was to be mounted, in every index, FTL, spatial
+//! index and log: blank is said of a blank chip only, a newer format is told from another one, a bus that
+//! fails is none of them, and nothing is written.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../kept/history.rs"]
 #[allow(dead_code)]

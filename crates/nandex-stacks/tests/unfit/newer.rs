@@ -22,8 +22,15 @@ fn crc_at(page: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(page[at..at + 4].try_into().unwrap())
 }
 
+/// The check of a slot of a VMTree-OW.
+fn crc_8(entry: &[u8]) -> u8 {
+    entry.iter().fold(0u8, |crc, byte| {
+        (0..8).fold(crc ^ byte ^ 0xff, |crc, _| (crc << 1) ^ if crc & 0x80 != 0 { 7 } else { 0 })
+    })
+}
+
 /// The names with which checkpoints begin, behind their length: where they stand.
-const CHECKPOINTS: [(&[u8], usize); 12] = [
+const CHECKPOINTS: [(&[u8], usize); 11] = [
     (b"NXF3", 4),
     (b"NXI2", 4),
     (b"FAST", 5),
@@ -35,7 +42,6 @@ const CHECKPOINTS: [(&[u8], usize); 12] = [
     (b"LAZY", 5),
     (b"SAST", 5),
     (b"SUPR", 5),
-    (b"NXI2", 4),
 ];
 
 /// The data area of a checkpoint's first page.
@@ -89,12 +95,7 @@ fn own(ppn: Ppn, data: &mut [u8], blocks: u32) {
             let born = usize::from(data[10]);
             let at = 16 + (data.len() - 16) / 6;
             data[at + 3] = 4;
-            let check = |entry: &[u8]| {
-                entry.iter().fold(0u8, |crc, byte| {
-                    (0..8).fold(crc ^ byte ^ 0xff, |crc, _| (crc << 1) ^ if crc & 0x80 != 0 { 7 } else { 0 })
-                })
-            };
-            data[at + 4] = check(&data[at..at + 4]);
+            data[at + 4] = crc_8(&data[at..at + 4]);
             let crc = crc32(&[&place, &data[..9], &data[10..12], &data[at..at + 5 * born]]);
             put_crc(data, 12, crc);
         }

@@ -355,7 +355,7 @@ pub(super) fn settings(record: RecordFormat, marks: Marks, geometry: Geometry) -
     entries
 }
 
-/// Refuses settings of another tree, as they were found; those of [`VERSION_BEFORE`] end with the first entry.
+/// Refuses settings of another tree, as they were found; those of [`VERSION_BEFORE`] are one entry.
 pub(super) fn require_settings(found: &[u8], wanted: &[u8; 12]) -> Result<(), Unfit> {
     let version = found[3];
     if version > VERSION {

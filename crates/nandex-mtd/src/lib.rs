@@ -27,7 +27,6 @@ mod sys;
 mod sysfs;
 pub mod transfer;
 mod unchanged;
-mod used;
 
 pub use error::{Counts, Events, Fault, MtdError};
 pub use geometry::{RawGeometry, range};
@@ -40,4 +39,3 @@ pub use raw_dump::RawDump;
 #[cfg(target_os = "linux")]
 pub use sys::Device;
 pub use unchanged::Unchanged;
-pub use used::is_used;

@@ -7,8 +7,8 @@ use crate::volume::Volume;
 use nandex::StoreError;
 use nandex::ftl::SPARE_BYTES;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::nand::{LentSpare, Nand};
-use nandex_mtd::{Mtd, MtdError, MtdOptions, is_used};
+use nandex::nand::{LentSpare, Nand, is_blank};
+use nandex_mtd::{Mtd, MtdError, MtdOptions};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(super) fn open(
     let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told);
     let counts = chip.counts();
     let opened = (|| {
-        let is_new = device.create && !is_used(&mut chip)?;
+        let is_new = device.create && is_blank(&mut chip)?;
         let store = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
         Volume::open(store, settings)
     })();

@@ -103,7 +103,7 @@ fn format(args: &Format) -> Result<Status> {
     let change = &args.change;
     let place = &change.look.place;
     let mut device = place::open(place, Access::Change { copy: change.copy.as_deref() })?;
-    if !args.overwrite && nandex_mtd::is_used(device.nand()?)? {
+    if !args.overwrite && !nandex::nand::is_blank(device.nand()?)? {
         let why = "something is there; allow it with --overwrite";
         return Err(LabError::bad_option("--device", &device.name, why).into());
     }

@@ -4,4 +4,5 @@
 
 mod beneath;
 mod old_summaries;
+mod roots;
 mod shapes;

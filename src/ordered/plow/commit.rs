@@ -28,7 +28,7 @@ pub(super) const SEALS: bool = cfg!(feature = "seals");
 const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.
 pub(super) const ROOT_FIXED_BYTES: usize = 96;
-const ROOT_BLOCK_BYTES: usize = 8;
+pub(super) const ROOT_BLOCK_BYTES: usize = 8;
 
 /// Bytes of any root of a chip with so many good blocks.
 pub(super) const fn root_bytes_of(blocks: usize) -> usize {

@@ -2,7 +2,7 @@
 //! short.
 
 use super::Plow;
-use super::commit::SEALS;
+use super::commit::{ROOT_BLOCK_BYTES, SEALS};
 use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
 use super::drain::Drain;
 use super::level::Level;
@@ -110,8 +110,8 @@ impl<N: Nand> Plow<N> {
 
     /// Whether so many records more find room for good.
     pub(super) fn has_room_for(&self, more: usize) -> bool {
-        let needed = self.reserve() + self.dissolved_blocks_with(more);
-        self.blocks.free() + self.blocks.left() >= needed && !self.is_root_long()
+        let dissolved = self.dissolved_blocks_with(more);
+        self.blocks.free() + self.blocks.left() >= self.reserve() + dissolved && !self.is_root_long(dissolved)
     }
 
     /// Bytes that a root may take of a commit page.
@@ -121,9 +121,9 @@ impl<N: Nand> Plow<N> {
         if self.map().is_some() { room / 2 } else { room * 3 / 4 }
     }
 
-    /// Whether the root leaves too little of a commit page.
-    pub(super) fn is_root_long(&self) -> bool {
-        let room = self.root_max();
+    /// Whether the root leaves too little of a commit page once the memtable is in so many blocks more.
+    fn is_root_long(&self, dissolved: usize) -> bool {
+        let room = self.root_max().saturating_sub(dissolved * ROOT_BLOCK_BYTES);
         self.root_bytes_max() > room && self.root_bytes() > room
     }
 

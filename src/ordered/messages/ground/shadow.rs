@@ -470,7 +470,8 @@ impl<S: PageStore> Shadow<S> {
         core::mem::swap(&mut self.state_units, &mut units);
         units.into_iter().for_each(|unit| self.release(unit));
         self.before.0.copy_from_slice(&self.live.0);
-        self.is_changed = false;
+        // The mark that changes follow is still to be taken away.
+        self.is_changed = self.is_open;
         // What only the commit before needed.
         self.trim_where(|shadow, word| shadow.kept.0[word] & !shadow.live.0[word]);
         self.kept.0.copy_from_slice(&self.live.0);

@@ -199,6 +199,6 @@ fn the_end_of_a_counter_is_worn_out_and_read_only() {
         }
     }
     println!("{} ends:\n{}", ends.len(), ends.join("\n"));
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
     assert!(ends.len() > 190, "{} ends", ends.len());
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

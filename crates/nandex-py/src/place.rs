@@ -124,9 +124,9 @@ impl Place {
     /// Refuses to format a chip that holds something.
     pub(crate) fn require_empty(&self, nand: &mut dyn Nand) -> PyResult<()> {
         let Place::Device(path, _) = self else { return Ok(()) };
-        match nandex_mtd::is_used(nand) {
-            Ok(false) => Ok(()),
-            Ok(true) => {
+        match nandex::nand::is_blank(nand) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
                 let why = "something is there; allow it with overwrite=True";
                 Err(RequestError::new_err(format!("{}: {why}", path.display())))
             }

@@ -19,6 +19,7 @@ mod range;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod unfit;
+mod until_lost;
 
 pub(crate) use again::read_again_at;
 pub use again::{READ_TRIES, Reading, read_again};
@@ -29,6 +30,7 @@ pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 pub(crate) use unfit::unfit;
 pub use unfit::{Differs, Unfit, is_blank};
+pub(crate) use until_lost::UntilLost;
 
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
@@ -232,6 +234,9 @@ pub enum NandError {
     /// A fault of bus, controller or driver, by a number of the driver's own. Nothing is known of the chip
     /// then: no page counts as torn, no block as bad, and the index goes on after a mount.
     Device(i32),
+    /// An earlier program or erase ended so that nobody knows whether it took place. Its owner changes the
+    /// chip no more until the next mount.
+    Interrupted,
 }
 
 impl NandError {
@@ -250,6 +255,7 @@ impl NandError {
             NandError::Uncorrectable(p) => NandError::Uncorrectable(page(p)),
             NandError::PowerLost => NandError::PowerLost,
             NandError::Device(code) => NandError::Device(code),
+            NandError::Interrupted => NandError::Interrupted,
         }
     }
 }
@@ -273,6 +279,7 @@ impl fmt::Display for NandError {
             NandError::Uncorrectable(p) => write!(f, "{p} has more bit errors than can be corrected"),
             NandError::PowerLost => write!(f, "the power is off"),
             NandError::Device(code) => write!(f, "the driver of the chip reports fault {code}"),
+            NandError::Interrupted => write!(f, "an earlier program or erase was not answered; mount again"),
         }
     }
 }

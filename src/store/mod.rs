@@ -311,6 +311,7 @@ impl From<NandError> for StoreError {
                 what: "a page that counts as erased was programmed, or a later one was",
                 at: u64::from(ppn.0),
             },
+            NandError::Interrupted => StoreError::Interrupted,
             error => StoreError::Nand(error),
         }
     }

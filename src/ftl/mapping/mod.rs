@@ -83,7 +83,7 @@ use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry, Nand, UntilLost};
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -195,7 +195,7 @@ enum Mark {
 
 /// A chip under a mapping scheme.
 pub struct Flash<N> {
-    nand: N,
+    nand: UntilLost<N>,
     geometry: Geometry,
     rules: Rules,
     page_count: u32,
@@ -280,7 +280,7 @@ impl<N: Nand> Flash<N> {
         let geometry = nand.geometry();
         area.be_careful(note_pages(geometry));
         Flash {
-            nand,
+            nand: UntilLost::new(nand),
             geometry,
             rules,
             page_count: base.page_count,

@@ -221,22 +221,22 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
     pub fn close(mut self) -> Result<N, StoreError> {
         self.checkpoint()?;
-        Ok(self.flash.nand)
+        Ok(self.flash.nand.into_inner())
     }
 
     /// Gives the chip back as if the power were cut.
     pub fn into_nand(self) -> N {
-        self.flash.nand
+        self.flash.nand.into_inner()
     }
 
     /// The chip.
     pub fn nand(&self) -> &N {
-        &self.flash.nand
+        self.flash.nand.inner()
     }
 
     /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
     pub fn nand_mut(&mut self) -> &mut N {
-        &mut self.flash.nand
+        self.flash.nand.inner_mut()
     }
 
     /// The chip, its blocks and what is known of them.

@@ -75,7 +75,7 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, message};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry, Nand, UntilLost};
 use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -108,7 +108,7 @@ pub struct FtlCounters {
 
 /// The page-mapping FTL.
 pub struct PageMapFtl<N> {
-    nand: N,
+    nand: UntilLost<N>,
     geometry: Geometry,
     settings: FtlSettings,
     limits: Limits,
@@ -213,7 +213,7 @@ impl<N: Nand> PageMapFtl<N> {
         PageMapFtl {
             leveller: WearLeveller::new(settings.wear_levelling, &state.blocks),
             hot,
-            nand,
+            nand: UntilLost::new(nand),
             geometry,
             settings,
             limits,
@@ -239,22 +239,22 @@ impl<N: Nand> PageMapFtl<N> {
     /// Writes a checkpoint, so that the next mount need not follow what came before, and gives the chip back.
     pub fn close(mut self) -> Result<N, StoreError> {
         self.checkpoint()?;
-        Ok(self.nand)
+        Ok(self.nand.into_inner())
     }
 
     /// Gives the chip back as if the power were cut.
     pub fn into_nand(self) -> N {
-        self.nand
+        self.nand.into_inner()
     }
 
     /// The chip.
     pub fn nand(&self) -> &N {
-        &self.nand
+        self.nand.inner()
     }
 
     /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
     pub fn nand_mut(&mut self) -> &mut N {
-        &mut self.nand
+        self.nand.inner_mut()
     }
 
     /// The table of the blocks.

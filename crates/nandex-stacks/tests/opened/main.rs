@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod beneath;
+mod returned;
 mod settings;
 mod tbm;
 mod unclosed;

@@ -1,0 +1,105 @@
+//! A chip that its owner changes no more once nobody knows what became of a change.
+
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use crate::units::{Pbn, Ppn};
+
+/// A chip until a program or an erase ends in an error that leaves open whether it took place: the power went,
+/// or bus, controller or driver failed. From then on every program and erase is
+/// [`NandError::Interrupted`], also where the chip is back, and pages can be read. A mount finds what such an
+/// end left as it finds what a power cut left; behind one it would meet pages that no cut leaves.
+#[derive(Debug)]
+pub(crate) struct UntilLost<N> {
+    nand: N,
+    is_lost: bool,
+}
+
+impl<N> UntilLost<N> {
+    pub(crate) const fn new(nand: N) -> UntilLost<N> {
+        UntilLost { nand, is_lost: false }
+    }
+
+    pub(crate) fn into_inner(self) -> N {
+        self.nand
+    }
+
+    pub(crate) const fn inner(&self) -> &N {
+        &self.nand
+    }
+
+    pub(crate) const fn inner_mut(&mut self) -> &mut N {
+        &mut self.nand
+    }
+}
+
+impl<N: Nand> UntilLost<N> {
+    fn change(&mut self, change: impl FnOnce(&mut N) -> Result<(), NandError>) -> Result<(), NandError> {
+        if self.is_lost {
+            return Err(NandError::Interrupted);
+        }
+        let changed = change(&mut self.nand);
+        self.is_lost = matches!(changed, Err(NandError::PowerLost | NandError::Device(_)));
+        changed
+    }
+}
+
+impl<N: Nand> Nand for UntilLost<N> {
+    fn geometry(&self) -> Geometry {
+        self.nand.geometry()
+    }
+
+    fn read(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.nand.read(ppn, cause, data, spare)
+    }
+
+    fn read_at(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        from: u32,
+        data: &mut [u8],
+    ) -> Result<ReadOutcome, NandError> {
+        self.nand.read_at(ppn, cause, from, data)
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.change(|nand| nand.program(ppn, cause, data, spare))
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.change(|nand| nand.erase(pbn, cause))
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.nand.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.change(|nand| nand.mark_bad(pbn))
+    }
+
+    fn tears(&self) -> bool {
+        self.nand.tears()
+    }
+
+    fn replaces(&self) -> bool {
+        self.nand.replaces()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.nand.ram_bytes()
+    }
+
+    fn begin_batch(&mut self) {
+        self.nand.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.nand.end_batch();
+    }
+}

@@ -12,6 +12,9 @@ use nandex::{IndexError, PageStore, StoreError};
 /// Budgets beyond are not looked for.
 const MOST: usize = 1 << 28;
 
+/// Bytes to which the smallest RAM is found.
+const PRECISION: usize = 16;
+
 /// The RAM that an index needs, and on which FTL where it stands on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
@@ -34,20 +37,24 @@ pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Resul
             Err(error) => Err(error),
         }
     };
-    // What the refusal names suffices, and a byte less does not.
+    let (mut low, mut high) = (0, 1024);
+    // The RAM that the refusal names suffices, and less mostly does not: a part that is asked for its size
+    // where there is no RAM may name a little more.
     if let Ok(Some(needed)) = fits(0)
         && matches!(fits(needed), Ok(None))
     {
-        return Ok(needed);
+        if !matches!(fits(needed.saturating_sub(PRECISION)), Ok(None)) {
+            return Ok(needed);
+        }
+        high = needed;
     }
-    let (mut low, mut high) = (0, 1024);
     while !matches!(fits(high), Ok(None)) {
         if high >= MOST {
             return fits(high).map(|_| high);
         }
         (low, high) = (high, high * 2);
     }
-    while high - low > 16 {
+    while high - low > PRECISION {
         let middle = low.midpoint(high);
         if matches!(fits(middle), Ok(None)) { high = middle } else { low = middle }
     }

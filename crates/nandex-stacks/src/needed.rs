@@ -15,6 +15,9 @@ const MOST: usize = 1 << 28;
 /// Bytes to which the smallest RAM is found.
 const PRECISION: usize = 16;
 
+/// Bytes by which a part may grow at once.
+const STEP: usize = 64;
+
 /// The RAM that an index needs, and on which FTL where it stands on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
@@ -54,9 +57,16 @@ pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Resul
         }
         (low, high) = (high, high * 2);
     }
-    while high - low > PRECISION {
-        let middle = low.midpoint(high);
-        if matches!(fits(middle), Ok(None)) { high = middle } else { low = middle }
+    loop {
+        while high - low > PRECISION {
+            let middle = low.midpoint(high);
+            if matches!(fits(middle), Ok(None)) { high = middle } else { low = middle }
+        }
+        // Where more RAM makes a part larger, a little less may do than what does not.
+        match high.checked_sub(STEP) {
+            Some(less) if matches!(fits(less), Ok(None)) => (low, high) = (0, less),
+            _ => break,
+        }
     }
     Ok(high)
 }

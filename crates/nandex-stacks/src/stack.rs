@@ -519,14 +519,16 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
 }
 
 /// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of
-/// two. It is made to be asked, so in little RAM it is asked for fewer frames.
+/// two. It is made to be asked, so in little RAM it is asked for few frames; always for as many, since a need
+/// that followed the RAM would be met by less and not by more.
 fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings, ram: usize) -> usize {
     const FRAMES: usize = 1000;
+    const FEW: usize = 62;
     const RAM_FOR_FRAME: usize = 256;
     let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);
-    let frames = (ram / RAM_FOR_FRAME).clamp(1, FRAMES);
-    [frames, frames + frames / 25]
+    let frames = if ram < FRAMES * RAM_FOR_FRAME { FEW } else { FRAMES };
+    [frames, frames + frames.div_ceil(25)]
         .map(|frames| bytes(frames).saturating_sub(fixed).div_ceil(frames))
         .into_iter()
         .fold(0, usize::max)

@@ -2,14 +2,13 @@
 //! know. The owner answers with errors until the next mount, and that finds everything.
 
 use super::part;
-use super::unclosed::{Entry, Opened};
+use super::unclosed::{Entry, Kind, Model};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
-use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Shared, StoreError};
+use nandex::{Cause, Lpn, Nand, PageStore, Shared, StoreError};
 use nandex_stacks::options::Settings;
-use nandex_stacks::registry::{INDEXES, IndexEntry, STORES, StoreEntry, stacks};
-use nandex_stacks::spatial::SPATIAL;
+use nandex_stacks::registry::{STORES, StoreEntry, stacks};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values that a page or a record may have.
@@ -115,4 +114,72 @@ fn a_store_whose_chip_came_back_writes_no_more() {
         }
     }
     assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A life of an index in which its chip goes and comes back; what was wrong.
+fn live_on_index(entry: Entry, settings: &Settings, seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let chip = Shared::new(SimChip::new(&entry.part()).unwrap());
+    let mut index = entry.open_on(&chip, settings, true).map_err(|error| format!("the format: {error}"))?;
+    let (mut allowed, mut next) = (Allowed::new(), 0);
+    for _ in 0..3 {
+        plan(&chip, &mut rng, 200);
+        let mut calls = 25;
+        for _ in 0..2000 {
+            let kind = one_of(&mut rng, &[Kind::Insert, Kind::Update, Kind::Put, Kind::Remove]);
+            let (kind, number) = if entry.appends() { (Kind::Insert, next) } else { (kind, rng.below(150)) };
+            next += 1;
+            // The number of records in the model is part of a value.
+            let mut model: Model = (0..next).map(|n| (1 << 40 | n, 0)).collect();
+            let syncs = rng.chance(1, 20);
+            let done = if syncs { index.end(false) } else { index.change(kind, number, &mut model) };
+            let values = allowed.entry(number as u32).or_insert_with(|| BTreeSet::from([0]));
+            match done {
+                _ if syncs => {}
+                Ok(()) if matches!(kind, Kind::Remove) => *values = BTreeSet::from([0]),
+                Ok(()) => *values = BTreeSet::from([model[&number]]),
+                Err(_) => values.extend([0, number + 1_000_000 * next]),
+            }
+            if done.is_err() {
+                came_back(&chip);
+            }
+            calls -= u32::from(done.is_err() || calls < 25);
+            if calls == 0 {
+                break;
+            }
+        }
+        came_back(&chip);
+        let never = PowerCut { at_operation: 0, when: CutWhen::Before, torn: TornModel::ALL[0], seed: 0 };
+        chip.lock().plan_power_cut(never);
+        drop(index);
+        index = entry.open_on(&chip, settings, false).map_err(|error| format!("a mount: {error}"))?;
+        let found = index.contents().map_err(|error| format!("a read: {error}"))?;
+        for (&number, values) in &mut allowed {
+            let value = found.get(&u64::from(number)).copied().unwrap_or(0);
+            if !values.contains(&value) {
+                return Err(format!("record {number} is {value}, and {values:?} may be there"));
+            }
+            *values = BTreeSet::from([value]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_index_whose_chip_came_back_loses_nothing() {
+    let (mut lives, mut wrong) = (0, Vec::new());
+    for stack in stacks() {
+        let settings = stack.settings(Settings::new(RecordFormat::new(8, 8)));
+        if settings.durability != Durability::EveryOperation {
+            continue;
+        }
+        for seed in 0..4 {
+            lives += 1;
+            if let Err(what) = live_on_index(Entry::Ordered(stack.index), &settings, seed) {
+                wrong.push(format!("{}, seed {seed}: {what}", stack.name()));
+            }
+        }
+    }
+    assert!(lives > 150, "only {lives} lives");
+    assert!(wrong.is_empty(), "{} faults of {lives} lives:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -207,7 +207,7 @@ impl Life {
             }),
             7 => self.of_table(table, |t| format!("DELETE FROM {t} WHERE k % 3 = {}", value % 3)),
             8 => self.of_table(table, |t| format!("DELETE FROM {t} WHERE id >= {from}")),
-            9 if value % 4 == 0 => format!("DROP TABLE IF EXISTS {table}"),
+            9 if value.is_multiple_of(4) => format!("DROP TABLE IF EXISTS {table}"),
             _ => self.of_table(table, |t| format!("DELETE FROM {t} WHERE id BETWEEN {from} AND {to}")),
         }
     }

@@ -134,16 +134,7 @@ impl Shares {
             maps: map::is_kept(geometry, record),
         };
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
-        // Lists of blocks, cursors, and what a vector holds in reserve.
-        // Where a block has few pages nearly each has an extent, and a mount holds the rows of a root beside.
-        let values = 8 * usize::from(record.value_bytes.saturating_sub(8))
-            + 2 * usize::from(record.key_bytes.saturating_sub(8));
-        let small = 96 + 8 * usize::from(record.key_bytes) + values;
-        let rows = match geometry.pages_per_block {
-            ROWS_BELOW.. => 0,
-            pages => blocks * size_of::<Extent>() * 8 / pages.max(8) as usize,
-        };
-        let mut fixed = own + 2 * page + blocks * 3 + small + rows;
+        let mut fixed = own + 2 * page + lists_bytes(record, geometry);
         let extents = (blocks * size_of::<Extent>() + blocks).max(EXTENTS_LEAST * size_of::<Extent>());
         let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
         if ram < needed {
@@ -182,6 +173,19 @@ impl Shares {
         shares.filter = if FILTERS { left.saturating_sub(held(memtable)).min(filters_max) } else { 0 };
         Ok(shares)
     }
+}
+
+/// Lists of blocks, cursors, and what a vector holds in reserve. Where a block has few pages nearly each has an
+/// extent, and a mount holds the rows of a root beside.
+fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
+    let blocks = geometry.blocks as usize;
+    let values = 8 * usize::from(record.value_bytes.saturating_sub(8))
+        + 2 * usize::from(record.key_bytes.saturating_sub(8));
+    let rows = match geometry.pages_per_block {
+        ROWS_BELOW.. => 0,
+        pages => blocks * size_of::<Extent>() * 8 / pages.max(8) as usize,
+    };
+    blocks * 3 + 96 + 8 * usize::from(record.key_bytes) + values + rows
 }
 
 /// Records of a memtable at most. Without sealed pages: what fits beside any root of the chip. Else what fits

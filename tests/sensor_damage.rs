@@ -249,7 +249,8 @@ fn with_other_heads(chip: &SimChip) -> SimChip {
     for i in 0..10 {
         page.swap(44 + 25 + 4 + i, 44 + 50 + 4 + i);
     }
-    let crc = crc32(page[..40].iter().chain(&page[44..data]).copied()) ^ ppn.0;
+    let crc = crc32(page[..40].iter().chain(&page[44..data]).copied());
+    let crc = crc ^ ppn.0 ^ (chip.geometry().blocks << 8);
     page[40..44].copy_from_slice(&crc.to_le_bytes());
     let mut forged = chip.clone();
     forged.damage_page(ppn, &page);

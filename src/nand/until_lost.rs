@@ -3,8 +3,8 @@
 use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 
-/// A chip until a program or an erase ends in an error that leaves open whether it took place: the power went,
-/// or bus, controller or driver failed. From then on every program and erase is
+/// A chip until a program or an erase ends in an error that leaves open whether it took place: the power
+/// went, or bus, controller or driver failed. From then on every program and erase is
 /// [`NandError::Interrupted`], also where the chip is back, and pages can be read. A mount finds what such an
 /// end left as it finds what a power cut left; behind one it would meet pages that no cut leaves.
 #[derive(Debug)]

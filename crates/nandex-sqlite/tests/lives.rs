@@ -1,7 +1,8 @@
-//! Lives of databases: chips, FTLs, volumes, modes of SQLite and statements are drawn, the power fails again and
-//! again, and after every mount each row is compared with an ordinary database in memory that did the same.
+//! Lives of databases: chips, FTLs, volumes, modes of SQLite and statements are drawn, the power fails again
+//! and again, and after every mount each row is compared with an ordinary database in memory that did the
+//! same.
 //!
-//! `NANDEX_LIVES=SECONDS` goes on from `NANDEX_SEED` for so long, and prints counts.
+//! `NANDEX_LIVES=COUNT` lives so many, from `NANDEX_SEED` on, and prints counts.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -13,12 +14,10 @@ use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{Geometry, PageStore, Shared, StoreError};
 use nandex_sqlite::{Commits, Journals, Vfs, Volume, VolumeSettings};
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
 
-/// The bytes of pages that a database has in use at most, as a share of the store's: what a full volume refuses
-/// is not tried here.
+/// The bytes of pages that a database has in use at most, as a share of the store's.
 const FILL: u64 = 4;
 
 /// All rows of all tables, as text.
@@ -103,6 +102,7 @@ struct Life {
     name: String,
     /// The bytes that tables hold at most.
     bytes_max: u64,
+    is_over: bool,
     counts: Counts,
 }
 
@@ -114,6 +114,7 @@ struct Counts {
     mounts: u64,
     cuts: u64,
     whole: u64,
+    full: u64,
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -159,7 +160,16 @@ impl Life {
         chip.lock().set_faults(choices.faults);
         let model = Connection::open_in_memory().unwrap();
         let counts = Counts { lives: 1, ..Counts::default() };
-        Some(Life { rng, choices, chip, model, name: format!("life-{seed}"), bytes_max, counts })
+        Some(Life {
+            rng,
+            choices,
+            chip,
+            model,
+            name: format!("life-{seed}"),
+            bytes_max,
+            is_over: false,
+            counts,
+        })
     }
 
     /// Mounts the chip and opens the database; no database where the power went.
@@ -253,6 +263,9 @@ impl Life {
                 self.plan_cut();
             }
             self.session(&mut before, &mut after)?;
+            if self.is_over {
+                break;
+            }
             // Nobody has the chip open any more.
             self.counts.cuts += u64::from(self.is_off());
             self.chip.lock().power_on();
@@ -306,6 +319,12 @@ impl Life {
                     Ok(()) => {}
                     Err(_) if self.is_off() => {
                         *before = kept;
+                        return Ok(());
+                    }
+                    // The volume is full: what it refuses is another test's.
+                    Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+                        self.counts.full += 1;
+                        self.is_over = true;
                         return Ok(());
                     }
                     Err(error) => return Err(format!("{statement}: {error}")),
@@ -372,20 +391,17 @@ fn add(sum: &mut Counts, one: Counts) {
     sum.mounts += one.mounts;
     sum.cuts += one.cuts;
     sum.whole += one.whole;
+    sum.full += one.full;
 }
 
 #[test]
 fn every_row_is_there_after_every_mount() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let first = number("NANDEX_SEED").unwrap_or(1);
-    let until = number("NANDEX_LIVES").map(|seconds| SystemTime::now() + Duration::from_secs(seconds));
+    let lives = number("NANDEX_LIVES").unwrap_or(12);
     let mut sum = Counts::default();
     let mut found = Vec::new();
-    for seed in first.. {
-        let goes_on = until.map_or(seed < first + 12, |until| SystemTime::now() < until);
-        if !goes_on {
-            break;
-        }
+    for seed in first..first + lives {
         let (counts, what) = live(seed);
         add(&mut sum, counts);
         found.extend(what);

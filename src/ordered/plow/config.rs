@@ -175,8 +175,8 @@ impl Shares {
     }
 }
 
-/// Lists of blocks, cursors, and what a vector holds in reserve. Where a block has few pages nearly each has an
-/// extent, and a mount holds the rows of a root beside.
+/// Lists of blocks, cursors, and what a vector holds in reserve. Where a block has few pages nearly each has
+/// an extent, and a mount holds the rows of a root beside.
 fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     let blocks = geometry.blocks as usize;
     let values = 8 * usize::from(record.value_bytes.saturating_sub(8))

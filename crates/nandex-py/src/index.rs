@@ -37,16 +37,23 @@ pub(crate) struct RawIndex {
 type Record = (Vec<u8>, Vec<u8>);
 
 impl Session {
-    /// Opens the index; one that is made anew replaces what is there where that is allowed.
-    fn open(&mut self, format: bool, overwrite: bool) -> PyResult<()> {
+    /// Opens the index; one that is made anew replaces what is there where that is allowed. Unless it is said
+    /// what is wanted, what is there is mounted, and a blank chip is formatted.
+    fn open(&mut self, format: Option<bool>, overwrite: bool) -> PyResult<()> {
         self.index = None;
         self.place.take_again()?;
         let mut nand = self.place.nand()?;
-        if format && !overwrite {
+        if format == Some(true) && !overwrite {
             self.place.require_empty(&mut *nand)?;
         }
-        let open = if format { self.entry.format } else { self.entry.mount };
-        self.index = Some(open(nand, &self.settings).map_err(|error| of_index(&error))?);
+        let open = if format == Some(true) { self.entry.format } else { self.entry.mount };
+        let opened = match open(nand, &self.settings) {
+            Err(error) if format.is_none() && error.is_blank() => {
+                (self.entry.format)(self.place.nand()?, &self.settings)
+            }
+            other => other,
+        };
+        self.index = Some(opened.map_err(|error| of_index(&error))?);
         Ok(())
     }
 
@@ -107,12 +114,12 @@ struct Where {
 }
 
 impl Where {
-    /// The place, whether the index is made anew there, and whether over what is there.
-    fn open(self) -> PyResult<(Place, bool, bool)> {
+    /// The place, whether the index is made anew there, if that is said, and whether over what is there.
+    fn open(self) -> PyResult<(Place, Option<bool>, bool)> {
         let Where { chip, blocks, image, device, page_bytes, format, overwrite } = self;
         if let Some(device) = device {
             let place = Place::Device(device, page_bytes);
-            return Ok((place, format.unwrap_or(false), overwrite));
+            return Ok((place, format, overwrite));
         }
         let image = match image {
             Some(path) => {
@@ -123,7 +130,7 @@ impl Where {
                         let why = "something is there; allow it with overwrite=True";
                         return Err(RequestError::new_err(format!("{}: {why}", path.display())));
                     }
-                    return Ok((Place::image(image)?, false, false));
+                    return Ok((Place::image(image)?, Some(false), false));
                 }
                 Some(image)
             }
@@ -132,7 +139,7 @@ impl Where {
         if format == Some(false) {
             return Err(RequestError::new_err("there is nothing to mount: a new chip is formatted"));
         }
-        Ok((Place::fresh(chip.as_deref().unwrap_or("mlc-64m"), blocks, image)?, true, overwrite))
+        Ok((Place::fresh(chip.as_deref().unwrap_or("mlc-64m"), blocks, image)?, Some(true), overwrite))
     }
 }
 
@@ -252,7 +259,7 @@ impl RawIndex {
             if let Place::Sim(chip, _) = &session.place {
                 chip.lock().power_on();
             }
-            session.open(false, false)
+            session.open(Some(false), false)
         })
     }
 

@@ -162,7 +162,7 @@ fn open(path: &Path, _: usize) -> PyResult<Box<dyn Nand>> {
 #[cfg(target_os = "linux")]
 fn open_mtd(path: &Path) -> PyResult<Box<dyn Nand>> {
     use nandex_mtd::{Mtd, MtdError, MtdOptions};
-    let chip = Mtd::open(path, MtdOptions { writable: true });
+    let chip = Mtd::open(path, MtdOptions { writable: true, spare: None });
     Ok(Box::new(chip.map_err(|error| match error {
         MtdError::InUse(words) => InUseError::new_err(words),
         other => StorageError::new_err(other.to_string()),

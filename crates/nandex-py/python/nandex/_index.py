@@ -259,8 +259,9 @@ def open(
     blocks      another number of blocks than the part has
     image       a file that keeps the simulated chip: mounted where it is there, made where it is not, written
                 by ``close``
-    device      an MTD or block device, or a file of pages of ``page_bytes`` bytes: mounted, or formatted with
-                ``format=True``, which refuses what holds something unless ``overwrite=True``
+    device      an MTD or block device, or a file of pages of ``page_bytes`` bytes: mounted, or formatted
+                where it is blank. ``format=False`` mounts only; ``format=True`` makes a new index, and refuses
+                what holds something unless ``overwrite=True``
     key, value  kinds: "u8" to "u64", "i8" to "i64", "bytes:N", "text:N" (N bytes at most); values also "f64"
     ram         bytes, or text such as "64KiB", tables included; no cache when left out
     durability  "every-operation", "every-sync" or "none": what survives a power cut

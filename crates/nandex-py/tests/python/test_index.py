@@ -135,15 +135,19 @@ class Mapping(unittest.TestCase):
             with open(path, "wb") as file:
                 file.truncate(16 << 20)
             with self.assertRaises(nandex.StorageError):
-                nandex.open("mu", device=path)
-            with nandex.open("mu", device=path, format=True) as index:
+                nandex.open("mu", device=path, format=False)
+            with nandex.open("mu", device=path) as index:
                 index[7] = 70
                 with self.assertRaisesRegex(nandex.RequestError, "real device"):
                     index.costs()
             with nandex.open("mu", device=path) as index:
                 self.assertEqual((len(index), index[7]), (1, 70))
+            with self.assertRaisesRegex(nandex.StorageError, "other sizes"):
+                nandex.open("mu", device=path, value="u32")
             with self.assertRaisesRegex(nandex.RequestError, "something is there"):
                 nandex.open("mu", device=path, format=True)
+            with nandex.open("mu", device=path) as index:
+                self.assertEqual(index[7], 70)
             with self.assertRaises(nandex.StorageError):
                 nandex.open("mu", device=os.path.join(folder, "none"))
 

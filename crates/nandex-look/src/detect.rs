@@ -14,7 +14,19 @@ pub struct Detected {
     pub record: RecordFormat,
     /// Whether the bytes told the sizes.
     pub is_sure: bool,
+    /// Whether the logical pages are a volume of SQLite databases.
+    pub is_volume: bool,
 }
+
+impl Detected {
+    /// These contents, and no volume.
+    pub const fn new(family: Family, record: RecordFormat, is_sure: bool) -> Detected {
+        Detected { family, record, is_sure, is_volume: false }
+    }
+}
+
+/// The first bytes of a directory of a volume of SQLite databases.
+const VOLUME: &[u8] = b"NDXSQL1\n";
 
 /// Looks for marks of the formats of `docs/format.md`; none where there are none.
 ///
@@ -39,11 +51,9 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
 
 /// By a page that tells what it is: plow, SBITS, VMTree-OW.
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
-    let known = |family, record| Some(Detected { family, record, is_sure: true });
+    let known = |family, record| Some(Detected::new(family, record, true));
     match data {
-        [b'V', b'M', b'O', b'W', ..] => {
-            Some(Detected { family: Family::Overwrite, record: guess, is_sure: false })
-        }
+        [b'V', b'M', b'O', b'W', ..] => Some(Detected::new(Family::Overwrite, guess, false)),
         [0xb6, ..] => {
             let page = Decoder::new(Family::Sbits, guess, *geometry).glance(ppn, data, &[]);
             (page.whole && data[2] > 0)
@@ -68,7 +78,7 @@ fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
         let mut shown = family.shown(&mut *chip);
         let geometry = shown.geometry();
         let decoder = Decoder::new(family, guess, geometry);
-        let (mut found, mut shape, mut buffered) = (None, None, false);
+        let (mut found, mut shape, mut buffered, mut is_volume) = (None, None, false, false);
         for ppn in (0..geometry.pages()).map(Ppn) {
             if shown.is_bad(geometry.block_of(ppn))? {
                 continue;
@@ -82,10 +92,11 @@ fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
                 break;
             }
             shape = StoreShape::of_page(&data).or(shape);
+            is_volume |= data.starts_with(VOLUME);
             buffered |= crate::decode::buffer_start(ppn, &geometry, &data, &spare).is_some();
         }
         if let Some(detected) = found.and_then(|record| of_record(&record, (shape, buffered), guess)) {
-            return Ok(Some(detected));
+            return Ok(Some(Detected { is_volume, ..detected }));
         }
     }
     Ok(None)
@@ -100,16 +111,14 @@ fn of_record(
     match record {
         Record::Log { owner, record, .. } => {
             let kind = LogKind::ALL.into_iter().find(|kind| kind.owner() == owner)?;
-            Some(Detected { family: Family::Log(kind), record: sized(*record)?, is_sure: true })
+            Some(Detected::new(Family::Log(kind), sized(*record)?, true))
         }
-        Record::Ipl { record, .. } => {
-            Some(Detected { family: Family::Ipl, record: sized(*record)?, is_sure: true })
-        }
+        Record::Ipl { record, .. } => Some(Detected::new(Family::Ipl, sized(*record)?, true)),
         Record::PageMap { .. } | Record::Base { .. } | Record::Note { .. } => {
             let record =
                 shape.and_then(|shape| sized((shape.record.0, shape.above.unwrap_or(shape.record.1))));
             let family = if buffered { Family::Tbm } else { Family::Ftl };
-            Some(Detected { family, record: record.unwrap_or(guess), is_sure: record.is_some() })
+            Some(Detected::new(family, record.unwrap_or(guess), record.is_some()))
         }
         Record::Unknown => None,
     }

@@ -36,6 +36,14 @@ pub fn family_words(family: Family) -> String {
     }
 }
 
+impl Detected {
+    /// The contents in words.
+    pub fn words(&self) -> String {
+        let family = family_words(self.family);
+        if self.is_volume { format!("{family}: a volume of SQLite databases") } else { family }
+    }
+}
+
 impl Inspection {
     /// Looks at a chip. Nothing is written.
     pub fn of(chip: impl Nand, name: &str, detected: Detected) -> Result<Inspection, NandError> {
@@ -52,16 +60,21 @@ impl Inspection {
         let g = &self.scan.decoder.geometry;
         let record = self.detected.record;
         let mut text = format!(
-            "{}: {}\n{} blocks of {} pages of {}+{} bytes; records of {}/{} bytes{}\n",
+            "{}: {}\n{} blocks of {} pages of {}+{} bytes{}\n",
             self.name,
-            family_words(self.detected.family),
+            self.detected.words(),
             g.blocks,
             g.pages_per_block,
             g.page_bytes,
             g.spare_bytes,
-            record.key_bytes,
-            record.value_bytes,
-            if self.detected.is_sure { "" } else { " (as given: the bytes do not tell)" }
+            match (self.detected.is_volume, self.detected.is_sure) {
+                (true, _) => String::new(),
+                (_, true) => format!("; records of {}/{} bytes", record.key_bytes, record.value_bytes),
+                (_, false) => format!(
+                    "; records of {}/{} bytes (as given: the bytes do not tell)",
+                    record.key_bytes, record.value_bytes
+                ),
+            }
         );
         let _ = writeln!(text, "\ntree\n{}", self.tree_text());
         let _ = writeln!(text, "space\n{}", self.space_text());

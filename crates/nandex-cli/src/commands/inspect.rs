@@ -73,7 +73,7 @@ fn found(args: &Inspect, chip: &mut dyn Nand, name: &str) -> Result<Detected> {
     if let Some(index) = args.index {
         let family = Family::of_index(index.name);
         let told = detected.filter(|found| found.family == family);
-        return Ok(told.unwrap_or(Detected { family, record: guess, is_sure: false }));
+        return Ok(told.unwrap_or(Detected::new(family, guess, false)));
     }
     detected.with_context(|| {
         format!("{name}: nothing on it is of a format that is known here; name what wrote it with --index")

@@ -5,7 +5,10 @@ use crate::Status;
 use crate::device_args::{Dump, Place, Restore};
 use crate::output;
 use anyhow::Result;
-use nandex::Pbn;
+use nandex::nand::is_blank;
+use nandex::ordered::RecordFormat;
+use nandex::{Nand, Pbn};
+use nandex_look::detect::detect;
 use std::fmt::Write as _;
 
 pub(super) fn info(place: &Place) -> Result<Status> {
@@ -33,8 +36,29 @@ pub(super) fn info(place: &Place) -> Result<Status> {
         0 => writeln!(text, "no bad blocks"),
         n => writeln!(text, "{n} bad blocks: {}", bad.join(", ")),
     };
+    let _ = writeln!(text, "{}", contents(chip)?);
     output::print(&text)?;
     Ok(Status::Done)
+}
+
+/// The records that are taken where nothing tells their sizes; they are not shown.
+const GUESS: RecordFormat = RecordFormat::new(4, 4);
+
+/// The contents of a chip in words.
+fn contents(mut chip: &mut dyn Nand) -> Result<String> {
+    if is_blank(&mut chip)? {
+        return Ok(String::from("blank"));
+    }
+    let Some(found) = detect(chip, GUESS)? else {
+        return Ok(String::from("there is something on it, of no format that is known here"));
+    };
+    let sizes = match found.record {
+        RecordFormat { key_bytes, value_bytes } if found.is_sure => {
+            format!(", records of {key_bytes}+{value_bytes} bytes")
+        }
+        _ => String::new(),
+    };
+    Ok(format!("on it: {}{sizes}", found.words()))
 }
 
 #[cfg(target_os = "linux")]

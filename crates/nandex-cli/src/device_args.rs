@@ -61,9 +61,9 @@ pub(crate) struct Place {
     /// 2048+64x64.
     #[arg(long, value_name = "PAGE+OOBxPAGES", requires = "image")]
     pub(crate) geometry: Option<RawGeometry>,
-    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device
-    /// info tells).
-    #[arg(long, value_name = "OFFSET+LENGTH,..", requires = "image")]
+    /// The spare area: the free out-of-band bytes of a dump, offset and length, such as 2+38 (nandex device
+    /// info tells); of an MTD device, where a board used fewer of them than Linux calls free.
+    #[arg(long, value_name = "OFFSET+LENGTH,..")]
     pub(crate) spare: Option<SpareLayout>,
     #[command(flatten)]
     pub(crate) part: Part,

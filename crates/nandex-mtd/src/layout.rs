@@ -46,6 +46,23 @@ impl SpareLayout {
         self.runs.iter().any(|(offset, length)| byte >= *offset && byte - offset < *length)
     }
 
+    /// The places of these bytes in the row that the free bytes of an area make. Refused in words where one
+    /// of them is not free.
+    pub fn within(&self, free: &SpareLayout) -> Result<SpareLayout, String> {
+        let row: Vec<usize> = free.places().collect();
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for byte in self.places() {
+            let place = row.iter().position(|at| *at == byte);
+            let place =
+                place.ok_or_else(|| format!("byte {byte} of spare {self} is not free: {free} are"))?;
+            match runs.last_mut() {
+                Some((offset, length)) if (*offset + *length) as usize == place => *length += 1,
+                _ => runs.push((place as u32, 1)),
+            }
+        }
+        Ok(SpareLayout { runs })
+    }
+
     /// The free bytes of an area, as many as `free` takes.
     pub fn gather(&self, oob: &[u8], free: &mut [u8]) {
         for (to, at) in free.iter_mut().zip(self.places()) {
@@ -152,6 +169,16 @@ mod tests {
         for (text, word) in [("2", "offset+length"), ("2+9,5+1", "reaches into"), ("x+1", "'x+1'")] {
             assert!(text.parse::<SpareLayout>().unwrap_err().contains(word), "{text}");
         }
+    }
+
+    #[test]
+    fn some_of_the_free_bytes_are_found_in_their_row() {
+        let free: SpareLayout = "2+6,18+6,34+6,50+6".parse().unwrap();
+        let spi: SpareLayout = "4+4,20+4,36+4,52+4".parse().unwrap();
+        assert_eq!(spi.within(&free).unwrap().to_string(), "2+4,8+4,14+4,20+4");
+        assert_eq!(free.within(&free).unwrap().to_string(), "0+24");
+        let refused = "4+5".parse::<SpareLayout>().unwrap().within(&free).unwrap_err();
+        assert_eq!(refused, "byte 8 of spare 4+5 is not free: 2+6,18+6,34+6,50+6 are");
     }
 
     #[test]

@@ -20,7 +20,7 @@
 
 use crate::error::{Events, Fault, MtdError};
 use crate::io::{Facts, MtdIo, OobMode};
-use crate::layout::Packing;
+use crate::layout::{Packing, SpareLayout};
 use crate::sys::Device;
 use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};
@@ -29,10 +29,14 @@ use std::io;
 use std::path::Path;
 
 /// How a device is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MtdOptions {
     /// Whether it may be programmed and erased.
     pub writable: bool,
+    /// The out-of-band bytes that are used, where a board without Linux wrote the part and used fewer than
+    /// Linux calls free: `4+4,20+4,36+4,52+4` for a W25N01GV of `nandex-spi`. All free ones where none is
+    /// given.
+    pub spare: Option<SpareLayout>,
 }
 
 /// The state of a block, as far as it is known.
@@ -53,7 +57,11 @@ pub struct Mtd<I = Device> {
     /// The end of each block: one more than the last page that this chip programmed since it erased it.
     ends: Vec<u16>,
     page: Vec<u8>,
+    /// The free bytes of a page, all that the device has.
     free: Vec<u8>,
+    /// The used ones among them, by their places in `free`.
+    used: SpareLayout,
+    kept: Vec<u8>,
     events: Events,
 }
 
@@ -62,10 +70,12 @@ impl Mtd {
     ///
     /// # Errors
     ///
-    /// What is no NAND device, a shape that the engine does not take, and kernels before 6.1.
+    /// What is no NAND device, a shape that the engine does not take, spare bytes that are not free, and
+    /// kernels before 6.1.
     pub fn open(path: &Path, options: MtdOptions) -> Result<Mtd, MtdError> {
         let device = Device::open(path, options.writable)?;
-        Mtd::with_io(device, &path.display().to_string())
+        let free = device.facts().layout.clone();
+        Mtd::with_spare(device, &path.display().to_string(), &options.spare.unwrap_or(free))
     }
 }
 
@@ -76,9 +86,20 @@ impl<I: MtdIo> Mtd<I> {
     ///
     /// A shape that the engine does not take.
     pub fn with_io(io: I, name: &str) -> Result<Mtd<I>, MtdError> {
+        let free = io.facts().layout.clone();
+        Mtd::with_spare(io, name, &free)
+    }
+
+    /// A chip that uses these bytes of the out-of-band area, all of which the device must call free.
+    ///
+    /// # Errors
+    ///
+    /// A shape that the engine does not take, and bytes that are not free.
+    pub fn with_spare(io: I, name: &str, spare: &SpareLayout) -> Result<Mtd<I>, MtdError> {
         let Facts { raw, blocks, layout, .. } = io.facts();
         raw.check_layout(layout, name)?;
-        let packing = Packing { page_bytes: raw.page_bytes, free_bytes: layout.free_bytes() };
+        let used = spare.within(layout).map_err(|why| MtdError::unsupported(name, why))?;
+        let packing = Packing { page_bytes: raw.page_bytes, free_bytes: used.free_bytes() };
         let geometry = raw.engine(packing, *blocks, name)?;
         Ok(Mtd {
             name: name.to_string(),
@@ -87,6 +108,8 @@ impl<I: MtdIo> Mtd<I> {
             ends: vec![0; geometry.blocks as usize],
             page: vec![0; raw.page_bytes as usize],
             free: vec![0; layout.free_bytes() as usize],
+            kept: vec![0; used.free_bytes() as usize],
+            used,
             events: Events::new(),
             geometry,
             io,
@@ -198,7 +221,8 @@ impl<I: MtdIo> Nand for Mtd<I> {
                 counts.corrected_bits += u64::from(stats.corrected);
             });
         }
-        self.packing.unpack((&self.page, &self.free), data, spare);
+        self.used.gather(&self.free, &mut self.kept);
+        self.packing.unpack((&self.page, &self.kept), data, spare);
         // The bits are those of all code words together; the system knows the worst of them.
         Ok(ReadOutcome { corrected: stats.corrected, is_weak: done.is_err() })
     }
@@ -208,7 +232,9 @@ impl<I: MtdIo> Nand for Mtd<I> {
         self.check_order(ppn, pbn)?;
         let page = self.geometry.page_in_block(ppn);
         let at = self.offset(pbn, page);
-        self.packing.pack((data, spare), &mut self.page, &mut self.free);
+        self.packing.pack((data, spare), &mut self.page, &mut self.kept);
+        self.free.fill(0xff);
+        self.used.scatter(&self.kept, &mut self.free);
         let done = self.io.write(at, OobMode::Auto, (&self.page, &self.free));
         if let Err(errno) = done {
             self.fault("program", (pbn, Some(page)), errno);

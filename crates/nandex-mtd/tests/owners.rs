@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Whether an opening is refused as in use; else it gets as far as the question whether it is MTD.
 fn is_in_use(path: &Path, writable: bool) -> bool {
-    match Mtd::open(path, MtdOptions { writable }) {
+    match Mtd::open(path, MtdOptions { writable, spare: None }) {
         Err(MtdError::InUse(why)) => {
             assert!(why.contains(path.to_str().unwrap()), "{why}");
             true

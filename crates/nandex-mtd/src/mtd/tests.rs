@@ -162,3 +162,43 @@ fn indexes_live_on_an_ageing_device_and_within_their_blocks() {
         assert!(device.events().counts().corrected_reads > 0, "{name}");
     }
 }
+
+#[test]
+fn a_part_that_a_board_wrote_is_read_by_the_bytes_that_the_board_used() {
+    // The W25N01GV: Linux calls six of sixteen free, nandex-spi uses the four that the ECC covers.
+    let spi: SpareLayout = "4+4,20+4,36+4,52+4".parse().unwrap();
+    let device = Model::new("2048+64x16", "2+6,18+6,34+6,50+6", 32);
+    let shared = Shared::new(Mtd::with_spare(device, "mtd7", &spi).unwrap());
+    assert_eq!(shared.lock().geometry().spare_bytes, 17);
+    let mu = registry::index("mu").unwrap();
+    let settings = Settings::new(RecordFormat::new(8, 8));
+    let mut index = (mu.format)(Box::new(shared.clone()), &settings).unwrap();
+    for key in 0..300_u64 {
+        index.insert(&key.to_be_bytes(), &(key * 3).to_be_bytes()).unwrap();
+    }
+    drop(index);
+    let device = shared.lock().io().pages.clone();
+    for page in &device {
+        assert!((0..64).filter(|byte| !spi.holds(*byte)).all(|byte| page[2048 + byte as usize] == 0xff));
+    }
+    let again = |spare: Option<&SpareLayout>| {
+        let mut model = Model::new("2048+64x16", "2+6,18+6,34+6,50+6", 32);
+        model.pages = device.clone();
+        let chip = match spare {
+            Some(spare) => Mtd::with_spare(model, "mtd7", spare),
+            None => Mtd::with_io(model, "mtd7"),
+        };
+        (mu.mount)(Box::new(chip.unwrap()), &settings)
+    };
+    // By all that Linux calls free the pages are no pages; the chip is not taken for a blank one.
+    assert!(!again(None).err().unwrap().is_blank());
+    let mut index = again(Some(&spi)).unwrap();
+    for key in 0..300_u64 {
+        let mut value = [0; 8];
+        assert!(index.get(&key.to_be_bytes(), &mut value).unwrap());
+        assert_eq!(u64::from_be_bytes(value), key * 3);
+    }
+    let refused = Mtd::with_spare(Model::new("2048+64x16", "2+38", 32), "mtd7", &"60+4".parse().unwrap());
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("mtd7") && refused.contains("byte 60"), "{refused}");
+}

@@ -26,7 +26,7 @@ pub(super) fn open(
 ) -> Result<Volume, StoreError> {
     let refused = |why: &dyn std::fmt::Display| StoreError::Device(format!("{}: {why}", device.name));
     let path = Path::new(&device.name);
-    let chip = Mtd::open(path, MtdOptions { writable: true }).map_err(|error| match error {
+    let chip = Mtd::open(path, MtdOptions { writable: true, spare: None }).map_err(|error| match error {
         MtdError::InUse(what) => StoreError::InUse(what),
         other => refused(&other),
     })?;

@@ -137,7 +137,11 @@ fn copy_new(from: &Path, to: &Path) -> Result<(), LabError> {
 
 fn open_device(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
     if is_character_device(path) {
-        return open_mtd(path, access);
+        return open_mtd(place, path, access);
+    }
+    if let Some(spare) = &place.spare {
+        let why = "a file or block device has no out-of-band area: the flag is for MTD devices and dumps";
+        return Err(LabError::bad_option("--spare", &spare.to_string(), why).into());
     }
     open_file(place.page, path, access)
 }
@@ -154,16 +158,16 @@ fn is_character_device(_: &Path) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn open_mtd(path: &Path, access: Access<'_>) -> Result<Found> {
+fn open_mtd(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
     use nandex_mtd::{Mtd, MtdOptions};
     let writable = matches!(access, Access::Change { .. });
-    let chip = Mtd::open(path, MtdOptions { writable })?;
+    let chip = Mtd::open(path, MtdOptions { writable, spare: place.spare.clone() })?;
     let (name, events) = (chip.name().to_string(), chip.events());
     Ok((Box::new(chip), name, Some(events)))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
+fn open_mtd(_: &Place, path: &Path, _: Access<'_>) -> Result<Found> {
     Err(anyhow!("{}: MTD devices are supported on Linux only", path.display()))
 }
 

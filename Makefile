@@ -23,7 +23,7 @@ test: tools lint doc ## everything the gate tests
 	@$(MAKE) --no-print-directory firmware-if-there test-mtd
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
-# The programs as they are shipped, with the engine's debug assertions.
+# The program with debug assertions.
 CAMPAIGN = $${CARGO_TARGET_DIR:-target}/campaign
 
 test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is missing (MTD_INSTALL=1 installs it)
@@ -82,9 +82,9 @@ sqlite-speedtest: sqlite-extension ## SQLite's own load, speedtest1, on raw flas
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
 	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
 
-# A build of the C library for firmware: optimised for size, without an operating system, without unwinding.
+# A build of the C library for firmware: optimised for size, without an operating system, unwinding or debug assertions.
 C_PROFILE = CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
-	CARGO_PROFILE_RELEASE_PANIC=abort
+	CARGO_PROFILE_RELEASE_PANIC=abort CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=false
 C_INDEXES ?= all-indexes
 C_TARGET_DIR ?= target/c
 C_BUILD = $(C_PROFILE) $(CARGO) rustc --release --locked -p nandex-c --lib --crate-type staticlib --target-dir $(C_TARGET_DIR) \

@@ -40,8 +40,8 @@ pub mod workload;
 
 pub use error::LabError;
 
-/// Whether the debug assertions of the engine are in this build: they are in the profile `campaign`, and not
-/// in a release.
+/// Whether the debug assertions of the engine are in this build, as they are in a release of this repository
+/// and in the profile `campaign`.
 pub const ASSERTIONS: &str =
     if cfg!(debug_assertions) { "debug assertions on" } else { "debug assertions off" };
 

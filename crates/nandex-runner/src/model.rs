@@ -79,14 +79,16 @@ pub(crate) fn ends_with_zeros(value_bytes: usize) -> bool {
     value_bytes > 8 && value_bytes % 4 == 1
 }
 
-/// The value that a test of cuts or of a whole life writes.
-pub(crate) fn fill_written(slot: u32, version: u32, out: &mut [u8]) {
-    fill_value(slot, version, out);
-    if ends_with_zeros(out.len()) {
+/// The value that a test of cuts or of a whole life writes, and expects: of a record, or of a whole page.
+pub(crate) fn written(slot: u32, version: u32, bytes: usize) -> Vec<u8> {
+    let mut value = vec![0; bytes];
+    fill_value(slot, version, &mut value);
+    if ends_with_zeros(bytes) {
         // What is left tells slots and versions apart.
-        let more = u64::from(out[0]) * (out.len() as u64 - 8) / 256;
-        out[8 + more as usize..].fill(0);
+        let more = u64::from(value[0]) * (bytes as u64 - 8) / 256;
+        value[8 + more as usize..].fill(0);
     }
+    value
 }
 
 /// A set of small numbers with a summary above it, so that a long gap is crossed 4,096 numbers at a step.

@@ -6,7 +6,7 @@
 
 use super::ops::HostOp;
 use super::subject::Promise;
-use crate::model::fill_written;
+use crate::model::written;
 use nandex::rng::split_mix;
 use std::collections::BTreeSet;
 
@@ -87,11 +87,7 @@ impl History {
 
     /// Notes an acknowledged operation; `values` is the length of a value.
     pub(crate) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
-        let value = |slot: u32| {
-            let mut value = vec![0; value_bytes];
-            fill_written(slot, version, &mut value);
-            fingerprint(&value)
-        };
+        let value = |slot: u32| fingerprint(&written(slot, version, value_bytes));
         for (slot, puts) in op.changes() {
             self.change(slot, if puts { value(slot) } else { 0 }, trims && !puts);
         }

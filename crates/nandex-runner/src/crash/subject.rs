@@ -4,7 +4,7 @@
 use super::Target;
 use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
-use crate::model::{fill_value, fill_written};
+use crate::model::{fill_value, written};
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::index::Fill;
@@ -327,15 +327,13 @@ fn apply_to_index(
     let mut key = vec![0; record.key_bytes.into()];
     match op {
         HostOp::Put(slot) => {
-            let mut value = vec![0; record.value_bytes.into()];
+            let value = written(*slot, version, record.value_bytes.into());
             write_key(*slot, &mut key);
-            fill_written(*slot, version, &mut value);
             index.insert(&key, &value).map(Some)
         }
         HostOp::Blind(slot) => {
-            let mut value = vec![0; record.value_bytes.into()];
+            let value = written(*slot, version, record.value_bytes.into());
             write_key(*slot, &mut key);
-            fill_written(*slot, version, &mut value);
             index.put(&key, &value).map(|()| None)
         }
         HostOp::Remove(slot) => {
@@ -369,10 +367,9 @@ fn apply_to_index(
 fn records_of(index: &dyn OrderedIndex, changes: &[(u32, bool)], version: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
     let record = index.record();
     let record_of = |&(slot, _): &(u32, bool)| {
-        let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+        let mut key = vec![0; record.key_bytes.into()];
         write_key(slot, &mut key);
-        fill_written(slot, version, &mut value);
-        (key, value)
+        (key, written(slot, version, record.value_bytes.into()))
     };
     changes.iter().map(record_of).collect()
 }
@@ -464,11 +461,8 @@ fn spot_check_spatial(
 }
 
 fn apply_to_store(store: &mut dyn PageStore, op: &HostOp, version: u32) -> Result<(), IndexError> {
-    let page = |slot: u32| {
-        let mut page = vec![0; store.page_bytes()];
-        fill_value(slot, version, &mut page);
-        page
-    };
+    let page_bytes = store.page_bytes();
+    let page = |slot: u32| written(slot, version, page_bytes);
     match op {
         HostOp::Put(slot) | HostOp::Blind(slot) => {
             let data = page(*slot);

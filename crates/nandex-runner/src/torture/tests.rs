@@ -11,7 +11,7 @@ use super::*;
 use crate::crash::Target;
 use crate::crash::ops::HostOp;
 use crate::crash::subject::write_key;
-use crate::registry::{INDEXES, IndexEntry, index};
+use crate::registry::{INDEXES, IndexEntry, STORES, index};
 use crate::runner::Control;
 use crate::spatial::SPATIAL;
 use nandex::nand::catalogue::mlc_with as part;
@@ -81,6 +81,25 @@ fn what_a_format_accepts_takes_a_record() {
             let case = Case { setup, steps: vec![Step::Op(HostOp::Put(1)), Step::Op(HostOp::Sync)] };
             wrong.extend(case.run().err().map(|why| format!("{why}\n{case}")));
         }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// The spare bytes that a chip lacks are lent by its pages, which have any number of bytes then.
+#[test]
+fn pages_of_any_size_are_expected_as_they_are_written() {
+    let steps = ["put 1", "put 2", "group 3 4", "put 1", "sync", "remove 2", "sync", "off", "look", "put 5"];
+    let steps: Vec<Step> = steps.iter().chain(&["close", "look"]).map(|step| step.parse().unwrap()).collect();
+    let mut wrong = Vec::new();
+    for (store, spare_bytes) in STORES.iter().flat_map(|store| (0..24).map(move |spare| (store, spare))) {
+        let victim = Victim { target: Target::Store(store), ftl: None };
+        let mut part = part(512, 8, 64);
+        part.geometry.spare_bytes = spare_bytes;
+        let settings = Settings::new(RecordFormat::new(8, 8));
+        let (keys, looks) = (Keys::Leading, Looks::All);
+        let setup = Setup { victim, part, settings, slots: 40, bad_ppm: 0, bad_seed: 0, keys, looks };
+        let lived = Case { setup, steps: steps.clone() }.run();
+        wrong.extend(lived.err().map(|why| format!("{victim}, {spare_bytes} spare bytes: {why}")));
     }
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }

@@ -10,7 +10,7 @@ use crate::crash::Cut;
 use crate::crash::history::fingerprint;
 use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{Applied, Promise, SharedChip, Subject};
-use crate::model::fill_written;
+use crate::model::written;
 use crate::torture::Victim;
 use nandex::Shared;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
@@ -228,9 +228,7 @@ fn fresh(plan: &CrashPlan) -> SimChip {
 
 /// The fingerprint of what an operation of this version puts into a slot.
 pub(super) fn value(slot: u32, version: u32, value_bytes: usize) -> u64 {
-    let mut value = vec![0; value_bytes];
-    fill_written(slot, version, &mut value);
-    fingerprint(&value)
+    fingerprint(&written(slot, version, value_bytes))
 }
 
 /// Leaves the chip so that the next mount is cheapest.

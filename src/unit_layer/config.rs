@@ -87,6 +87,12 @@ pub(super) struct Room {
     pub(super) mixed_max: u32,
 }
 
+/// Bytes of RAM that the scan of a mount takes for a sector that it keeps.
+pub(super) const FOUND_BYTES: usize = 12;
+
+/// Bytes beyond those of the bits of nodes and sectors: words that are not full.
+const SCAN_BITS_MORE: usize = 32;
+
 /// Pages before the first sector: the layer's own and the tree's page 0.
 pub(super) const SECTORS_FROM: u32 = 2;
 
@@ -211,18 +217,14 @@ impl LayerConfig {
     ) -> Result<usize, IndexError> {
         let room = self.room(codec, page_bytes, pages)?;
         let entries = codec.entries_max();
-        let images = self.group_pages * (page_bytes + super::images::IMAGE_BYTES);
-        let slots = self.slots_max(entries) + super::buffer::SLOTS_MORE;
-        let buffer = ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes());
-        let fixed = size_of::<usize>() * 128 + images + buffer;
+        let buffers = self.buffers_bytes(codec, page_bytes);
+        let fixed = size_of::<usize>() * 128 + buffers;
         if !self.commit.placement().has_sectors() {
             return Ok(fixed + page_bytes);
         }
         let units = sector_units(page_bytes, codec.body_bytes());
         let commit = self.commit_sectors(entries, units);
-        let pieces = self.sets_max() + commit;
-        // Vectors that grow by doubling hold up to twice what is in them.
-        let plans = 2 * (pieces * 24 + commit * 8);
+        let plans = self.plans_bytes(commit);
         let table = NodeTable::ram_bytes_for(
             usize::from(self.list_length()),
             room.nodes as usize,
@@ -234,7 +236,37 @@ impl LayerConfig {
         } else {
             0
         };
-        Ok(fixed + 3 * page_bytes + plans + table + modes)
+        let scan = self.scan_bytes(room, self.scan_sectors(codec, page_bytes, room));
+        Ok(fixed + 3 * page_bytes + plans + table + modes + scan.saturating_sub(buffers + plans))
+    }
+
+    fn buffers_bytes(&self, codec: &impl NodeCodec, page_bytes: usize) -> usize {
+        let images = self.group_pages * (page_bytes + super::images::IMAGE_BYTES);
+        let slots = self.slots_max(codec.entries_max()) + super::buffer::SLOTS_MORE;
+        images + ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes())
+    }
+
+    /// Bytes of the sets and sectors that a commit of so many sectors keeps in mind.
+    fn plans_bytes(&self, commit: usize) -> usize {
+        let pieces = self.sets_max() + commit;
+        // Vectors that grow by doubling hold up to twice what is in them.
+        2 * (pieces * 24 + commit * 8)
+    }
+
+    /// Sectors that the scan of a mount keeps at a time: what the buffers, which are made after it, and the
+    /// plans have room for; those of two commits at least.
+    pub(super) fn scan_sectors(&self, codec: &impl NodeCodec, page_bytes: usize, room: Room) -> usize {
+        let units = sector_units(page_bytes, codec.body_bytes());
+        let commit = self.commit_sectors(codec.entries_max(), units);
+        let bytes = self.buffers_bytes(codec, page_bytes) + self.plans_bytes(commit);
+        let kept = bytes.saturating_sub(self.scan_bytes(room, 0)) / FOUND_BYTES;
+        kept.max(2 * commit + 1).min(room.sectors as usize + 1)
+    }
+
+    /// Bytes of RAM of a scan that keeps so many sectors.
+    fn scan_bytes(&self, room: Room, sectors: usize) -> usize {
+        let disk = if self.commit.placement().has_modes() { room.sectors as usize / 8 } else { 0 };
+        sectors * FOUND_BYTES + room.nodes as usize / 8 + disk + SCAN_BITS_MORE
     }
 
     /// Places in a list.

@@ -176,6 +176,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         store.sync()?;
         let mut layer = NodeLayer::empty(store, codec, config, room);
+        layer.make_buffers();
         layer.write_header()?;
         layer.store.sync()?;
         Ok(layer)
@@ -188,15 +189,24 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if config.commit.placement().has_sectors() {
             layer.adopt_scan()?;
         }
+        layer.make_buffers();
         Ok(layer)
+    }
+
+    /// Makes the buffer and the images; until then a scan has their RAM.
+    fn make_buffers(&mut self) {
+        let (body_bytes, identity) = (self.codec.body_bytes(), self.codec.identity());
+        let config = &self.config;
+        self.units = ReservationBuffer::new(config.units(), body_bytes, identity, config.eliminates);
+        self.images = Images::new(config.group_pages, self.store.page_bytes());
     }
 
     fn empty(store: S, codec: C, config: LayerConfig, room: Room) -> Self {
         let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
         let sector_bytes = if config.commit.placement().has_sectors() { page_bytes } else { 0 };
         NodeLayer {
-            units: ReservationBuffer::new(config.units(), body_bytes, codec.identity(), config.eliminates),
-            images: Images::new(config.group_pages, page_bytes),
+            units: ReservationBuffer::new(0, body_bytes, codec.identity(), config.eliminates),
+            images: Images::new(0, page_bytes),
             table: Self::empty_table(&config, room),
             modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
             writer: SectorWriter::new(sector_bytes, body_bytes),

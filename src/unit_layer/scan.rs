@@ -1,34 +1,55 @@
 //! The scan of a mount: from the sectors on the medium to the node translation table.
 //!
-//! All sectors are read to learn their commits. If the newest commit is not whole, the power was cut in it:
-//! its sectors are dropped, durably, before its number is used again. (The sectors of the newest commit are
-//! never freed before the next one is whole, so a whole commit is found whole.) Then the sectors are read
-//! again, newest first: a node's list is every sector with units of it back to the one with its reset;
-//! sectors beyond its length wait beside it. While it lasts, the scan takes 12 bytes for a sector in use, 8
-//! for a place in a list and one for a node.
+//! All sectors are read to learn their commits, and the newest of them are kept, as many as the buffer and
+//! the images have room for, which are made afterwards. If the newest commit is not whole, the power was
+//! cut in it: its sectors are dropped, durably, before its number is used again. (The sectors of the newest
+//! commit are never freed before the next one is whole, so a whole commit is found whole.) Then those
+//! sectors are read again, newest first: a node's list is every sector with units of it back to the one
+//! with its reset; sectors beyond its length wait beside it. Where there are more sectors, all are read
+//! once more for the next newest ones. While it lasts, the scan takes 12 bytes for a sector kept, and a bit
+//! for a node.
 
+use super::config::FOUND_BYTES;
 use super::modes::Mode;
 use super::sector::{Head, unit_at, units};
-use super::table::NodeTable;
+use super::table::{NODES_MORE, NodeTable};
 use super::{NodeCodec, NodeLayer, Op, Unit};
+use crate::bits;
 use crate::check::IndexError;
 use crate::nand::Cause;
-use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::vec;
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-/// A sector that the scan found.
+const OWN: u8 = 1;
+const DISK: u8 = 2;
+const LAST: u8 = 4;
+
+/// A sector that the scan found. A later one is newer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FoundSector {
     commit: u32,
     part: u16,
-    is_own: bool,
-    is_disk: bool,
-    is_last: bool,
+    flags: u8,
     sector: u32,
 }
+
+impl FoundSector {
+    fn new(head: &Head, sector: Lpn) -> FoundSector {
+        let flags = if head.is_own { OWN } else { 0 }
+            | if head.is_disk { DISK } else { 0 }
+            | if head.is_last { LAST } else { 0 };
+        FoundSector { commit: head.commit, part: head.part, flags, sector: sector.0 }
+    }
+
+    fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+const _: () = assert!(size_of::<FoundSector>() == FOUND_BYTES);
 
 /// The sectors as the scan sorts them.
 pub(super) struct Scan {
@@ -39,8 +60,10 @@ pub(super) struct Scan {
     newest: Vec<Lpn>,
     /// The sectors of a commit that is not whole.
     void: Vec<Lpn>,
-    /// Nodes in disk mode.
-    disk: Vec<u32>,
+    /// The sectors in disk mode, a bit each.
+    disk: Vec<bits::Word>,
+    /// The nodes of which the reset was found, a bit each.
+    closed: Vec<bits::Word>,
     commit: u32,
     number: u32,
 }
@@ -51,26 +74,57 @@ impl Scan {
         self.table.list(node)
     }
 
-    /// A node whose list is one sector written in disk mode is in it.
-    fn note_disk_mode(&mut self, found: &[FoundSector]) {
-        let mut disk: Vec<u32> =
-            found.iter().filter(|sector| sector.is_disk).map(|sector| sector.sector).collect();
-        sort::total(&mut disk);
-        let is_disk =
-            |node: &u32| matches!(self.table.list(*node), [only] if disk.binary_search(only).is_ok());
-        self.disk = (0..self.table.nodes()).filter(is_disk).collect();
+    /// Adds a sector to the beginning of a node's list.
+    fn place(&mut self, node: u32, sector: Lpn) {
+        if !self.table.has_room(node) {
+            let newest = self.table.displace(node);
+            self.beyond.push((node, newest));
+        }
+        self.table.push(node, sector);
     }
+
+    /// Turns the lists round. What has no reset is left of a node given up, whose other sectors are gone.
+    fn finish(&mut self) {
+        for node in 0..self.table.nodes() {
+            if bits::is_set(&self.closed, node as usize) {
+                self.table.turn_round(node);
+            } else {
+                self.table.replace(node, [].into_iter());
+            }
+        }
+        let (table, closed) = (&mut self.table, &self.closed);
+        self.beyond.retain(|(node, sector)| {
+            let is_closed = bits::is_set(closed, *node as usize);
+            if !is_closed {
+                table.unpin(*sector);
+            }
+            is_closed
+        });
+        self.beyond.reverse();
+        self.table.release_taken();
+        self.closed = Vec::new();
+        debug_assert!(
+            self.newest.iter().all(|sector| self.table.names_of(*sector) > 0),
+            "N3: a sector of the newest commit is free"
+        );
+    }
+}
+
+/// Whether a node whose list is one sector written in disk mode is in it.
+fn is_in_disk_mode(disk: &[bits::Word], list: &[u32]) -> bool {
+    matches!(list, [only] if bits::is_set(disk, (only - super::SECTORS_FROM) as usize))
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Takes over what the medium says.
     pub(super) fn adopt_scan(&mut self) -> Result<(), IndexError> {
+        self.table = NodeTable::new(1, Lpn(super::SECTORS_FROM), 0, 0);
         let scan = self.scan(Cause::Recovery)?;
         (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
         (self.commit, self.number) = (scan.commit, scan.number);
         if self.config.commit.placement().has_modes() {
             for node in (0..self.table.nodes()).filter(|node| !self.table.list(*node).is_empty()) {
-                let is_disk = scan.disk.binary_search(&node).is_ok();
+                let is_disk = is_in_disk_mode(&scan.disk, self.table.list(node));
                 self.modes.set(node, if is_disk { Mode::Disk } else { Mode::Log });
             }
         }
@@ -84,103 +138,135 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Reads all sectors, and those in use once more.
     pub(super) fn scan(&mut self, cause: Cause) -> Result<Scan, StoreError> {
-        let mut found = self.find_sectors(cause)?;
-        let newest = found.last().map_or(0, |last| last.commit);
-        let start = found.partition_point(|sector| sector.commit < newest);
-        let parts = &found[start..];
-        let is_whole = parts.iter().enumerate().all(|(i, sector)| usize::from(sector.part) == i)
-            && parts.last().is_none_or(|last| last.is_last);
-        let table = Self::empty_table(&self.config, self.room);
+        let most = self.config.scan_sectors(&self.codec, self.node.len(), self.room);
+        let has_modes = self.config.commit.placement().has_modes();
         let mut scan = Scan {
-            table,
+            table: Self::empty_table(&self.config, self.room),
             beyond: Vec::new(),
             newest: Vec::new(),
             void: Vec::new(),
-            disk: Vec::new(),
-            commit: newest.saturating_add(1),
+            disk: bits::clear(if has_modes { self.room.sectors as usize } else { 0 }),
+            // The table has more nodes, by less than it grows by.
+            closed: bits::clear(self.room.nodes.next_multiple_of(NODES_MORE as u32) as usize),
+            commit: 1,
             number: 0,
         };
-        for sector in &found {
-            scan.table.claim(Lpn(sector.sector));
-        }
-        if !is_whole {
-            scan.void = parts.iter().map(|sector| Lpn(sector.sector)).collect();
-            scan.commit = newest;
-            found.truncate(start);
-        }
-        let newest = found.last().map_or(0, |last| last.commit);
-        let of_newest = found.iter().filter(|sector| sector.commit == newest);
-        scan.newest = of_newest.map(|sector| Lpn(sector.sector)).collect();
-        scan.newest.iter().for_each(|sector| scan.table.pin(*sector));
-        let places = self.find_places(&found, cause)?;
-        scan.number = match found.last() {
-            Some(last) => self.last_number(Lpn(last.sector), cause)?.wrapping_add(1),
-            None => 0,
-        };
-        for (node, sector) in places.into_iter().rev() {
-            if scan.table.has_room(node) && scan.beyond.iter().all(|(other, _)| *other != node) {
-                scan.table.push(node, sector);
-            } else {
-                scan.beyond.push((node, sector));
-                scan.table.pin(sector);
+        let (mut oldest, mut last_whole) = (None, 0);
+        loop {
+            let found = self.newest_sectors(&mut scan, (oldest, most), cause)?;
+            if oldest.is_none() {
+                last_whole = self.judge_newest(&mut scan, (&found, most), cause)?;
             }
+            for Reverse(sector) in &found {
+                if sector.commit <= last_whole {
+                    self.place_units(&mut scan, sector, cause)?;
+                }
+            }
+            oldest = match found.last() {
+                Some(Reverse(last)) if found.len() == most => Some(*last),
+                _ => break,
+            };
         }
-        for sector in found.iter().filter(|sector| !sector.is_own && self.room.mixed_max > 0) {
-            scan.table.note_mixed(Lpn(sector.sector));
-        }
-        let all = found.iter().map(|sector| Lpn(sector.sector)).chain(scan.void.iter().copied());
-        all.for_each(|sector| scan.table.release(sector));
-        debug_assert!(
-            scan.newest.iter().all(|sector| scan.table.names_of(*sector) > 0),
-            "N3: a sector of the newest commit is free"
-        );
-        scan.note_disk_mode(&found);
+        scan.finish();
         Ok(scan)
     }
 
-    /// The sectors that hold something, oldest first.
-    fn find_sectors(&mut self, cause: Cause) -> Result<Vec<FoundSector>, StoreError> {
-        let mut found = Vec::new();
+    /// The sectors that hold something, the newest first, as many as are kept, or the next ones before the
+    /// oldest of the last ones.
+    fn newest_sectors(
+        &mut self,
+        scan: &mut Scan,
+        (before, most): (Option<FoundSector>, usize),
+        cause: Cause,
+    ) -> Result<Vec<Reverse<FoundSector>>, StoreError> {
+        let mut found: BinaryHeap<Reverse<FoundSector>> = BinaryHeap::with_capacity(most);
+        let mut highest = 0;
         for sector in (super::SECTORS_FROM..super::SECTORS_FROM + self.room.sectors).map(Lpn) {
             self.store.read(sector, cause, &mut self.page)?;
-            if let Some(head) = Head::read(&self.page, sector, self.codec.body_bytes())? {
-                let Head { commit, part, is_own, is_disk, is_last, .. } = head;
-                found.push(FoundSector { commit, part, is_own, is_disk, is_last, sector: sector.0 });
+            let body_bytes = self.codec.body_bytes();
+            let Some(head) = Head::read(&self.page, sector, body_bytes)? else { continue };
+            if before.is_none() {
+                scan.table.claim(sector);
+                let nodes = units(&self.page, head.units, body_bytes).map(|unit| unit.node.saturating_add(1));
+                highest = nodes.fold(highest, u32::max);
+            }
+            let this = FoundSector::new(&head, sector);
+            if before.is_some_and(|before| this >= before) {
+                continue;
+            }
+            if found.len() == most && found.peek().is_some_and(|Reverse(oldest)| *oldest < this) {
+                found.pop();
+            }
+            if found.len() < most {
+                found.push(Reverse(this));
             }
         }
-        sort::total(&mut found);
-        Ok(found)
+        if highest > 0 {
+            scan.table.reserve(highest.min(self.room.nodes));
+        }
+        Ok(found.into_sorted_vec())
     }
 
-    /// Which sectors stand in which list, the newest first.
-    fn find_places(&mut self, found: &[FoundSector], cause: Cause) -> Result<Vec<(u32, Lpn)>, StoreError> {
-        let mut places: Vec<(u32, Lpn)> = Vec::new();
-        let mut is_closed = vec![false; self.room.nodes as usize];
-        for sector in found.iter().rev().map(|found| Lpn(found.sector)) {
-            let head = self.read_sector(sector, cause)?;
-            let mut begun: Vec<u32> = Vec::new();
-            let first = places.len();
-            for unit in units(&self.page, head.units, self.codec.body_bytes()) {
-                let closed = is_closed.get(unit.node as usize).copied();
-                let Some(closed) = closed else {
-                    return Err(StoreError::Corrupted {
-                        what: "N1: a unit of a node that cannot be",
-                        at: u64::from(sector.0),
-                    });
-                };
-                let is_new = places[first..].iter().all(|(node, _)| *node != unit.node);
-                if !closed && is_new {
-                    places.push((unit.node, sector));
-                }
-                if unit.op == Op::Reset {
-                    begun.push(unit.node);
-                }
+    /// Looks whether the newest commit is whole; the newest commit that is.
+    fn judge_newest(
+        &mut self,
+        scan: &mut Scan,
+        (found, most): (&[Reverse<FoundSector>], usize),
+        cause: Cause,
+    ) -> Result<u32, StoreError> {
+        let newest = found.first().map_or(0, |Reverse(last)| last.commit);
+        let of_newest = |found: &[Reverse<FoundSector>], newest: u32| {
+            found.iter().take_while(|Reverse(sector)| sector.commit == newest).count()
+        };
+        let (parts, mut whole) = found.split_at(of_newest(found, newest));
+        let is_whole = parts.iter().rev().enumerate().all(|(i, Reverse(part))| usize::from(part.part) == i)
+            && parts.first().is_none_or(|Reverse(last)| last.is(LAST));
+        let lpns = |found: &[Reverse<FoundSector>]| -> Vec<Lpn> {
+            found.iter().rev().map(|Reverse(sector)| Lpn(sector.sector)).collect()
+        };
+        if is_whole {
+            (scan.commit, whole) = (newest.saturating_add(1), found);
+        } else {
+            (scan.commit, scan.void) = (newest, lpns(parts));
+            if whole.is_empty() && parts.len() == most {
+                let what = "N1: a commit of more sectors than one has";
+                return Err(StoreError::Corrupted { what, at: u64::from(parts[0].0.sector) });
             }
-            begun.into_iter().for_each(|node| is_closed[node as usize] = true);
         }
-        // What has no reset is left of a node given up, whose other sectors are gone.
-        places.retain(|(node, _)| is_closed[*node as usize]);
-        Ok(places)
+        let Some(Reverse(last)) = whole.first() else { return Ok(0) };
+        scan.newest = lpns(&whole[..of_newest(whole, last.commit)]);
+        scan.newest.iter().for_each(|sector| scan.table.pin(*sector));
+        scan.number = self.last_number(Lpn(last.sector), cause)?.wrapping_add(1);
+        Ok(last.commit)
+    }
+
+    /// Puts a sector into the lists of the nodes that it has units of, before the newer ones there.
+    fn place_units(&mut self, scan: &mut Scan, found: &FoundSector, cause: Cause) -> Result<(), StoreError> {
+        let sector = Lpn(found.sector);
+        let head = self.read_sector(sector, cause)?;
+        let mut begun: Vec<u32> = Vec::new();
+        for unit in units(&self.page, head.units, self.codec.body_bytes()) {
+            if unit.node >= self.room.nodes {
+                let what = "N1: a unit of a node that cannot be";
+                return Err(StoreError::Corrupted { what, at: u64::from(sector.0) });
+            }
+            if !bits::is_set(&scan.closed, unit.node as usize)
+                && scan.list(unit.node).last() != Some(&sector.0)
+            {
+                scan.place(unit.node, sector);
+            }
+            if unit.op == Op::Reset {
+                begun.push(unit.node);
+            }
+        }
+        begun.into_iter().for_each(|node| bits::set(&mut scan.closed, node as usize));
+        if found.is(DISK) {
+            bits::set(&mut scan.disk, (sector.0 - super::SECTORS_FROM) as usize);
+        }
+        if !found.is(OWN) && self.room.mixed_max > 0 {
+            scan.table.note_mixed_before(sector);
+        }
+        Ok(())
     }
 
     fn last_number(&mut self, sector: Lpn, cause: Cause) -> Result<u32, StoreError> {

@@ -17,7 +17,7 @@ const DEAD: u16 = u16::MAX;
 const TAKEN: u16 = u16::MAX - 1;
 
 /// Nodes for which room is added at once.
-const NODES_MORE: usize = 64;
+pub(super) const NODES_MORE: usize = 64;
 
 /// Lists of sectors by node.
 #[derive(Clone, Debug)]
@@ -96,16 +96,22 @@ impl NodeTable {
         self.list(node).len() < self.list_length
     }
 
-    fn place(&mut self, node: u32) -> usize {
-        let node = node as usize;
-        if node >= self.lengths.len() {
-            let nodes = (node + 1).next_multiple_of(NODES_MORE);
-            self.lengths.reserve_exact(nodes - self.lengths.len());
-            self.lengths.resize(nodes, 0);
-            let places = nodes * self.list_length;
-            self.lists.reserve_exact(places - self.lists.len());
-            self.lists.resize(places, 0);
+    /// Makes room for this many nodes.
+    pub(super) fn reserve(&mut self, nodes: u32) {
+        let nodes = (nodes as usize).next_multiple_of(NODES_MORE);
+        if nodes <= self.lengths.len() {
+            return;
         }
+        self.lengths.reserve_exact(nodes - self.lengths.len());
+        self.lengths.resize(nodes, 0);
+        let places = nodes * self.list_length;
+        self.lists.reserve_exact(places - self.lists.len());
+        self.lists.resize(places, 0);
+    }
+
+    fn place(&mut self, node: u32) -> usize {
+        self.reserve(node + 1);
+        let node = node as usize;
         debug_assert_eq!(self.lists.len(), self.lengths.len() * self.list_length, "N2: places and lists");
         node * self.list_length
     }
@@ -122,6 +128,22 @@ impl NodeTable {
         self.lists[start + usize::from(*length)] = sector.0;
         *length += 1;
         self.pin(sector);
+    }
+
+    /// Takes the first sector of a full list out; it stays named.
+    pub(super) fn displace(&mut self, node: u32) -> Lpn {
+        let start = node as usize * self.list_length;
+        let length = usize::from(self.lengths[node as usize]);
+        self.lists[start..start + length].rotate_left(1);
+        self.lengths[node as usize] -= 1;
+        Lpn(self.lists[start + length - 1])
+    }
+
+    /// Turns the order of a list round.
+    pub(super) fn turn_round(&mut self, node: u32) {
+        let start = node as usize * self.list_length;
+        let length = usize::from(self.lengths[node as usize]);
+        self.lists[start..start + length].reverse();
     }
 
     /// Gives a node another list.
@@ -196,6 +218,11 @@ impl NodeTable {
         }
     }
 
+    /// Frees every sector that was taken and that no list names.
+    pub(super) fn release_taken(&mut self) {
+        (self.first..self.first + self.names.len() as u32).for_each(|sector| self.release(Lpn(sector)));
+    }
+
     /// Keeps a sector whatever lists name it.
     pub(super) fn pin(&mut self, sector: Lpn) {
         let names = self.names(sector);
@@ -217,6 +244,13 @@ impl NodeTable {
     pub(super) fn note_mixed(&mut self, sector: Lpn) {
         if self.names_of(sector) > 0 {
             self.mixed.push_back(sector.0);
+        }
+    }
+
+    /// Notes that a sector is mixed, and the oldest of them.
+    pub(super) fn note_mixed_before(&mut self, sector: Lpn) {
+        if self.names_of(sector) > 0 {
+            self.mixed.push_front(sector.0);
         }
     }
 

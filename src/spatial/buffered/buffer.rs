@@ -5,7 +5,7 @@
 //! next one begins another. So a unit is nodes that came one after the other. It ends when all its nodes are
 //! flushed or given up.
 
-use super::record::{apply, coalesce, entry_put, is_reset, mod_bytes, show_whole};
+use super::record::{apply, coalesce, entries_after, entry_put, is_reset, mod_bytes, show_whole};
 use crate::check::message;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::geometry::Rect;
@@ -27,6 +27,8 @@ pub(super) struct Waiting<M> {
     pub(super) modifications: u64,
     /// The node's level; 1 for a leaf.
     pub(super) level: u8,
+    /// Entries of the node, as a mount counts them.
+    entries: u32,
     /// The operation that touched it first, and the one that did last.
     pub(super) first: u64,
     pub(super) touched: u64,
@@ -139,6 +141,16 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         }
     }
 
+    /// Takes a modification in that a log tells of a node whose page has so many entries. Whether the node
+    /// itself has become shorter than its modifications.
+    pub(super) fn touch_again(&mut self, touch: Touch<'_>, in_page: u32) -> bool {
+        self.touch(touch);
+        let Some(waiting) = self.nodes.get_mut(&touch.node) else { return false };
+        let before = if waiting.modifications == 1 { in_page } else { waiting.entries };
+        waiting.entries = entries_after(before, touch.modification);
+        waiting.mods.len() > (waiting.entries as usize + 1) * mod_bytes(&self.format)
+    }
+
     /// A row for a node that has none; its unit.
     fn join(&mut self, touch: Touch<'_>) -> u64 {
         let is_open = self.units.get(&self.next_unit).is_some_and(|unit| unit.nodes.len() < self.unit_nodes);
@@ -151,6 +163,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
             mods: Vec::new(),
             modifications: 0,
             level: touch.level,
+            entries: 0,
             first: touch.operation,
             touched: touch.operation,
             unit,

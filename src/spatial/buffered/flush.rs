@@ -1,15 +1,14 @@
 //! The ways out of the buffer: flushes, compactions of the log, and what comes back from the log at mount.
 
-use super::buffer::{NodeBuffer, Touch};
-use super::record::{FREE, RecordHead, is_reset, mod_bytes};
-use super::{BufferedNodes, log};
+use super::buffer::{NodeBuffer, Touch, Waiting};
+use super::record::{FLUSHED, FREE, RecordHead, is_reset, mod_bytes};
+use super::{BufferedNodes, Medium, ahead_of_log, log};
 use crate::check::IndexError;
-use crate::nand::Cause;
+use crate::nand::{Cause, NandError};
 use crate::spatial::coordinate::Coordinate;
-use crate::spatial::node::{Node, NodeId};
+use crate::spatial::node::{Node, NodeId, ROOT};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Pages that a flush writes at once.
@@ -163,28 +162,43 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
     }
 
-    /// Puts into the buffer what the log has and the pages have not.
+    /// Puts into the buffer what the log has and the pages have not: record by record, as it was at each
+    /// moment of the log, so that it never holds more than it held then.
     pub(super) fn replay(&mut self) -> Result<(), IndexError> {
-        let log::Replay { records, last_operation } = self.log.replay(self.format.page_count)?;
-        self.operation = last_operation;
-        // The level of each node that the log tells of, and the last operation in its page.
-        let mut pages: BTreeMap<NodeId, (u8, u64)> = BTreeMap::new();
-        let mut node = Node::new(1);
-        for (operation, id, modification) in &records {
-            let (level, done) = match pages.get(id) {
-                Some(known) => *known,
-                None => match self.fetch(*id, Cause::Recovery, &mut node) {
-                    Ok(done) => (node.level, done),
-                    // A node whose first flush was to come has no page.
-                    Err(IndexError::Corrupted { .. }) if is_reset(modification) => (1, 0),
-                    Err(error) => return Err(error),
+        let BufferedNodes { log, format, buffer, store, read_buffer, pages, .. } = self;
+        let mut medium = Medium { format: *format, store, read_buffer, pages };
+        let (mut node, mut known) = (Node::new(1), Known::default());
+        // The last operation in a page, and of which node.
+        let mut newest = (0, ROOT);
+        let mut replayed = 0;
+        let last_operation = log.replay(format.page_count, &mut |head, modification| {
+            let RecordHead { operation, node: id, .. } = head;
+            if [FLUSHED, FREE].contains(&modification[0]) {
+                buffer.remove(id);
+                return Ok(());
+            }
+            let page = match buffer.nodes().get(&id) {
+                Some(waiting) => InPage { level: waiting.level, ..InPage::NONE },
+                None => match known.of(id) {
+                    Some(page) => page,
+                    None => known.note(id, medium.in_page(id, &mut node)?),
                 },
             };
-            let level = if is_reset(modification) { modification[3] } else { level };
-            pages.insert(*id, (level, done));
-            if *operation > done {
-                self.buffer.touch(Touch { node: *id, level, operation: *operation, modification });
+            newest = newest.max((page.operation, id));
+            if operation <= page.operation && !buffer.nodes().contains_key(&id) {
+                return Ok(());
             }
+            let level = if is_reset(modification) { modification[3] } else { page.level };
+            replayed += 1;
+            if buffer.touch_again(Touch { node: id, level, operation, modification }, page.entries) {
+                medium.shorten(buffer, id, &mut node);
+            }
+            Ok(())
+        })?;
+        self.log.counts.replayed_records = replayed;
+        self.operation = last_operation;
+        if newest.0 > last_operation {
+            return Err(ahead_of_log(newest.1));
         }
         self.require_sense()
     }
@@ -194,5 +208,79 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         let waiting: Vec<NodeId> = self.buffer.nodes().keys().copied().collect();
         let mut node = Node::new(1);
         waiting.iter().try_for_each(|&id| self.retrieve(id, Cause::Recovery, &mut node))
+    }
+}
+
+/// The knowledge that a mount has of a node's page.
+#[derive(Clone, Copy)]
+struct InPage {
+    level: u8,
+    entries: u32,
+    /// The last one that is in it.
+    operation: u64,
+}
+
+impl InPage {
+    /// There is none.
+    const NONE: InPage = InPage { level: 1, entries: 0, operation: 0 };
+}
+
+impl<S: PageStore> Medium<'_, S> {
+    /// The contents of a node's page. A node whose first flush was to come has no page, and one of which the
+    /// log goes on to say that it was given up needs none; that others need it shows at the end.
+    fn in_page<C: Coordinate, const D: usize>(
+        &mut self,
+        id: NodeId,
+        node: &mut Node<C, D>,
+    ) -> Result<InPage, IndexError> {
+        match self.fetch(id, Cause::Recovery, node) {
+            Ok(operation) => Ok(InPage { level: node.level, entries: node.entries.len() as u32, operation }),
+            Err(error) if is_damage(&error) => Ok(InPage::NONE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets the buffer keep the node itself, if page and modifications make one.
+    fn shorten<C: Coordinate, const D: usize>(
+        &mut self,
+        buffer: &mut NodeBuffer<C, D>,
+        id: NodeId,
+        node: &mut Node<C, D>,
+    ) {
+        let is_whole = buffer.nodes().get(&id).is_some_and(Waiting::is_whole);
+        let is_read = is_whole || self.fetch(id, Cause::Recovery, node).is_ok();
+        if is_read && buffer.apply_to(id, node).is_ok() {
+            buffer.shorten(id, node);
+        }
+    }
+}
+
+fn is_damage(error: &IndexError) -> bool {
+    matches!(
+        error,
+        IndexError::Corrupted { .. }
+            | IndexError::Store(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_)))
+    )
+}
+
+/// A few pages of nodes, as they were read in a mount.
+#[derive(Default)]
+struct Known {
+    pages: [Option<(NodeId, InPage)>; 16],
+}
+
+impl Known {
+    fn place(&mut self, id: NodeId) -> &mut Option<(NodeId, InPage)> {
+        let place = id.0 as usize % self.pages.len();
+        &mut self.pages[place]
+    }
+
+    fn of(&mut self, id: NodeId) -> Option<InPage> {
+        self.place(id).filter(|(known, _)| *known == id).map(|(_, page)| page)
+    }
+
+    fn note(&mut self, id: NodeId, page: InPage) -> InPage {
+        *self.place(id) = Some((id, page));
+        page
     }
 }

@@ -10,14 +10,13 @@
 //! cut leaves the old one. Every run begins with a record of how many operations are past, so that their
 //! numbers never come again.
 
-use super::record::{FLUSHED, FREE, NodeRecords, PAST, RecordHead, label};
+use super::record::{FLUSHED, NodeRecords, PAST, RecordHead, label};
 use crate::check::{CheckReport, IndexError, words};
 use crate::nand::Cause;
 use crate::record_log::{Found, Layout, Mark, RecordLog, locate};
 use crate::spatial::node::{NodeFormat, NodeId, ROOT};
 use crate::store::slice::{Slice, divide};
 use crate::store::{PageStore, StoreError};
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -43,13 +42,8 @@ pub(super) struct LogCounts {
     pub(super) replayed_records: u64,
 }
 
-/// The modifications that a log tells to be needed, oldest first.
-pub(super) struct Replay {
-    /// Operation, node and modification of each.
-    pub(super) records: Vec<(u64, NodeId, Vec<u8>)>,
-    /// The highest number that an operation has.
-    pub(super) last_operation: u64,
-}
+/// Takes a record: its head, and the modification.
+pub(super) type Take<'a> = &'a mut dyn FnMut(RecordHead, &[u8]) -> Result<(), IndexError>;
 
 /// A store in its parts: that of the nodes, and the log.
 pub(super) type Parts<S> = (Slice<S>, NodeLog<S>);
@@ -204,11 +198,9 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Reads the log and gives what is needed still, as far as the log tells: of each operation all or
-    /// nothing.
-    pub(super) fn replay(&mut self, page_count: u32) -> Result<Replay, IndexError> {
-        let record_bytes = self.layout().record_bytes;
-        let mut bytes = Vec::new();
+    /// Reads the log and gives its records one after the other, oldest first: of each operation all or
+    /// nothing. The highest number that an operation has.
+    pub(super) fn replay(&mut self, page_count: u32, take: Take<'_>) -> Result<u64, IndexError> {
         let log = self.log();
         let newest = match log.read(0, Cause::Recovery, &mut vec![0; log.page_bytes()])? {
             Found::Page(header, _) => header.epoch,
@@ -219,53 +211,21 @@ impl<S: PageStore> NodeLog<S> {
                 });
             }
         };
-        log.resume(newest, &mut |records| bytes.extend_from_slice(records))?;
-        let mut replay = Replay { records: Vec::new(), last_operation: 0 };
-        // Where the operation in hand began, and where nothing before counts for a node.
-        let (mut from, mut current) = (0, None);
-        let mut void: BTreeMap<NodeId, usize> = BTreeMap::new();
-        for record in bytes.chunks_exact(record_bytes) {
-            let (head, modification) = RecordHead::of(record);
-            if head.node < ROOT || head.node.0 >= page_count {
-                let what = "B1: the log tells of a node that cannot be";
-                return Err(IndexError::Corrupted { what, at: u64::from(head.node.0) });
+        let mut reader = Reader {
+            record_bytes: log.layout().record_bytes,
+            page_count,
+            in_hand: Vec::new(),
+            operation: 0,
+            last_operation: 0,
+            done: Ok(()),
+        };
+        log.resume(newest, &mut |records| {
+            if reader.done.is_ok() {
+                reader.done = reader.records(records, take);
             }
-            if current.is_some_and(|current| current != head.operation) {
-                replay.records.truncate(from);
-            }
-            if head.operation >= OPERATIONS_MAX {
-                return Err(IndexError::Corrupted {
-                    what: words("B1: more operations than there can be"),
-                    at: 0,
-                });
-            }
-            current = (!head.is_last).then_some(head.operation);
-            replay.last_operation = replay.last_operation.max(head.operation);
-            match modification[0] {
-                PAST => {}
-                FLUSHED => {
-                    void.insert(head.node, replay.records.len());
-                }
-                _ => replay.records.push((head.operation, head.node, modification.to_vec())),
-            }
-            if head.is_last {
-                from = replay.records.len();
-            }
-        }
-        replay.records.truncate(from);
-        for (at, (_, node, modification)) in replay.records.iter().enumerate() {
-            if modification[0] == FREE {
-                let void = void.entry(*node).or_default();
-                *void = (at + 1).max(*void);
-            }
-        }
-        let mut at = 0;
-        replay.records.retain(|(_, node, _)| {
-            at += 1;
-            void.get(node).is_none_or(|void| at > *void)
-        });
-        self.counts.replayed_records = replay.records.len() as u64;
-        Ok(replay)
+        })?;
+        reader.done?;
+        Ok(reader.last_operation)
     }
 
     /// Checks that the medium has what it should.
@@ -284,4 +244,45 @@ impl<S: PageStore> NodeLog<S> {
 
     /// Gives the slices up.
     pub(super) fn give_up(self) {}
+}
+
+/// Reads a log's records.
+struct Reader {
+    record_bytes: usize,
+    page_count: u32,
+    /// The records of the operation of which the last one is to come.
+    in_hand: Vec<u8>,
+    operation: u64,
+    last_operation: u64,
+    done: Result<(), IndexError>,
+}
+
+impl Reader {
+    fn records(&mut self, records: &[u8], take: Take<'_>) -> Result<(), IndexError> {
+        for record in records.chunks_exact(self.record_bytes) {
+            let (head, modification) = RecordHead::of(record);
+            if head.node < ROOT || head.node.0 >= self.page_count {
+                let what = "B1: the log tells of a node that cannot be";
+                return Err(IndexError::Corrupted { what, at: u64::from(head.node.0) });
+            }
+            if head.operation >= OPERATIONS_MAX {
+                let what = words("B1: more operations than there can be");
+                return Err(IndexError::Corrupted { what, at: 0 });
+            }
+            if head.operation != self.operation {
+                self.in_hand.clear();
+            }
+            self.operation = head.operation;
+            self.last_operation = self.last_operation.max(head.operation);
+            if modification[0] != PAST {
+                self.in_hand.extend_from_slice(record);
+            }
+            if head.is_last {
+                let whole = self.in_hand.chunks_exact(self.record_bytes).map(RecordHead::of);
+                whole.into_iter().try_for_each(|(head, modification)| take(head, modification))?;
+                self.in_hand.clear();
+            }
+        }
+        Ok(())
+    }
 }

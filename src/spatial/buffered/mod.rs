@@ -378,31 +378,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     /// Reads the page of a node: the node, and the last operation that is in it.
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<u64, IndexError> {
-        if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
-            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
-        }
-        let page_bytes = self.page_bytes();
-        let page = &mut self.pages[..page_bytes];
-        let is_counted = cause != Cause::Check;
-        let is_here = is_counted && self.read_buffer.get(id, page);
-        if !is_here {
-            self.store.read(Lpn(id.0), cause, page)?;
-        }
-        let (body, trailer) = page.split_at(self.format.page_bytes as usize);
-        self.format.decode(id, body, node)?;
-        if get_u32(trailer, 8) != crc32(&[&body[..4], &trailer[..8]]) {
-            let what = "S1: the checksum of the node's last operation is wrong";
-            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
-        }
-        let operation = get_u64(trailer, 0);
-        if operation > self.operation {
-            let what = "B5: the node has an operation that the log has not";
-            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
-        }
-        if is_counted && !is_here {
-            self.read_buffer.put(id, node.level, page);
-        }
-        Ok(operation)
+        let BufferedNodes { format, store, read_buffer, pages, .. } = self;
+        let operation = Medium { format: *format, store, read_buffer, pages }.fetch(id, cause, node)?;
+        if operation > self.operation { Err(ahead_of_log(id)) } else { Ok(operation) }
     }
 
     /// Makes a node of its page and of what waits for it.
@@ -445,6 +423,50 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
         Ok(())
     }
+}
+
+/// The pages of the nodes.
+struct Medium<'a, S> {
+    format: NodeFormat,
+    store: &'a mut Slice<S>,
+    read_buffer: &'a mut ReadBuffer,
+    /// The first one is where nodes are read to.
+    pages: &'a mut [u8],
+}
+
+impl<S: PageStore> Medium<'_, S> {
+    /// Reads the page of a node: the node, and the last operation that is in it.
+    fn fetch<C: Coordinate, const D: usize>(
+        &mut self,
+        id: NodeId,
+        cause: Cause,
+        node: &mut Node<C, D>,
+    ) -> Result<u64, IndexError> {
+        if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
+            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
+        }
+        let page = &mut self.pages[..self.format.page_bytes as usize + TRAILER_BYTES];
+        let is_counted = cause != Cause::Check;
+        let is_here = is_counted && self.read_buffer.get(id, page);
+        if !is_here {
+            self.store.read(Lpn(id.0), cause, page)?;
+        }
+        let (body, trailer) = page.split_at(self.format.page_bytes as usize);
+        self.format.decode(id, body, node)?;
+        if get_u32(trailer, 8) != crc32(&[&body[..4], &trailer[..8]]) {
+            let what = "S1: the checksum of the node's last operation is wrong";
+            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+        }
+        let operation = get_u64(trailer, 0);
+        if is_counted && !is_here {
+            self.read_buffer.put(id, node.level, page);
+        }
+        Ok(operation)
+    }
+}
+
+fn ahead_of_log(id: NodeId) -> IndexError {
+    IndexError::Corrupted { what: "B5: the node has an operation that the log has not", at: u64::from(id.0) }
 }
 
 /// Reads the superblock of a tree below this layer: its nodes have less than a page.

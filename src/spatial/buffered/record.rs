@@ -98,6 +98,16 @@ pub(super) fn is_reset(modification: &[u8]) -> bool {
     modification[0] == RESET
 }
 
+/// The entries of a node after a modification, of so many before.
+pub(super) fn entries_after(before: u32, modification: &[u8]) -> u32 {
+    match modification[0] {
+        ADD_DATA | ADD_CHILD => before.saturating_add(1),
+        REMOVE => before.saturating_sub(1),
+        RESET => 0,
+        _ => before,
+    }
+}
+
 /// The place of the entry that an addition or update puts, and the entry's bytes.
 pub(super) fn entry_put(modification: &[u8]) -> Option<(usize, bool, &[u8])> {
     let is_data = matches!(modification[0], ADD_DATA | UPDATE_DATA);

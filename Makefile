@@ -113,6 +113,6 @@ soak: tools ## the tests with new inputs, power cuts at every operation of long 
 		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
 	$(CAMPAIGN)/nandex crash --ftl page-map --ops 2000 --cuts all
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --until-death
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --damage
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes 60 --geometry
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --until-death
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --damage
+	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --geometry

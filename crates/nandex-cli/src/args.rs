@@ -345,9 +345,9 @@ pub(crate) struct Torture {
     /// Spatial indexes, separated by commas, or all (nandex list spatial).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice)]
     pub(crate) spatial: Vec<Choice<SpatialEntry>>,
-    /// Indexes of keys and values of any length (variable:plow, values:mu, ..), separated by commas, or all.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::wrapped_choice,
-        conflicts_with = "damage")]
+    /// Indexes of keys and values of any length (variable:plow, values:mu, ..) and the log of readings
+    /// (microhash), separated by commas, or all.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::wrapped_choice)]
     pub(crate) wrapped: Vec<Choice<IndexEntry>>,
     /// Live for so long; all get the same time.
     #[arg(long, value_name = "N", value_parser = parse::minutes, conflicts_with = "lives")]

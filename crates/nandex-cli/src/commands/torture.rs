@@ -120,13 +120,15 @@ fn plan(args: &Torture) -> Plan {
     Plan { victims: victims(args), order, fate, seed: args.seed, threads }
 }
 
+fn names_none(args: &Torture) -> bool {
+    args.index.is_empty() && args.spatial.is_empty() && args.wrapped.is_empty() && args.ftl.is_empty()
+}
+
 /// Every FTL alone; every index on the FTLs that were named, or on one that the seed draws.
 fn victims(args: &Torture) -> Vec<Victim> {
     let ftls = chosen(&args.ftl, STORES);
     let alone = |target: Target| Victim { target, ftl: None };
-    let is_nothing =
-        args.index.is_empty() && args.spatial.is_empty() && args.wrapped.is_empty() && ftls.is_empty();
-    let (indexes, spatial) = match is_nothing {
+    let (indexes, spatial) = match names_none(args) {
         true => (INDEXES.iter().collect(), Vec::new()),
         false => (chosen(&args.index, INDEXES), chosen(&args.spatial, SPATIAL)),
     };

@@ -108,6 +108,26 @@ impl History {
         *place = new;
     }
 
+    /// Slots below this one were given up: as if nothing had ever been there. Returns how many held
+    /// something.
+    pub(crate) fn give_up(&mut self, below: usize, moment: &mut Moment) -> usize {
+        let given_up = self.last[..below].iter().filter(|&&value| value != 0).count();
+        for effect in self.effects.iter_mut().filter(|effect| (effect.slot as usize) < below) {
+            (effect.old, effect.new) = (0, 0);
+        }
+        [&mut self.base, &mut self.last, &mut moment.state]
+            .into_iter()
+            .for_each(|state| state[..below].fill(0));
+        self.held -= given_up;
+        given_up
+    }
+
+    /// A slot that was given up holds its value after all.
+    pub(crate) fn bring_back(&mut self, slot: usize, value: u64, moment: &mut Moment) {
+        [&mut self.base, &mut self.last, &mut moment.state].into_iter().for_each(|state| state[slot] = value);
+        self.held += 1;
+    }
+
     /// The moment before the first operation.
     pub(crate) fn start(&self) -> Moment {
         Moment { acknowledged: 0, state: self.base.clone() }

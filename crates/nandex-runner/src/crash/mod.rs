@@ -227,7 +227,7 @@ impl Rehearsal {
         let chip: SharedChip = Shared::new(chip);
         let mut subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
         let mix = subject.mix(plan.target, (plan.slots, plan.operations as u32 + 2));
-        let (promise, durability) = (subject.promise(), subject.durability());
+        let (promise, durability) = (subject.promise(plan.target), subject.durability());
         let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
             LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
         })?;

@@ -57,6 +57,8 @@ pub(crate) struct Mix {
     pub(crate) overwrites: bool,
     /// Whether a put goes to the slot after the last one that holds something, and nothing is removed.
     pub(crate) appends: bool,
+    /// Whether the oldest go by themselves when there is no room.
+    pub(crate) gives_up: bool,
 }
 
 /// Draws operations.
@@ -134,7 +136,7 @@ impl Source {
 }
 
 /// A put after all others; a sync when no slot is left.
-fn append(contents: &[u64]) -> HostOp {
+pub(crate) fn append(contents: &[u64]) -> HostOp {
     let next = contents.iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
     if next < contents.len() { HostOp::Put(next as u32) } else { HostOp::Sync }
 }
@@ -151,7 +153,14 @@ mod tests {
 
     #[test]
     fn every_kind_of_operation_is_drawn() {
-        let mix = Mix { slots: 100, group_max: 4, always_close: false, overwrites: true, appends: false };
+        let mix = Mix {
+            slots: 100,
+            group_max: 4,
+            always_close: false,
+            overwrites: true,
+            appends: false,
+            gives_up: false,
+        };
         let mut source = Source::new(1, mix);
         let ops: Vec<HostOp> = (0..3000).map(|_| source.next(&[1; 100])).collect();
         let count = |is: fn(&HostOp) -> bool| ops.iter().filter(|op| is(op)).count();

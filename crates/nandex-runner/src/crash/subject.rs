@@ -16,6 +16,11 @@ use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
+/// The log of readings, which gives up its oldest by itself.
+pub(crate) const MICROHASH: &str = "microhash";
+/// How the names of logs of values begin, which keep each key by itself.
+pub(crate) const VALUES: &str = "values:";
+
 /// The chip, shared by the subject and the test.
 pub(crate) type SharedChip = Shared<SimChip>;
 
@@ -111,12 +116,15 @@ impl Subject {
     }
 
     /// Which states it may come back with.
-    pub(crate) fn promise(&self) -> Promise {
+    pub(crate) fn promise(&self, target: Target) -> Promise {
+        let is_value_log = target.name().starts_with(VALUES);
         match self {
             Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
                 Promise::EachSlot
             }
             _ if self.durability() == Durability::EveryOperation => Promise::LastState,
+            // It keeps each key at its value of the last sync, or a later one.
+            _ if is_value_log => Promise::EachSlot,
             _ => Promise::Prefix,
         }
     }
@@ -140,14 +148,16 @@ impl Subject {
                 let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
                 let always_close = index.durability() == Durability::None;
                 let appends = matches!(target, Target::Index(entry) if !entry.takes_any_key());
+                let gives_up = target.name() == MICROHASH;
                 // Slots are used up by appending.
                 let slots = if appends { appended } else { slots };
                 Mix {
                     slots: slots.clamp(2, keys),
                     group_max: if appends { 1 } else { index.batch_max() },
                     always_close,
-                    overwrites: true,
+                    overwrites: !gives_up,
                     appends,
+                    gives_up,
                 }
             }
             Subject::Spatial(index) => Mix {
@@ -156,6 +166,7 @@ impl Subject {
                 always_close: index.durability() == Durability::None,
                 overwrites: false,
                 appends: false,
+                gives_up: false,
             },
             Subject::Store(store) => Mix {
                 slots: store.page_count().min(slots),
@@ -163,6 +174,7 @@ impl Subject {
                 always_close: false,
                 overwrites: true,
                 appends: false,
+                gives_up: false,
             },
         }
     }

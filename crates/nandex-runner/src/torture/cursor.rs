@@ -56,6 +56,8 @@ impl Body<'_> {
     pub(super) fn aside(&mut self, aside: Aside) -> Result<(), Fault> {
         let Some(victim) = &mut self.victim else { return Ok(()) };
         let done = match (aside, &mut *victim) {
+            // What was given up since the last look is expected where the cursor goes.
+            (Aside::Seek(_) | Aside::Walk { .. }, _) if self.mix.gives_up => return Ok(()),
             (Aside::Seek(slot), _) => return self.seek(slot),
             (Aside::Walk { records, on }, _) => return self.walk(records, on),
             (Aside::Scrub(budget), Subject::Index(index)) => index.scrub(budget),

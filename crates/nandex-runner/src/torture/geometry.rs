@@ -11,7 +11,7 @@ use super::setup::{Looks, Setup, draw_class, draw_ftl, draw_options};
 use super::step::{Cut, Step, WHENS};
 use super::subject::Victim;
 use crate::crash::Target;
-use crate::crash::ops::HostOp;
+use crate::crash::ops::{HostOp, append};
 use nandex::Geometry;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_with;
@@ -222,9 +222,7 @@ impl Rounds {
         let (contents, mix) = (body.contents(), body.mix());
         let slots = contents.len() as u64;
         if mix.appends {
-            let next = contents.iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
-            let put = HostOp::Put(next as u32);
-            return Step::Op(if next < contents.len() { put } else { HostOp::Sync });
+            return Step::Op(append(contents));
         }
         let slot = match &mut self.cursor {
             Some(cursor) => {

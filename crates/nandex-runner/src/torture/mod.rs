@@ -20,6 +20,7 @@ mod fault;
 mod geometry;
 mod keys;
 mod leash;
+mod readings;
 mod refusal;
 mod run;
 mod script;

@@ -175,6 +175,9 @@ impl Script {
             return self.cut(after);
         }
         self.depth = 0;
+        if body.mix().gives_up {
+            return append(body.contents());
+        }
         let slot = self.rng.below(body.contents().len() as u64) as u32;
         let present = next_held(body.contents(), slot, true).unwrap_or(slot);
         self.pending.push_back(Step::Op(HostOp::Remove(present)));
@@ -242,8 +245,10 @@ impl Script {
             None => self.rng.below(u64::from(slots)) as u32,
         };
         if mix.appends {
-            let next = body.contents().iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
-            return if next < slots as usize { self.put(next as u32) } else { Step::Op(HostOp::Sync) };
+            return match append(body.contents()) {
+                Step::Op(HostOp::Put(next)) => self.put(next),
+                other => other,
+            };
         }
         if removes {
             // Now and then of a key that is not there.
@@ -320,6 +325,11 @@ fn draw_rates(rng: &mut Rng, fate: Fate) -> Rates {
 pub(crate) fn fails(rng: &mut Rng, fate: Fate) -> bool {
     let rates = draw_rates(rng, fate);
     rates.programs + rates.erases > 0
+}
+
+/// A put after all others; a sync when no slot is left.
+fn append(contents: &[u64]) -> Step {
+    Step::Op(crate::crash::ops::append(contents))
 }
 
 /// The next slot from here on, around the end, that holds something, or nothing.

@@ -50,6 +50,7 @@ impl Victim {
     /// The settings on this FTL.
     pub(super) fn on(&self, ftl: Option<&'static StoreEntry>, settings: Settings) -> Settings {
         match (self.target, ftl) {
+            (Target::Index(index), Some(_)) if index.options.is_empty() => settings,
             (Target::Index(index), _) => Stack { index, ftl }.settings(settings),
             (Target::Spatial(_), Some(ftl)) => settings.with("ftl", ftl.name),
             _ => settings,

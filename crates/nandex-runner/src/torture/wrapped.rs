@@ -1,19 +1,22 @@
-//! Wrappers that make of an index one of keys and values of any length, as subjects of lives: [`Variable`]
-//! and [`ValueLog`] over indexes of the registry.
+//! Subjects beside the indexes of the registry: [`Variable`] and [`ValueLog`], which make of an index one of
+//! keys and values of any length, and the log of readings (`readings`).
 //!
 //! A life has keys and values of one length. Here each is filled up to a length of its own that follows from
 //! its bytes, and what comes back must be filled so. So the order of keys stays, and lengths are all about.
 
+use super::readings;
+use crate::crash::subject::{MICROHASH, VALUES};
 use crate::error::LabError;
+use crate::registry::Hosting;
 use crate::registry::{IndexEntry, index};
 use nandex::nand::BlockRange;
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Change, Direction, Durability, IndexStats, RecordFormat, Visit};
 use nandex::rng::split_mix;
-use nandex::{CheckReport, IndexError, Nand, OrderedIndex, Shared, forward_index};
+use nandex::{CheckReport, Geometry, IndexError, Nand, OrderedIndex, Shared, forward_index};
 use nandex_stacks::options::Settings;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::LazyLock;
 
 /// The indexes below: one that packs pages of its own, one that writes paths, one on logical pages.
@@ -25,6 +28,19 @@ pub static WRAPPED: LazyLock<Vec<IndexEntry>> = LazyLock::new(|| {
         let below = index(BELOW[below]).unwrap_or_else(|error| unreachable!("{error}"));
         IndexEntry { name, format, mount, mount_after_cut: None, forest: None, ..*below }
     };
+    let appended = index("sbits").unwrap_or_else(|error| unreachable!("{error}"));
+    let microhash = IndexEntry {
+        name: MICROHASH,
+        summary: "a log of readings by time and by value",
+        hosting: Hosting::Raw,
+        format: readings::format,
+        mount: readings::mount,
+        mount_after_cut: None,
+        forest: None,
+        options: &[],
+        options_on_ftl: &[],
+        ..*appended
+    };
     vec![
         entry("variable:plow", 0, [pieces::<0, false>, pieces::<0, true>]),
         entry("variable:mu", 1, [pieces::<1, false>, pieces::<1, true>]),
@@ -32,6 +48,7 @@ pub static WRAPPED: LazyLock<Vec<IndexEntry>> = LazyLock::new(|| {
         entry("values:plow", 0, [values::<0, false>, values::<0, true>]),
         entry("values:mu", 1, [values::<1, false>, values::<1, true>]),
         entry("values:bplus", 2, [values::<2, false>, values::<2, true>]),
+        microhash,
     ]
 });
 
@@ -50,6 +67,8 @@ type Open = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexE
 const KEY_FILL: u8 = 3;
 /// Bytes that a value in pieces is filled up with at most.
 const PIECES_FILL: usize = 60;
+/// Bytes of the longest key.
+const KEY_MAX: u8 = 250;
 /// Bytes of values that stay with their keys.
 const SHORT: u8 = 20;
 
@@ -57,11 +76,12 @@ fn pieces<const BELOW_AT: usize, const MOUNTS: bool>(
     nand: Box<dyn Nand>,
     settings: &Settings,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    require_key(settings)?;
     let RecordFormat { key_bytes, value_bytes } = settings.record;
     let most = usize::from(value_bytes) + PIECES_FILL;
     // A piece for all, or a few.
     let piece = (most / (1 + usize::from(key_bytes) % 3) + 2).clamp(8, 255) as u8;
-    let record = RecordFormat::variable(key_bytes.saturating_add(KEY_FILL).min(250), piece);
+    let record = RecordFormat::variable(key_bytes.saturating_add(KEY_FILL).min(KEY_MAX), piece);
     let below = open::<BELOW_AT, MOUNTS>(nand, &Settings { record, ..settings.clone() })?;
     let long = Variable::new(below, most).map_err(unsupported)?;
     Ok(Box::new(Filled { long, record: settings.record, fill: PIECES_FILL, held: Vec::new() }))
@@ -71,18 +91,45 @@ fn values<const BELOW_AT: usize, const MOUNTS: bool>(
     nand: Box<dyn Nand>,
     settings: &Settings,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    require_key(settings)?;
     let geometry = nand.geometry();
-    let record = value_log::record(settings.record.key_bytes.saturating_add(KEY_FILL).min(250), SHORT);
-    let fill = geometry.page_bytes as usize * 3 / 2;
+    let (record, fill) = (values_record(settings), values_fill(geometry));
     let most = usize::from(settings.record.value_bytes) + fill;
-    let blocks = value_log::log_blocks(geometry, record, most / 4);
-    let [log, keys] = BlockRange::divide(nand, blocks.min(geometry.blocks.saturating_sub(1)));
+    let [log, keys] = BlockRange::divide(nand, values_blocks(geometry, settings));
     let taken = value_log::ram_needed(geometry, record, most);
     let ram_bytes = settings.ram_bytes.map(|bytes| bytes.saturating_sub(taken));
     let below =
         open::<BELOW_AT, MOUNTS>(Box::new(keys), &Settings { record, ram_bytes, ..settings.clone() })?;
     let long = ValueLog::new(below, log, most).map_err(unsupported)?;
     Ok(Box::new(Filled { long, record: settings.record, fill, held: Vec::new() }))
+}
+
+fn require_key(settings: &Settings) -> Result<(), IndexError> {
+    match settings.record.key_bytes {
+        ..=KEY_MAX => Ok(()),
+        longer => Err(IndexError::Unsupported(format!("a key of {longer} bytes, not {KEY_MAX}").into())),
+    }
+}
+
+/// The records of an index below a log of values.
+fn values_record(settings: &Settings) -> RecordFormat {
+    value_log::record(settings.record.key_bytes.saturating_add(KEY_FILL).min(KEY_MAX), SHORT)
+}
+
+/// Bytes that a value in a log is filled up with at most.
+fn values_fill(geometry: Geometry) -> usize {
+    geometry.page_bytes as usize * 3 / 2
+}
+
+fn values_blocks(geometry: Geometry, settings: &Settings) -> u32 {
+    let most = usize::from(settings.record.value_bytes) + values_fill(geometry);
+    let blocks = value_log::log_blocks(geometry, values_record(settings), most / 4);
+    blocks.min(geometry.blocks.saturating_sub(1))
+}
+
+/// Blocks at the beginning of the chip that a subject of this name has for its log of values.
+pub(super) fn log_blocks(name: &str, geometry: Geometry, settings: &Settings) -> u32 {
+    if name.starts_with(VALUES) { values_blocks(geometry, settings) } else { 0 }
 }
 
 /// An index that makes no such batches takes no such values.
@@ -232,15 +279,24 @@ fn filled(bytes: &[u8], fill: usize) -> Vec<u8> {
     long
 }
 
-/// The bytes that were filled up to these, if they were.
-fn unfilled(long: &[u8], bytes: u8, fill: usize) -> Result<&[u8], IndexError> {
-    let damaged = IndexError::Corrupted { what: "a record is not filled up as it was written", at: 0 };
-    let kept = long.get(..bytes.into()).ok_or(damaged.clone())?;
-    if filled(kept, fill) == long { Ok(kept) } else { Err(damaged) }
+/// The bytes that were filled up to these; of what was never filled so, bytes that nobody wrote, as an error
+/// would be taken for one of the index below.
+fn unfilled(long: &[u8], bytes: u8, fill: usize) -> Vec<u8> {
+    let kept = &long[..long.len().min(bytes.into())];
+    if filled(kept, fill) == long {
+        kept.to_vec()
+    } else {
+        opposite(&[kept, &[0; 255]].concat()[..bytes.into()])
+    }
+}
+
+/// Other bytes than these.
+pub(super) fn opposite(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|byte| !byte).collect()
 }
 
 fn long_key(key: &[u8]) -> Vec<u8> {
-    filled(key, if key.len() < 248 { KEY_FILL.into() } else { 0 })
+    filled(key, if key.len() + usize::from(KEY_FILL) <= KEY_MAX.into() { KEY_FILL.into() } else { 0 })
 }
 
 impl<L: Long> OrderedIndex for Filled<L> {
@@ -256,7 +312,7 @@ impl<L: Long> OrderedIndex for Filled<L> {
         if !self.long.get(&long_key(key), &mut self.held)? {
             return Ok(false);
         }
-        value.copy_from_slice(unfilled(&self.held, self.record.value_bytes, self.fill)?);
+        value.copy_from_slice(&unfilled(&self.held, self.record.value_bytes, self.fill));
         Ok(true)
     }
 
@@ -301,20 +357,11 @@ impl<L: Long> OrderedIndex for Filled<L> {
     ) -> Result<(), IndexError> {
         let (low, high) = (low.map(long_key), high.map(long_key));
         let (record, fill) = (self.record, self.fill);
-        let key_fill = if record.key_bytes < 248 { usize::from(KEY_FILL) } else { 0 };
-        let mut wrong = None;
+        let key_fill = if record.key_bytes + KEY_FILL <= KEY_MAX { usize::from(KEY_FILL) } else { 0 };
         let bounds = (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
         self.long.range(bounds, direction, &mut |key, value| {
-            let key = unfilled(key, record.key_bytes, key_fill);
-            match (key, unfilled(value, record.value_bytes, fill)) {
-                (Ok(key), Ok(value)) => visit(key, value),
-                (Err(error), _) | (_, Err(error)) => {
-                    wrong = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        wrong.map_or(Ok(()), Err)
+            visit(&unfilled(key, record.key_bytes, key_fill), &unfilled(value, record.value_bytes, fill))
+        })
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {

@@ -1,6 +1,6 @@
 //! `nandex torture --damage`: pages and blocks are damaged, and every answer compared with the truth.
 
-use super::victims;
+use super::{names_none, victims};
 use crate::Status;
 use crate::args::Torture;
 use crate::output;
@@ -74,7 +74,7 @@ fn effort(args: &Torture, life: Option<(Victim, u64)>) -> Effort {
 fn chosen(args: &Torture, life: Option<(Victim, u64)>) -> Vec<Victim> {
     match life {
         Some((victim, _)) => vec![victim],
-        None if args.index.is_empty() && args.spatial.is_empty() && args.ftl.is_empty() => Vec::new(),
+        None if names_none(args) => Vec::new(),
         None => victims(args),
     }
 }

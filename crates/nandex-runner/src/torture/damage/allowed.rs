@@ -17,7 +17,7 @@ use crate::torture::Victim;
 pub enum Who {
     /// Everyone.
     All,
-    /// The victims named, whatever they stand on.
+    /// The victims named, whatever they stand on, and wrapped indexes above one of them.
     Named(&'static [&'static str]),
     /// The FTLs named, and whatever stands on one of them.
     OnFtl(&'static [&'static str]),
@@ -256,7 +256,10 @@ impl Who {
     pub(super) fn is_about(self, victim: &Victim) -> bool {
         match self {
             Who::All => true,
-            Who::Named(names) => names.contains(&victim.target.name()),
+            Who::Named(names) => {
+                let name = victim.target.name();
+                names.contains(&name) || names.contains(&name.rsplit(':').next().unwrap_or(name))
+            }
             Who::OnFtl(names) => {
                 let itself = matches!(victim.target, Target::Store(entry) if names.contains(&entry.name));
                 itself || victim.ftl.is_some_and(|ftl| names.contains(&ftl.name))

@@ -131,8 +131,25 @@ impl History {
         if !may_hold[0].is_empty() {
             Standing::Promised(may_hold)
         } else {
-            self.of_each_slot(newest, floor, known)
+            match self.of_each_slot(newest, floor, known) {
+                Standing::Stale(0, _) if moment.promise == Promise::EachSlot => {
+                    Standing::Promised(self.held_since(newest, floor, known))
+                }
+                standing => standing,
+            }
         }
+    }
+
+    /// The values that each slot may hold where each has a state of its own.
+    fn held_since(&self, newest: usize, floor: usize, known: &[Option<u64>]) -> Vec<Vec<u64>> {
+        let mut may_hold: Vec<Vec<u64>> = self.state(floor).into_iter().map(|held| vec![held]).collect();
+        for effect in &self.effects[self.effects_until(floor)..self.effects_until(newest)] {
+            may_hold[effect.slot as usize].push(effect.new);
+        }
+        for (held, known) in may_hold.iter_mut().zip(known) {
+            known.iter().for_each(|&known| *held = vec![known]);
+        }
+        may_hold
     }
 
     /// How many changes after so many operations are gone that were to stay: a cut may undo trims that no

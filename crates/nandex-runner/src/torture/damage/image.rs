@@ -12,6 +12,7 @@ use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{Applied, Promise, SharedChip, Subject};
 use crate::model::written;
 use crate::torture::Victim;
+use crate::torture::wrapped::log_blocks;
 use nandex::Shared;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
 use nandex::rng::{Rng, split_mix};
@@ -82,6 +83,8 @@ pub(super) struct Image {
     pub(super) versions: Vec<Version>,
     /// Operations acknowledged when a page was programmed last.
     pub(super) programmed_at: BTreeMap<Ppn, u64>,
+    /// Blocks at the beginning that are a log of values.
+    pub(super) log_blocks: u32,
 }
 
 impl Life {
@@ -91,7 +94,7 @@ impl Life {
         let chip: SharedChip = Shared::new(fresh(&plan));
         chip.lock().start_recording();
         let subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
-        let (mut mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
+        let (mut mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise(plan.target));
         if matches!(subject, Subject::Index(_)) {
             // Kept cases name seeds of lives without groups.
             mix.group_max = 1;
@@ -218,7 +221,8 @@ impl Life {
             assert!(done.is_ok(), "a recorded operation is possible on the same chip: {done:?}");
         }
         let moment = Moment { acknowledged, clean, promise: self.promise };
-        Image { chip, moment, versions, programmed_at }
+        let log_blocks = log_blocks(self.plan.target.name(), self.plan.part.geometry, &self.plan.settings);
+        Image { chip, moment, versions, programmed_at, log_blocks }
     }
 }
 

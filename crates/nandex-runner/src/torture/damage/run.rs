@@ -197,8 +197,12 @@ fn places(damage: &Damage, geometry: Geometry) -> Vec<Ppn> {
 /// Later operations that programmed pages, since the youngest page that a blow strikes was programmed.
 fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
     let pages = blow.0.iter().flat_map(|damage| places(damage, image.chip.part().geometry));
-    let youngest = pages.filter_map(|page| image.programmed_at.get(&page)).max()?;
-    let later: BTreeSet<u64> = image.programmed_at.values().copied().filter(|at| at > youngest).collect();
+    let programmed = pages.filter_map(|page| Some((image.programmed_at.get(&page)?, page)));
+    let (youngest, page) = programmed.max()?;
+    // A log of values and its keys have a part of the chip each, and neither tells when the other programs.
+    let part = |page: Ppn| image.chip.part().geometry.block_of(page).0 < image.log_blocks;
+    let beside = image.programmed_at.iter().filter(|(other, _)| part(**other) == part(page));
+    let later: BTreeSet<u64> = beside.map(|(_, at)| *at).filter(|at| at > youngest).collect();
     Some(later.len() as u64)
 }
 

@@ -1,0 +1,161 @@
+//! MicroHash as a subject of lives and of damage: a log of readings, shown as an index of times to which
+//! records are appended.
+//!
+//! A slot is a time, and its value that of the reading. The log gives up its oldest readings by itself, which
+//! no index does: whoever compares contents allows for that (`Mix::gives_up`).
+
+use super::wrapped::opposite;
+use nandex::ordered::{Direction, Durability, IndexStats, RecordFormat, Visit};
+use nandex::sensor::microhash::{MicroHash, Settings as LogSettings};
+use nandex::sensor::{Reading, SensorLog};
+use nandex::{CheckReport, IndexError, Nand, OrderedIndex};
+use nandex_stacks::options::Settings;
+use std::ops::{Bound, ControlFlow};
+
+/// Times between two slots.
+const STEP: u64 = 3;
+/// The rate of queries by value: of so many slots that are looked up one is also asked for by its value,
+/// which reads a whole bucket.
+const BY_VALUE_EVERY: u32 = 16;
+
+type Log = MicroHash<Box<dyn Nand>>;
+
+struct Readings {
+    log: Log,
+}
+
+pub(super) fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    Ok(Box::new(Readings { log: Log::format(nand, &log_settings(settings)?)? }))
+}
+
+pub(super) fn mount(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    Ok(Box::new(Readings { log: Log::mount(nand, &log_settings(settings)?)? }))
+}
+
+/// The settings of a log follow from the sizes of records, which it does not know.
+fn log_settings(settings: &Settings) -> Result<LogSettings, IndexError> {
+    if settings.durability == Durability::EveryOperation {
+        return Err(IndexError::Unsupported("a log of readings is durable with its syncs".into()));
+    }
+    let RecordFormat { key_bytes, value_bytes } = settings.record;
+    let all = LogSettings::default();
+    Ok(LogSettings {
+        values: if key_bytes % 4 == 0 { all.values } else { (-500, 500) },
+        buckets: [0, 1, 2][usize::from(value_bytes % 3)],
+        horizon: [0, 5][usize::from(value_bytes / 4 % 2)],
+        ..all
+    })
+}
+
+fn slot_of(key: &[u8]) -> u32 {
+    key.iter().fold(0, |slot, &byte| slot << 8 | u32::from(byte))
+}
+
+fn time_of(key: &[u8]) -> u64 {
+    u64::from(slot_of(key)) * STEP
+}
+
+/// The key of a time; of one that nothing was appended with, a key that never was.
+fn key_of(time: u64) -> [u8; 4] {
+    let slot = if time.is_multiple_of(STEP) { u32::try_from(time / STEP).ok() } else { None };
+    slot.unwrap_or(u32::MAX).to_be_bytes()
+}
+
+impl Readings {
+    fn is_found_by_value(&mut self, wanted: Reading) -> Result<bool, IndexError> {
+        let mut is_found = false;
+        self.log.by_value(wanted.value..=wanted.value, &mut |reading| {
+            is_found |= reading == wanted;
+            ControlFlow::Continue(())
+        })?;
+        Ok(is_found)
+    }
+}
+
+impl OrderedIndex for Readings {
+    fn record(&self) -> RecordFormat {
+        RecordFormat::new(4, 4)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::EverySync
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        let time = time_of(key);
+        let mut found = None;
+        self.log.by_time(time..=time, &mut |reading| {
+            found = Some(reading);
+            ControlFlow::Break(())
+        })?;
+        let Some(reading) = found else { return Ok(false) };
+        value.copy_from_slice(&reading.value.to_be_bytes());
+        if slot_of(key).is_multiple_of(BY_VALUE_EVERY) && !self.is_found_by_value(reading)? {
+            value.copy_from_slice(&opposite(&reading.value.to_be_bytes()));
+        }
+        Ok(true)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        let value = value.iter().fold(0, |value, &byte| value << 8 | i32::from(byte));
+        self.log.append(Reading { time: time_of(key), value })?;
+        Ok(false)
+    }
+
+    fn remove(&mut self, _: &[u8]) -> Result<bool, IndexError> {
+        Err(IndexError::Unsupported("a log of readings removes none".into()))
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let from = match low {
+            Bound::Included(key) => time_of(key),
+            Bound::Excluded(key) => time_of(key) + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match high {
+            Bound::Included(key) => Some(time_of(key)),
+            Bound::Excluded(key) => time_of(key).checked_sub(1),
+            Bound::Unbounded => Some(u64::MAX),
+        };
+        let Some(to) = to.filter(|to| from <= *to) else { return Ok(()) };
+        if direction == Direction::Ascending {
+            let show = &mut |reading: Reading| visit(&key_of(reading.time), &reading.value.to_be_bytes());
+            return self.log.by_time(from..=to, show);
+        }
+        let mut found = Vec::new();
+        self.log.by_time(from..=to, &mut |reading| {
+            found.push(reading);
+            ControlFlow::Continue(())
+        })?;
+        let mut newest_first = found.into_iter().rev();
+        let _ =
+            newest_first.try_for_each(|reading| visit(&key_of(reading.time), &reading.value.to_be_bytes()));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.log.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.log.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.log.check()
+    }
+
+    fn stats(&self) -> IndexStats {
+        self.log.stats()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.log.ram_bytes()
+    }
+}

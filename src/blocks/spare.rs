@@ -99,7 +99,7 @@ impl Header {
     }
 
     /// The fields as they stand, of a page that may not be whole.
-    fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+    pub(crate) fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }

@@ -18,8 +18,9 @@ what an index declares for records of 8 + 8 bytes, in its strongest durability c
 It is a bound at every moment, formats, mounts after a cut and clean ones included: `cargo test -p nandex-testkit --test ram`, with a
 counting allocator, and `--test drawn` on chips, records and RAM of any size (the example `drawn` draws more). Beside it a batch (`apply`)
 holds up to 256 bytes a change while it is made, in a B+-tree the pages that it changes; a tree on raw NAND whose batch is refused half-way
-has its tables of blocks twice, and a VMTree-OW holds a batch in the mount after a cut, too. What each holds when: `cargo run --release -p nandex-testkit --example smallest`. On page mapping, which none of these
-takes, a mount after a cut holds 12 bytes more for each page programmed since the checkpoint ([RAM](ftl/page-map.md#costs)).
+has its tables of blocks twice, and a VMTree-OW holds a batch in the mount after a cut, too. What each holds when:
+`cargo run --release -p nandex-testkit --example smallest`. Page mapping, which none of these takes, declares apart what a mount takes
+([RAM](ftl/page-map.md#costs)).
 
 ";
 

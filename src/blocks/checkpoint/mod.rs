@@ -37,7 +37,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::blocks::spare::{Header, PageKind, read_whole_page, require_spare};
+use crate::blocks::spare::{Header, PageKind, require_spare};
 use crate::blocks::{BlockTable, Wear};
 use crate::check::words;
 use crate::fault::StoreFault;
@@ -91,15 +91,13 @@ impl Run {
 /// A record to write, and the buffer for its pages.
 type Draft<'a> = (Record<'a>, &'a mut [u8]);
 
-/// The newest whole checkpoint that a mount finds, with what lies behind it.
+/// The newest whole checkpoint that a mount finds.
 #[derive(Clone, Debug)]
 pub struct Found<T> {
     /// The checkpoints.
     pub area: CheckpointArea,
     /// The newest one that is complete.
     pub newest: T,
-    /// The first page of a newer one that is not complete ([`beginning`]).
-    pub begun: Option<Ppn>,
 }
 
 /// The newest records of a chip.
@@ -109,6 +107,8 @@ pub struct Newest<T> {
     pub made: T,
     /// Something was programmed after them that cannot be read: cut short, or gone bad.
     pub is_ragged: bool,
+    /// The page where that stands, if it cannot be read.
+    pub unreadable: Option<Ppn>,
 }
 
 /// The anchors and the checkpoint blocks of a chip.
@@ -180,10 +180,8 @@ impl CheckpointArea {
         }
     }
 
-    /// The thing that `decode` makes of the newest complete checkpoint, and a newer one that is not
-    /// complete, if there is one. If anything follows from a later time, that was completed, and has gone
-    /// bad. `decode` may be called for several, the newest first, as long as they turn out not to be
-    /// complete.
+    /// The thing that `decode` makes of the newest complete checkpoint. `decode` may be called for several,
+    /// the newest first, as long as they turn out not to be complete.
     pub fn mount_and_look<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
@@ -195,7 +193,7 @@ impl CheckpointArea {
         let (Some(version), Some(newest)) = (found.complete, newest) else { return Err(area.incomplete()) };
         area.version = version;
         area.note_cut(nand, found.cut)?;
-        Ok(Some(Found { area, newest, begun: found.begun }))
+        Ok(Some(Found { area, newest }))
     }
 
     /// Something is not whole where a newer record might stand: cut short, or gone bad.
@@ -231,9 +229,10 @@ impl CheckpointArea {
     ) -> Result<Option<(CheckpointArea, Newest<T>)>, StoreFault> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let since = records_since(nand, (area.geometry, &area.run), decode, is_base)?;
-        let (version, made, is_ragged) = since.ok_or_else(|| area.incomplete())?;
+        let (version, made, behind) = since.ok_or_else(|| area.incomplete())?;
         area.version = version;
-        Ok(Some((area, Newest { made, is_ragged })))
+        let unreadable = behind.filter(|cut| cut.is_unreadable).map(|cut| cut.ppn);
+        Ok(Some((area, Newest { made, is_ragged: behind.is_some(), unreadable })))
     }
 
     fn incomplete(&self) -> StoreFault {
@@ -579,11 +578,10 @@ impl CheckpointArea {
     }
 }
 
-/// The bytes of the payload in the first page of a checkpoint.
-pub fn beginning<N: Nand>(nand: &mut N, first: Ppn) -> Result<Vec<u8>, StoreFault> {
-    let mut data = vec![0; nand.geometry().page_bytes as usize];
-    read_whole_page(nand, first, Cause::Recovery, &mut data)?;
-    Ok(data.split_off(4))
+/// Bytes of RAM that it takes at most to find the records in so many blocks: a list of them, and two pages.
+pub const fn mount_bytes(geometry: Geometry, blocks: u32) -> usize {
+    let records = (blocks * geometry.pages_per_block) as usize;
+    2 * records * size_of::<record::Start>() + 2 * geometry.page_bytes as usize
 }
 
 fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {

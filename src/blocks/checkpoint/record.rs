@@ -59,7 +59,7 @@ pub(super) fn program<N: Nand>(
 }
 
 /// The first page of a record.
-struct Start {
+pub(super) struct Start {
     at: u32,
     version: u64,
     payload_bytes: u32,
@@ -292,13 +292,13 @@ fn read_record<N: Nand>(
 
 /// The complete records of a run from the newest one that is a base on, which its first byte tells: what
 /// `decode` makes of them in turn, the oldest first, and of what it made of those before. With it the version
-/// of the newest, and whether something follows it. Each is read twice, and none of them is held.
+/// of the newest, and what follows it. Each is read twice, and none of them is held.
 pub(super) fn records_since<N: Nand, T>(
     nand: &mut N,
     (geometry, run): (Geometry, &Run),
     decode: Fold<'_, T>,
     is_base: impl Fn(Option<u8>) -> bool,
-) -> Result<Option<(u64, T, bool)>, StoreFault> {
+) -> Result<Option<(u64, T, Option<Cut>)>, StoreFault> {
     let kind = PageKind::Checkpoint;
     let (starts, _) = starts(nand, geometry, run, kind)?;
     let mut since: Vec<&Start> = Vec::new();
@@ -333,8 +333,16 @@ pub(super) fn records_since<N: Nand, T>(
         }
     }
     let made = made?;
-    let is_ragged = !is_end(nand, geometry, run, newest.at + newest.pages(geometry))?;
-    Ok(made.map(|made| (newest.version, made, is_ragged)))
+    let end = newest.at + newest.pages(geometry);
+    let mut behind = None;
+    if end < run.pages(geometry) {
+        let mut data = vec![0; geometry.page_bytes as usize];
+        let ppn = run.page_at(geometry, end);
+        let found = read_whole_page(nand, ppn, Cause::Recovery, &mut data)?;
+        let is_unreadable = matches!(found, Found::Unreadable(_));
+        behind = (found != Found::Erased).then_some(Cut { ppn, is_unreadable });
+    }
+    Ok(made.map(|made| (newest.version, made, behind)))
 }
 
 /// The newest records of a run.
@@ -343,8 +351,6 @@ pub(super) struct Newest {
     pub(super) complete: Option<u64>,
     /// A page that cannot be read behind the complete one.
     pub(super) cut: Option<Cut>,
-    /// The first page of a newer one that is not complete.
-    pub(super) begun: Option<Ppn>,
 }
 
 /// The newest complete record of a run, of which `decode` makes something last, and what is behind it.
@@ -355,7 +361,7 @@ pub(super) fn newest_record<N: Nand>(
     (kind, decode): (PageKind, Decode<'_>),
 ) -> Result<Newest, StoreFault> {
     let (starts, cut) = starts(nand, geometry, run, kind)?;
-    let mut newest = Newest { complete: None, cut, begun: None };
+    let mut newest = Newest { complete: None, cut };
     for start in starts.iter().rev() {
         match read_record(nand, run, start, (kind, decode))? {
             None => {
@@ -364,7 +370,6 @@ pub(super) fn newest_record<N: Nand>(
             }
             end => newest.cut = newest.cut.or(end),
         }
-        newest.begun = newest.begun.or(Some(run.page_at(geometry, start.at)));
     }
     Ok(newest)
 }

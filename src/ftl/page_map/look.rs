@@ -3,12 +3,15 @@
 //! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old
 //! checkpoint, the second one is asked, since a page alone may have come to look so.
 
-use super::write::ERASES_PER_CHECKPOINT_MAX;
 use super::{PageMapFtl, holds_data};
 use crate::blocks::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::Pbn;
+
+/// Most erases of a block since the record, by which a mount knows that the block was rewritten: far more
+/// than there are (P6). A page carries only the low byte of the erase count.
+const ERASES_MAX: u8 = 201;
 
 /// The account that the first page of a block gives of it.
 pub(super) enum First {
@@ -36,6 +39,19 @@ impl<N: Nand> PageMapFtl<N> {
         })
     }
 
+    /// Whether the spare area of the second page of a block says that it was programmed after the checkpoint.
+    pub(super) fn may_have_second(&mut self, pbn: Pbn) -> Result<bool, StoreFault> {
+        if self.geometry.pages_per_block < 2 {
+            return Ok(false);
+        }
+        let mut spare = [0; SPARE_BYTES];
+        match self.nand.read(self.geometry.page_at(pbn, 1), Cause::Recovery, &mut [], &mut spare) {
+            Ok(_) => Ok(Header::claimed(&spare).is_some_and(|header| self.is_new(header, pbn))),
+            Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show
     /// it, moved ones the stamp, but for blocks that lay ready erased at the checkpoint.
     fn is_new(&self, header: Header, pbn: Pbn) -> bool {
@@ -45,7 +61,7 @@ impl<N: Nand> PageMapFtl<N> {
                 let was_erased =
                     self.state.blocks.state(pbn).is_free() && self.state.first_crc[pbn.index()] == 0;
                 let erases = header.extra.wrapping_sub(self.stamp_of(pbn));
-                (1..=ERASES_PER_CHECKPOINT_MAX + 1).contains(&erases) || (erases == 0 && was_erased)
+                (1..=ERASES_MAX).contains(&erases) || (erases == 0 && was_erased)
             }
             _ => false,
         }
@@ -70,10 +86,34 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
             Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
-            Found::Page(_, crc) => self.look_at_second(pbn, First::Foreign(crc)),
+            Found::Page(header, crc) => {
+                if header.kind == PageKind::Checkpoint && header.version > self.area.version() {
+                    self.require_no_later_record(pbn)?;
+                }
+                self.look_at_second(pbn, First::Foreign(crc))
+            }
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
+    }
+
+    /// A block of a newer checkpoint than the newest reference names: the power was cut before there was
+    /// another one. It was not where a further record follows.
+    fn require_no_later_record(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                Found::Erased => break,
+                Found::Page(header, _)
+                    if header.kind == PageKind::Checkpoint && header.version > self.area.version() + 1 =>
+                {
+                    let what = "there are newer checkpoints than the newest reference says";
+                    return Err(StoreFault::corrupted(what, ppn.0));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The account that the second page gives of a block; where there is none, that of the first one.

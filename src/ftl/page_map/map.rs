@@ -31,6 +31,24 @@ impl PageMap {
         if chip_pages <= NARROW_MAX { 2 } else { 4 }
     }
 
+    /// A place in two bytes.
+    pub(super) const fn narrowed(ppn: u32) -> u16 {
+        match ppn {
+            NONE => 0,
+            LOST => 1,
+            ppn => ppn as u16,
+        }
+    }
+
+    /// The place that two bytes say.
+    pub(super) const fn widened(ppn: u16) -> u32 {
+        match ppn {
+            0 => NONE,
+            1 => LOST,
+            ppn => ppn as u32,
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             PageMap::Narrow(map) => map.len(),
@@ -41,11 +59,7 @@ impl PageMap {
     #[inline]
     pub(super) fn get(&self, at: usize) -> u32 {
         match self {
-            PageMap::Narrow(map) => match map[at] {
-                0 => NONE,
-                1 => LOST,
-                ppn => u32::from(ppn),
-            },
+            PageMap::Narrow(map) => PageMap::widened(map[at]),
             PageMap::Wide(map) => map[at],
         }
     }
@@ -54,13 +68,7 @@ impl PageMap {
     pub(super) fn set(&mut self, at: usize, ppn: u32) {
         debug_assert!(ppn > 1, "page {ppn} is an anchor's");
         match self {
-            PageMap::Narrow(map) => {
-                map[at] = match ppn {
-                    NONE => 0,
-                    LOST => 1,
-                    ppn => ppn as u16,
-                }
-            }
+            PageMap::Narrow(map) => map[at] = PageMap::narrowed(ppn),
             PageMap::Wide(map) => map[at] = ppn,
         }
     }

@@ -10,15 +10,15 @@
 //! # On the chip
 //!
 //! The spare area ([`crate::blocks::spare`]) of a page says whose it is. Every host write has a *version*, a
-//! number one larger than the last. `number` is the logical page; in the trim log it tells pages of one
-//! version apart.
+//! number one larger than the last; each record of the checkpoint area takes one, too. `number` is the
+//! logical page.
 //!
 //! | kind | version |
 //! |---|---|
 //! | Host: a single page, or the last of an atomic group | its own |
 //! | More: a page of a group of which more follow | its own |
 //! | Copy (moved) | that of the page it copies |
-//! | Trim | the last committed version |
+//! | Trim: a list of trimmed pages, by former releases | the last committed version |
 //!
 //! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last
 //! erase that came back does not pass for one of today; its place is in the checksum, so neither does a page
@@ -30,33 +30,37 @@
 //!   change the map. A program that fails is repeated in a new block under the same version; the failed block
 //!   is emptied and retired once the group is whole.
 //! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved
-//!   pages, log pending trims, give the block back unerased. It is erased when it is needed.
+//!   pages, give the block back unerased. It is erased when it is needed.
 //! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for
 //!   collections and checkpoints, which wait. A frontier takes the channels of an array in turn, so what is
 //!   written together is spread evenly.
-//! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block
-//!   with trimmed pages may be erased. A checkpoint makes the log obsolete.
+//! - *Trim*: changes the map.
 //! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at
 //!   `close`.
-//! - *Mount* (`recovery`): the newest checkpoint, then what was programmed since.
+//! - *Note* (`note`): what has changed since the last record, a checkpoint or another note. Once a page is
+//!   full of that; at a `sync` after trims; and before a block is given back that has changed since (P6).
+//! - *Mount* (`recovery`): the newest checkpoint, its notes, then what was programmed since.
 //!
 //! # Invariants
 //!
-//! - P1: a page is valid in the block table exactly when the map or the trim log points to it.
+//! - P1: a page is valid in the block table exactly when the map points to it.
 //! - P2: a mapped page reads back as that logical page, with a good checksum; else reading it is an error,
 //!   never other data.
 //! - P3: between operations the chip, read by `recovery`, yields the map in RAM, but for trims that are not
 //!   synced.
 //! - P4: the host takes a free block only while more than `floor_blocks` are free; so relocation and the next
 //!   checkpoint always find one, after power cuts too.
-//! - P5: versions above the last checkpoint's belong to one session: the first program after a mount that
+//! - P5: versions above the last record's belong to one session: the first program after a mount that
 //!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
 //!   The version of the page that was cut is not given to another.
+//! - P6: what was programmed since the last record is on the chip: no block with such pages is erased, or
+//!   marked bad, before a newer record is complete. So a version that is missing went bad.
 
 mod ahead;
 mod event;
 mod look;
 mod map;
+mod note;
 mod recovery;
 mod relocate;
 mod settings;
@@ -67,7 +71,7 @@ mod write;
 
 pub use settings::{FtlSettings, Separation};
 
-use crate::blocks::checkpoint::{self, CheckpointArea, NO_CHECKPOINT, Source};
+use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
 use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
@@ -79,9 +83,11 @@ use crate::nand::{Cause, Geometry, Nand, UntilLost};
 use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use map::PageMap;
+use note::{Changes, NoteContents};
 use settings::Limits;
 use state::{LOST, NONE, State, StateContents, VERSION_BITS, lost};
 
@@ -98,8 +104,8 @@ pub struct FtlCounters {
     pub levelled_blocks: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
-    /// Pages programmed to log trims.
-    pub trim_pages: u64,
+    /// Notes written.
+    pub notes: u64,
     /// Blocks that failed and were retired.
     pub retired_blocks: u64,
     /// Logical pages found unreadable when they were to be moved.
@@ -114,15 +120,13 @@ pub struct PageMapFtl<N> {
     limits: Limits,
     state: State,
     area: CheckpointArea,
-    /// Trimmed since the last page of the trim log, ascending.
-    trimmed: Vec<u32>,
-    trim_pages: Vec<Ppn>,
-    /// The number of the next page of the trim log; they count from 0 since the checkpoint.
-    trim_number: u32,
+    /// Since the last record.
+    changes: Changes,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
-    erases_since_checkpoint: Vec<u8>,
     blocks_since_checkpoint: u32,
+    /// Full blocks without valid pages are kept until a checkpoint is complete: after an unclean end (P6).
+    holds_blocks: bool,
     leveller: WearLeveller,
     /// Tells hot pages where the separation asks for it.
     hot: Option<HotFilter>,
@@ -160,8 +164,8 @@ impl<N: Nand> PageMapFtl<N> {
             blocks,
             first_crc: vec![0; geometry.blocks as usize],
             frontiers: [None; 3],
-            layout: settings.separation.layout(),
             atomic_pages: limits.atomic_pages,
+            note_pages: Some(limits.note_pages),
             next_version: first_number(VERSION_BITS, 1),
             committed: first_number(VERSION_BITS, 1) - 1,
         };
@@ -176,30 +180,34 @@ impl<N: Nand> PageMapFtl<N> {
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
         settings.require_built()?;
         let geometry = nand.geometry();
-        let mut decode = |source: &mut dyn Source| State::decode(geometry, source);
-        let found = CheckpointArea::mount_and_look(&mut nand, &mut decode)?;
-        let Some(checkpoint::Found { area, newest, begun }) = found else {
+        let mut decode =
+            |before: Option<Box<State>>, source: &mut dyn Source| note::decode(geometry, before, source);
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, note::is_base)? else {
             return Err(StoreError::NotFormatted(crate::nand::unfit(&mut nand, NO_CHECKPOINT)?));
         };
-        let mut state = newest?;
-        let begun = match begun {
-            Some(ppn) => Some((ppn, State::first_version_after(&checkpoint::beginning(&mut nand, ppn)?))),
-            None => None,
-        };
+        if let Some(ppn) = newest.unreadable.filter(|_| !nand.tears()) {
+            return Err(StoreFault::corrupted(
+                "a page that may hold the newest record cannot be read",
+                ppn.0,
+            )
+            .into());
+        }
+        let mut state = *newest.made;
+        // Notes say nothing of valid pages.
+        state.follow_map()?;
+        state.validate()?;
+        let is_before = state.note_pages.is_none();
+        state.note_pages = state.note_pages.or(Some(Limits::note_pages_of(&state, &settings)));
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
-        ftl.recover(begun)?;
-        ftl.stale |= ftl.area.is_ragged();
-        // A mount must know how the pages after a checkpoint share blocks: where that changes, another one
-        // comes first.
-        let layout = ftl.settings.separation.layout();
-        ftl.stale |= layout != core::mem::replace(&mut ftl.state.layout, layout);
+        ftl.recover(is_before)?;
+        ftl.stale |= newest.is_ragged || ftl.area.is_ragged() || is_before;
         ftl.state.blocks.follow(ftl.settings.victim);
         ftl.leveller = WearLeveller::new(ftl.settings.wear_levelling, &ftl.state.blocks);
         Ok(ftl)
     }
 
-    fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
+    fn assemble(nand: N, settings: FtlSettings, mut area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
         state.blocks.follow(settings.victim);
         if settings.wear_levelling.asks_for_ages() {
@@ -209,7 +217,10 @@ impl<N: Nand> PageMapFtl<N> {
             Separation::HotFilter(numbers) if cfg!(feature = "policies") => Some(HotFilter::new(numbers)),
             _ => None,
         };
+        let note_pages = state.note_pages.unwrap_or(0);
         let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
+        let limits = limits.keeping(geometry, note_pages);
+        area.be_careful(note_pages);
         PageMapFtl {
             leveller: WearLeveller::new(settings.wear_levelling, &state.blocks),
             hot,
@@ -219,12 +230,10 @@ impl<N: Nand> PageMapFtl<N> {
             limits,
             state,
             area,
-            trimmed: Vec::new(),
-            trim_pages: Vec::new(),
-            trim_number: 0,
+            changes: Changes::none(geometry, limits.atomic_pages),
             doomed: Vec::new(),
-            erases_since_checkpoint: vec![0; geometry.blocks as usize],
             blocks_since_checkpoint: 0,
+            holds_blocks: false,
             stale: false,
             due: false,
             weak: NONE,
@@ -238,7 +247,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint, so that the next mount need not follow what came before, and gives the chip back.
     pub fn close(mut self) -> Result<N, StoreError> {
-        self.checkpoint()?;
+        PageStore::checkpoint(&mut self)?;
         Ok(self.nand.into_inner())
     }
 
@@ -274,10 +283,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint; `Full` where the chip has no block for it.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
-        // The new map supersedes the trim log.
-        for &ppn in &self.trim_pages {
-            self.state.blocks.invalidate(ppn);
-        }
+        let versions = self.take_version();
         let state = &mut self.state;
         let contents = StateContents {
             geometry: self.geometry,
@@ -288,20 +294,73 @@ impl<N: Nand> PageMapFtl<N> {
         // A page of its own: the buffer may hold one that is to be moved.
         let mut page = vec![0; self.geometry.page_bytes as usize];
         if let Err(error) = self.area.write(&mut self.nand, &mut state.blocks, &contents, &mut page) {
-            for &ppn in &self.trim_pages {
-                self.state.blocks.mark_valid(ppn);
-            }
-            self.due |= self.area.is_torn();
+            (self.state.next_version, self.state.committed) = versions;
+            // It may be complete nevertheless: nothing gets its version.
+            self.due |= self.area.is_torn() || !error.is_full();
             return Err(error);
         }
-        self.trim_pages.clear();
-        self.trim_number = 0;
-        self.trimmed.clear();
-        self.erases_since_checkpoint.fill(0);
+        self.release_held();
+        self.changes.clear();
         self.blocks_since_checkpoint = 0;
         (self.stale, self.due) = (false, false);
         self.counters.checkpoints += 1;
         Ok(())
+    }
+
+    /// Writes what makes everything so far survive a power cut: a note, or where none will do a checkpoint.
+    pub(super) fn write_record(&mut self) -> Result<(), StoreFault> {
+        if self.stale || self.due {
+            return self.write_checkpoint();
+        }
+        self.take_version();
+        self.changes.settle();
+        let note = NoteContents {
+            geometry: self.geometry,
+            next_version: self.state.next_version,
+            frontiers: self.state.frontiers,
+            first_crc: &self.state.first_crc,
+            map: &self.state.map,
+            changes: &self.changes,
+        };
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let written = self.area.write_note(&mut self.nand, &self.state.blocks, &note, &mut page);
+        drop(page);
+        if written == Ok(true) {
+            self.changes.clear();
+            self.counters.notes += 1;
+            return Ok(());
+        }
+        // A note that failed may be complete nevertheless: nothing gets its version.
+        self.due = true;
+        written?;
+        self.write_checkpoint()
+    }
+
+    /// A record has a version of its own: where it is lost, that is missing among those that follow. The
+    /// versions before, should it fail.
+    fn take_version(&mut self) -> (u64, u64) {
+        let before = (self.state.next_version, self.state.committed);
+        (self.state.next_version, self.state.committed) = (before.0 + 1, before.0);
+        before
+    }
+
+    /// The newest record does not need the blocks any more that were kept for the one before.
+    fn release_held(&mut self) {
+        if !core::mem::take(&mut self.holds_blocks) {
+            return;
+        }
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let blocks = &mut self.state.blocks;
+            let is_empty = blocks.state(pbn) == BlockState::Full && blocks.valid_count(pbn) == 0;
+            if is_empty && !self.doomed.contains(&pbn) {
+                blocks.discard(pbn);
+            }
+        }
+    }
+
+    /// Notes that a logical page is elsewhere, or nowhere, since the last record.
+    pub(super) fn note_change(&mut self, lpn: Lpn) {
+        self.due |= !self.changes.note(lpn.0);
     }
 
     fn map_bytes(&self) -> usize {
@@ -386,18 +445,16 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         self.state.map.set(lpn.index(), NONE);
         if old != LOST {
             self.state.blocks.invalidate(Ppn(old));
+            // The block may not be erased before a record says that nothing is missing there.
+            self.changes.touch(self.geometry.block_of(Ppn(old)));
         }
-        if self.trimmed.is_empty() {
-            self.trimmed.reserve_exact(self.trims_per_page());
-        }
-        if let Err(at) = self.trimmed.binary_search(&lpn.0) {
-            self.trimmed.insert(at, lpn.0);
-        }
-        if self.trimmed.len() < self.trims_per_page() {
+        self.note_change(lpn);
+        self.changes.has_trims = true;
+        if self.due || self.changes.has_room_for(1) {
             return Ok(());
         }
         match self.persist_trims().map_err(worn_out) {
-            // The trim is done; what is missing is the room to log it.
+            // The trim is done; what is missing is the room to say so.
             Err(error) if matches!(*error, StoreError::WornOut) => Ok(()),
             other => Ok(other?),
         }
@@ -408,7 +465,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        // Trims are logged as well: where the end of the checkpoint goes bad, nothing else tells of them.
+        // Trims are noted as well: where the end of the checkpoint goes bad, nothing else tells of them.
         match self.persist_trims().map_err(worn_out) {
             Err(error) if !error.is_refusal() => return Err(error.into()),
             _ => {}
@@ -474,14 +531,18 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             + self.nand.ram_bytes()
             + self.map_bytes()
             + self.state.blocks.ram_bytes()
-            + self.geometry.blocks as usize * 5
+            + self.geometry.blocks as usize * 4
             + self.leveller.ram_bytes()
             + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
             + self.area.ram_bytes(state::encoded_bytes(self.geometry, self.state.map.len() as u32))
-            + self.trims_per_page() * 8
-            + self.limits.trim_pages_max as usize * 4
+            + self.changes.ram_bytes()
             + self.limits.atomic_pages as usize * 4
-            + self.page.len()
+            // The other one is that of a record.
+            + 2 * self.page.len()
+    }
+
+    fn mount_ram_bytes(&self) -> usize {
+        self.ram_bytes() + self.mount_bytes()
     }
 }
 
@@ -514,10 +575,8 @@ impl<N: Nand> PageMapFtl<N> {
                 other => other?,
             }
         }
-        let expected = self.trim_pages.len() as u32;
-        if unclaimed.live_pages() != expected {
-            let found =
-                message!("{} valid pages beside the map, {expected} expected", unclaimed.live_pages());
+        if unclaimed.live_pages() > 0 {
+            let found = message!("{} valid pages beside the map", unclaimed.live_pages());
             report.violation("P1", 0, found);
         }
         report.nodes = u64::from(self.state.blocks.good_count());

@@ -2,17 +2,14 @@
 //! blocks.
 //!
 //! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under
-//! their versions,
-//! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give
-//!     the block
-//! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3),
-//! lest an older version of it be taken for the newest after a power cut.
+//! their versions, (2) write a record if the block is not what the last one says, (3) give the block back, or
+//! retire it. A page that cannot be read is lost, which (2) makes known: else an older version of it might be
+//! taken for the newest after a power cut.
 
+use super::PageMapFtl;
 use super::state::{LOST, NONE, Stream};
-use super::{PageMapFtl, holds_data};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::blocks::wear::Move;
-use crate::codec::put_u32;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
@@ -66,8 +63,8 @@ impl<N: Nand> PageMapFtl<N> {
             .open_for_levelling(worn)
             .and_then(|()| self.copy_out(cold, Stream::Levelling, Cause::WearLevelling));
         self.leave(Stream::Levelling);
-        let lost = copied?;
-        self.give_back(cold, lost, Cause::WearLevelling)
+        copied?;
+        self.give_back(cold)
     }
 
     /// Opens this block, or the most worn free one, for the data of a cold block.
@@ -106,30 +103,28 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreFault> {
-        let lost = self.copy_out(pbn, self.stream_of_moves(), cause)?;
-        self.give_back(pbn, lost, cause)
+        self.copy_out(pbn, self.stream_of_moves(), cause)?;
+        self.give_back(pbn)
     }
 
-    /// Step 1; whether a page was lost.
-    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<bool, StoreFault> {
-        let mut lost = false;
+    /// Step 1.
+    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<(), StoreFault> {
         let mut page = 0;
         while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
-            lost |= !self.relocate(ppn, stream, cause)?;
+            self.relocate(ppn, stream, cause)?;
             page = self.geometry.page_in_block(ppn) + 1;
         }
         debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} was not emptied");
-        Ok(lost)
+        Ok(())
     }
 
     /// Steps 2 and 3.
-    fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreFault> {
+    fn give_back(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         debug_assert!(self.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
-        self.log_trims(cause)?;
-        if lost {
-            self.stale = true;
-            self.write_checkpoint()?;
+        if self.changes.has_touched(pbn) || self.stale || self.due {
+            self.write_record()?;
         }
+        self.changes.touch(pbn);
         if let Some(i) = self.doomed.iter().position(|&d| d == pbn) {
             self.state.blocks.give_up(&mut self.nand, pbn)?;
             self.doomed.swap_remove(i);
@@ -140,8 +135,11 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Moves a valid page; false when it cannot be read and is lost.
-    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreFault> {
+    /// Moves a valid page, or gives up one that cannot be read.
+    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<(), StoreFault> {
+        if !self.changes.has_room_for(1) {
+            self.write_record()?;
+        }
         let mut data = core::mem::take(&mut self.page);
         let moved = self.relocate_through(ppn, stream, cause, &mut data);
         self.page = data;
@@ -154,16 +152,16 @@ impl<N: Nand> PageMapFtl<N> {
         stream: Stream,
         cause: Cause,
         data: &mut [u8],
-    ) -> Result<bool, StoreFault> {
-        let header = match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if self.is_current(header, ppn) => header,
+    ) -> Result<(), StoreFault> {
+        match read_page(&mut self.nand, ppn, cause, data)? {
+            Found::Page(header, _) if self.is_current(header, ppn) => {
+                self.move_page((header, ppn), stream, cause, data)
+            }
             _ => {
                 self.lose(ppn);
-                return Ok(false);
+                Ok(())
             }
-        };
-        self.move_page((header, ppn), stream, cause, data)?;
-        Ok(true)
+        }
     }
 
     /// Programs a valid page anew elsewhere, under its version.
@@ -176,20 +174,16 @@ impl<N: Nand> PageMapFtl<N> {
     ) -> Result<(), StoreFault> {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
         debug_assert!(
-            !holds_data(header.kind) || self.state.map.get(header.number as usize) == ppn.0,
+            self.state.map.get(header.number as usize) == ppn.0,
             "P1: {ppn} moves and is not mapped"
         );
-        let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
-        let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
+        let copy = self.program(stream, Header { kind: PageKind::Copy, ..header }, data, cause)?;
         debug_assert_ne!(copy, ppn, "P1: {ppn} was moved to itself");
         self.counters.moved_pages += 1;
-        if kind == PageKind::Copy {
-            self.state.map.set(header.number as usize, copy.0);
-        } else if let Some(i) = self.trim_pages.iter().position(|&p| p == ppn) {
-            self.trim_pages[i] = copy;
-        }
+        self.state.map.set(header.number as usize, copy.0);
         self.state.blocks.invalidate(ppn);
         self.state.blocks.mark_valid(copy);
+        self.note_change(Lpn(header.number));
         Ok(())
     }
 
@@ -210,6 +204,9 @@ impl<N: Nand> PageMapFtl<N> {
         let Some(ppn) = self.page_of(Lpn(lpn)).ok().filter(|&ppn| ppn < LOST).map(Ppn) else {
             return Ok(());
         };
+        if !self.changes.has_room_for(1) {
+            self.write_record()?;
+        }
         let (mut data, cause) = (core::mem::take(&mut self.page), Cause::Scrubbing);
         let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
             Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
@@ -222,10 +219,8 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn is_current(&self, header: Header, ppn: Ppn) -> bool {
-        match header.kind {
-            PageKind::Trim => self.trim_pages.contains(&ppn),
-            _ => self.page_of(Lpn(header.number)) == Ok(ppn.0) && self.is_of(header, Lpn(header.number), ppn),
-        }
+        let lpn = Lpn(header.number);
+        self.page_of(lpn) == Ok(ppn.0) && self.is_of(header, lpn, ppn)
     }
 
     /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
@@ -235,65 +230,14 @@ impl<N: Nand> PageMapFtl<N> {
         if let Some(lpn) = lpn {
             self.state.map.set(lpn, LOST);
             self.counters.lost_pages += 1;
+            self.note_change(Lpn(lpn as u32));
         }
-        self.trim_pages.retain(|&p| p != ppn);
         self.state.blocks.invalidate(ppn);
-    }
-
-    /// Trims that one page of the log takes.
-    pub(super) fn trims_per_page(&self) -> usize {
-        self.geometry.page_bytes as usize / 4 - 1
+        self.changes.touch(self.geometry.block_of(ppn));
     }
 
     /// Makes the pending trims survive a power cut.
     pub(super) fn persist_trims(&mut self) -> Result<(), StoreFault> {
-        while !self.trimmed.is_empty() && !self.stale && !self.due {
-            let may_open = self.state.blocks.free_count() > self.limits.floor_blocks;
-            if may_open || self.room(self.stream_of_moves()) > 0 {
-                return self.log_trims(Cause::Host);
-            }
-            self.collect()?;
-        }
-        if self.trimmed.is_empty() { Ok(()) } else { self.write_checkpoint() }
-    }
-
-    /// Logs the trims that are pending.
-    fn log_trims(&mut self, cause: Cause) -> Result<(), StoreFault> {
-        if self.trimmed.is_empty() {
-            return Ok(());
-        }
-        if self.stale || self.due {
-            // The log ends with a checkpoint, and that holds whatever is pending.
-            return self.write_checkpoint();
-        }
-        let mut data = core::mem::take(&mut self.page);
-        let logged = self.log_trims_through(cause, &mut data);
-        self.page = data;
-        logged
-    }
-
-    fn log_trims_through(&mut self, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
-        while !self.trimmed.is_empty() {
-            let chunk = self.trimmed.iter().take(self.trims_per_page());
-            data.fill(0xff);
-            let mut count = 0;
-            for &lpn in chunk {
-                assert!(self.state.map.get(lpn as usize) == NONE, "P1: a trimmed page is mapped");
-                put_u32(data, 4 + 4 * count, lpn);
-                count += 1;
-            }
-            debug_assert!(0 < count && count <= self.trims_per_page(), "{count} trims in a page");
-            put_u32(data, 0, count as u32);
-            let (number, version) = (self.trim_number, self.state.committed);
-            let header = Header { kind: PageKind::Trim, number, version, extra: 0 };
-            self.trim_number = number.wrapping_add(1);
-            let ppn = self.program(self.stream_of_moves(), header, data, cause)?;
-            self.state.blocks.mark_valid(ppn);
-            self.trim_pages.push(ppn);
-            self.counters.trim_pages += 1;
-            self.trimmed.drain(..count);
-        }
-        self.due |= self.trim_pages.len() >= self.limits.trim_pages_max as usize;
-        Ok(())
+        if self.changes.has_trims { self.outside_batch(PageMapFtl::write_record) } else { Ok(()) }
     }
 }

@@ -1,6 +1,7 @@
 //! Settings of the FTL, and the limits that follow from them for a chip.
 
-use super::state;
+use super::note::changes_max;
+use super::state::{self, State};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::hot::HotSettings;
 use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
@@ -42,39 +43,6 @@ impl Separation {
             Separation::TwoFrontiers => "two-frontiers",
             Separation::HotFilter(_) => "hot-filter",
         }
-    }
-
-    pub(super) const fn layout(self) -> Layout {
-        match self {
-            Separation::None => Layout::Mixed,
-            Separation::TwoFrontiers => Layout::Apart,
-            Separation::HotFilter(_) => Layout::Spread,
-        }
-    }
-}
-
-/// The conclusion that a mount may draw of an unreadable page from the others of its block. Saved with a
-/// checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Layout {
-    /// A block has host pages only, of consecutive versions, or moved pages only.
-    Apart,
-    /// Host pages of consecutive versions, moved pages between them.
-    Mixed,
-    /// Host pages of ascending versions, moved pages between them; the versions that are missing lie
-    /// elsewhere.
-    Spread,
-}
-
-impl Layout {
-    pub(super) const fn from_number(number: u32) -> Option<Layout> {
-        Some(match number {
-            0 => Layout::Apart,
-            1 => Layout::Mixed,
-            2 => Layout::Spread,
-            _ => return None,
-        })
     }
 }
 
@@ -132,8 +100,8 @@ pub(super) struct Limits {
     /// The host takes a block only while more than these are free: for relocation, and for the next
     /// checkpoint.
     pub(super) floor_blocks: u32,
-    /// Live pages of the trim log before a checkpoint is due.
-    pub(super) trim_pages_max: u32,
+    /// Pages that checkpoint blocks keep for notes.
+    pub(super) note_pages: u32,
     pub(super) checkpoint_interval: u32,
 }
 
@@ -155,9 +123,54 @@ impl Limits {
             page_count,
             atomic_pages,
             floor_blocks: RELOCATION_BLOCKS + blocks,
-            trim_pages_max: pages.min(geometry.pages() / 32).max(2),
+            note_pages: 0,
             checkpoint_interval: interval.max(1),
         }
+    }
+
+    /// With so many pages for notes beside a checkpoint.
+    pub(super) fn keeping(self, geometry: Geometry, note_pages: u32) -> Limits {
+        let bytes = state::encoded_bytes(geometry, self.page_count);
+        let pages = (CheckpointArea::pages_needed(geometry, bytes) as u32).saturating_add(note_pages);
+        let floor_blocks = RELOCATION_BLOCKS + pages.div_ceil(geometry.pages_per_block);
+        Limits { floor_blocks, note_pages, ..self }
+    }
+
+    /// With room for as many notes as make a checkpoint one page in 32, where a page is full of each; for
+    /// less where that takes more than a 64th of the blocks.
+    fn with_notes(self, geometry: Geometry) -> Limits {
+        let bytes = state::encoded_bytes(geometry, self.page_count);
+        let (pages, block) = (CheckpointArea::pages_needed(geometry, bytes) as u32, geometry.pages_per_block);
+        let changes = changes_max(geometry, self.atomic_pages) as u32;
+        let wanted = pages.saturating_mul(32).div_ceil(changes);
+        let rest = pages.next_multiple_of(block) - pages;
+        self.keeping(geometry, wanted.min(rest + geometry.blocks / 64 * block))
+    }
+
+    /// Logical pages that a chip with so many good blocks has room for.
+    fn room(self, geometry: Geometry, settings: &FtlSettings, good: u64) -> u64 {
+        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
+        // frontiers, blocks that will fail, and the pages of a group before their old versions die.
+        let checkpoints = 2 * self.blocks_of_checkpoint();
+        // Rounded up.
+        let failing = share(good * u64::from(settings.bad_blocks_ppm) + MILLION - 1, 1, MILLION);
+        let kept_blocks = u64::from(anchor_count(geometry) + checkpoints + RELOCATION_BLOCKS + 2) + failing;
+        let usable = good.saturating_sub(kept_blocks) * u64::from(geometry.pages_per_block);
+        usable.saturating_sub(u64::from(self.atomic_pages) + 1)
+    }
+
+    /// Blocks of a checkpoint and its notes.
+    pub(super) fn blocks_of_checkpoint(self) -> u32 {
+        self.floor_blocks - RELOCATION_BLOCKS
+    }
+
+    /// The pages for notes on a chip of a former release, which kept none: as many as there is room for.
+    pub(super) fn note_pages_of(state: &State, settings: &FtlSettings) -> u32 {
+        let geometry = state.blocks.geometry();
+        let plain = Limits::new(geometry, settings, state.map.len() as u32, state.atomic_pages);
+        let wanted = plain.with_notes(geometry);
+        let room = wanted.room(geometry, settings, state.blocks.good_count().into());
+        if room >= u64::from(plain.page_count) { wanted.note_pages } else { 0 }
     }
 
     /// The limits for a chip about to be formatted, given the number of its good blocks.
@@ -169,20 +182,10 @@ impl Limits {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
         let wanted = share(good * block_pages, MILLION, MILLION + u64::from(settings.over_provisioning_ppm));
         let granted = settings.atomic_pages.min(GROUP_PAGES_MAX).min(geometry.pages() / 16).max(1);
-        let limits = Limits::new(geometry, settings, wanted as u32, granted);
-        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
-        // frontiers, blocks that will fail, the pages of a group before their old versions die, and the trim
-        // log.
-        let checkpoints = 2 * (limits.floor_blocks - RELOCATION_BLOCKS);
-        // Rounded up.
-        let failing = share(good * u64::from(settings.bad_blocks_ppm) + MILLION - 1, 1, MILLION);
-        let kept_blocks = u64::from(anchor_count(geometry) + checkpoints + RELOCATION_BLOCKS + 2) + failing;
-        let kept_pages = u64::from(granted + limits.trim_pages_max + 1);
-        let usable = good.saturating_sub(kept_blocks) * block_pages;
-        let page_count = wanted.min(usable.saturating_sub(kept_pages)) as u32;
+        let limits = Limits::new(geometry, settings, wanted as u32, granted).with_notes(geometry);
+        let page_count = wanted.min(limits.room(geometry, settings, good)) as u32;
         if page_count == 0 {
-            let what =
-                message!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
+            let what = message!("the FTL needs more blocks for itself than the {good} good ones of the chip");
             return Err(StoreError::Unsupported(what.into()).into());
         }
         Ok(Limits { page_count, ..limits })

@@ -2,19 +2,22 @@
 //!
 //! ```text
 //! at  bytes   field
-//!  0    4     "NXF3"
+//!  0    4     "NXF4"
 //!  4   12     page_bytes, pages_per_block, blocks of the chip
 //! 16    8     logical pages, most pages of an atomic group
 //! 24   16     next version, last committed version
 //! 40   16     host frontier: block (2^32 - 1 = none) and next page; the same of the relocation frontier
-//! 56    4     how host and moved pages share blocks: 0 not at all, 1 one frontier, 2 by a hot filter
-//! 60    -     block table (`blocks`)
+//! 56    8     frontier of a cold block that was moving: block and next page
+//! 64    4     pages that checkpoint blocks keep for notes
+//! 68    -     block table (`blocks`)
 //!  -    -     per block: checksum of its first page, 0 when it was erased
 //!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
 //! ```
+//!
+//! In "NXF3", of former releases, the block table is at 60, and pages programmed later may be missing for
+//! good reason: their blocks were erased without a word. Notes (`note`) follow a checkpoint of today only.
 
 use super::map::PageMap;
-use super::settings::Layout;
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
@@ -35,8 +38,12 @@ pub(super) const LOST: u32 = u32::MAX - 1;
 /// For the checksum of the first page of a block that is not erased, where that page cannot be read.
 pub(super) const NOT_ERASED: u32 = 1;
 
-const MAGIC: [u8; 4] = *b"NXF3";
-pub(super) const FIXED_BYTES: usize = 60;
+const MAGIC: [u8; 4] = *b"NXF4";
+/// The mark of former releases.
+const MAGIC_BEFORE: [u8; 4] = *b"NXF3";
+pub(super) const FIXED_BYTES: usize = 68;
+/// The bytes of the beginning in former releases.
+const FIXED_BYTES_BEFORE: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
 const VERSION_MAX: u64 = 1 << VERSION_BITS;
 pub(super) const VERSION_BITS: u32 = 39;
@@ -55,8 +62,7 @@ pub(super) enum Stream {
     Host,
     /// For what moves, and cold pages of the host.
     Relocation,
-    /// For the data of a cold block that moves to level wear; open only meanwhile, so that no checkpoint
-    /// knows of it.
+    /// For the data of a cold block that moves to level wear; open only meanwhile.
     Levelling,
 }
 
@@ -69,9 +75,9 @@ pub(super) struct State {
     /// that lies erased.
     pub(super) first_crc: Vec<u32>,
     pub(super) frontiers: [Option<Frontier>; 3],
-    /// How the pages programmed since the checkpoint lie in their blocks.
-    pub(super) layout: Layout,
     pub(super) atomic_pages: u32,
+    /// Pages that checkpoint blocks keep for notes; none where a former release wrote the checkpoint.
+    pub(super) note_pages: Option<u32>,
     pub(super) next_version: u64,
     pub(super) committed: u64,
 }
@@ -87,7 +93,6 @@ impl State {
         let g = self.blocks.geometry();
         debug_assert!(self.committed < self.next_version, "a version is committed that was not given");
         debug_assert_eq!(self.first_crc.len(), g.blocks as usize, "a checksum for each block");
-        assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
         debug_assert!(
             self.frontiers.iter().flatten().all(|f| f.next <= g.pages_per_block),
             "a frontier too full"
@@ -96,26 +101,24 @@ impl State {
         fixed[..4].copy_from_slice(&MAGIC);
         let [host, host_next] = raw_frontier(self.frontiers[0]);
         let [moves, moves_next] = raw_frontier(self.frontiers[1]);
+        let [cold, cold_next] = raw_frontier(self.frontiers[2]);
+        let note_pages = self.note_pages.unwrap_or(0);
         let numbers = [g.page_bytes, g.pages_per_block, g.blocks, self.map.len() as u32, self.atomic_pages];
         numbers.into_iter().enumerate().for_each(|(i, number)| put_u32(&mut fixed, 4 + 4 * i, number));
         put_u64(&mut fixed, 24, self.next_version);
         put_u64(&mut fixed, 32, self.committed);
-        let numbers = [host, host_next, moves, moves_next, self.layout as u32];
+        let numbers = [host, host_next, moves, moves_next, cold, cold_next, note_pages];
         numbers.into_iter().enumerate().for_each(|(i, number)| put_u32(&mut fixed, 40 + 4 * i, number));
         fixed
-    }
-
-    /// The first version that was given after a checkpoint, of which this is the beginning.
-    pub(super) fn first_version_after(bytes: &[u8]) -> u64 {
-        if bytes.len() < FIXED_BYTES { u64::MAX } else { get_u64(bytes, 24) }
     }
 
     /// Reads what [`StateContents`] says.
     pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<State, StoreFault> {
         let (g, len) = (geometry, source.left());
-        let mut fixed = [0; FIXED_BYTES];
-        let has_start = source.take(&mut fixed).is_ok();
-        if !has_start || fixed[..4] != MAGIC {
+        let mut fixed = [0xff; FIXED_BYTES];
+        let has_start = source.take(&mut fixed[..FIXED_BYTES_BEFORE]).is_ok();
+        let is_before = fixed[..4] == MAGIC_BEFORE;
+        if !has_start || (!is_before && fixed[..4] != MAGIC) {
             let what = words("the newest checkpoint is not that of a page-mapping FTL");
             return Err(StoreError::NotFormatted(Unfit::named(&fixed[..4], &MAGIC, what)).into());
         }
@@ -128,8 +131,15 @@ impl State {
             .into());
         }
         let (page_count, atomic_pages) = (number(3), number(4));
-        if page_count > g.pages() || len != encoded_bytes(g, page_count) {
+        let fixed_bytes = if is_before { FIXED_BYTES_BEFORE } else { FIXED_BYTES };
+        if page_count > g.pages() || len != encoded_bytes(g, page_count) - FIXED_BYTES + fixed_bytes {
             return Err(corrupted(16));
+        }
+        if is_before {
+            // How pages shared blocks stood where a frontier is today, and nothing behind.
+            fixed[56..].fill(0xff);
+        } else {
+            source.take(&mut fixed[FIXED_BYTES_BEFORE..])?;
         }
         let blocks = BlockTable::decode(g, source)?;
         let first_crc = take_rows(source, g.blocks as usize, u32::from_le_bytes)?;
@@ -147,9 +157,9 @@ impl State {
             map,
             blocks,
             first_crc,
-            frontiers: [get_frontier(g, &fixed, 40)?, get_frontier(g, &fixed, 48)?, None],
-            layout: Layout::from_number(get_u32(&fixed, 56)).ok_or_else(|| corrupted(56))?,
+            frontiers: get_frontiers(g, &fixed, 40)?,
             atomic_pages,
+            note_pages: (!is_before).then(|| get_u32(&fixed, 64)),
             next_version: get_u64(&fixed, 24),
             committed: get_u64(&fixed, 32),
         };
@@ -158,10 +168,13 @@ impl State {
     }
 
     /// Map and table must tell the same story.
-    fn validate(&self) -> Result<(), StoreFault> {
+    pub(super) fn validate(&self) -> Result<(), StoreFault> {
         let versions_fit = self.committed < self.next_version && self.next_version < VERSION_MAX;
         if !(1..=256).contains(&self.atomic_pages) || !versions_fit {
             return Err(corrupted(24));
+        }
+        if self.note_pages.is_some_and(|pages| pages > self.blocks.geometry().pages()) {
+            return Err(corrupted(64));
         }
         if self.frontiers.iter().flatten().any(|f| self.blocks.state(f.pbn) != BlockState::Open) {
             return Err(corrupted(40));
@@ -179,6 +192,35 @@ impl State {
             }
         }
         if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
+    }
+
+    /// Makes those pages valid that the map names, and no others.
+    pub(super) fn follow_map(&mut self) -> Result<(), StoreFault> {
+        let (map, blocks) = (&self.map, &mut self.blocks);
+        let g = blocks.geometry();
+        let named = || map.iter().filter(|&ppn| ppn < LOST).map(Ppn);
+        for mut mapped in PageSet::parts(g) {
+            for ppn in named() {
+                if mapped.covers(ppn) {
+                    mapped.insert(ppn);
+                }
+            }
+            for ppn in mapped.pages() {
+                if blocks.is_valid(ppn) && !mapped.contains(ppn) {
+                    blocks.invalidate(ppn);
+                }
+            }
+        }
+        for ppn in named() {
+            if blocks.is_valid(ppn) {
+                continue;
+            }
+            if !matches!(blocks.state(g.block_of(ppn)), BlockState::Open | BlockState::Full) {
+                return Err(corrupted(ppn.0));
+            }
+            blocks.mark_valid(ppn);
+        }
+        Ok(())
     }
 
     /// The frontier in a block, if that is open.
@@ -260,8 +302,18 @@ pub(super) fn lost(lpn: Lpn) -> StoreFault {
     StoreFault::corrupted("the chip lost this logical page", lpn.0)
 }
 
-fn corrupted(at: u32) -> StoreFault {
+pub(super) fn corrupted(at: u32) -> StoreFault {
     StoreFault::corrupted("a checkpoint of the FTL makes no sense", at)
+}
+
+/// The frontiers, from this place of a record on.
+pub(super) fn get_frontiers(
+    geometry: Geometry,
+    bytes: &[u8],
+    at: usize,
+) -> Result<[Option<Frontier>; 3], StoreFault> {
+    let get = |stream: usize| get_frontier(geometry, bytes, at + 8 * stream);
+    Ok([get(0)?, get(1)?, get(2)?])
 }
 
 fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Frontier>, StoreFault> {
@@ -274,6 +326,6 @@ fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Fr
     }
 }
 
-fn raw_frontier(frontier: Option<Frontier>) -> [u32; 2] {
+pub(super) fn raw_frontier(frontier: Option<Frontier>) -> [u32; 2] {
     frontier.map_or([NONE, 0], |frontier| [frontier.pbn.0, frontier.next])
 }

@@ -11,10 +11,6 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the
-/// low byte of the erase count, by which a mount knows a rewritten block.
-pub(super) const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
-
 impl<N: Nand> PageMapFtl<N> {
     /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
     /// will be found by a mount.
@@ -75,15 +71,15 @@ impl<N: Nand> PageMapFtl<N> {
             self.state.blocks.invalidate(Ppn(old));
         }
         self.state.blocks.mark_valid(ppn);
-        if let Ok(at) = self.trimmed.binary_search(&lpn.0) {
-            self.trimmed.remove(at);
-        }
+        self.note_change(lpn);
     }
 
     /// Does what must be done before a group is programmed without interruption.
     pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreFault> {
         if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
             self.outside_batch(PageMapFtl::checkpoint)?;
+        } else if self.changes.fill_a_page(pages.len()) {
+            self.outside_batch(PageMapFtl::write_record)?;
         }
         self.retire_doomed_apart()?;
         if self.weak != NONE {
@@ -94,8 +90,14 @@ impl<N: Nand> PageMapFtl<N> {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
         pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
-        let is_short = self.blocks_wanted(wanted) > 0;
-        if is_short { self.outside_batch(|ftl| ftl.make_room(wanted)) } else { Ok(()) }
+        if self.blocks_wanted(wanted) > 0 {
+            self.outside_batch(|ftl| ftl.make_room(wanted))?;
+        }
+        // Moves may have taken what was left of the page.
+        if self.due || !self.changes.has_room_for(pages.len()) {
+            self.outside_batch(PageMapFtl::write_record)?;
+        }
+        Ok(())
     }
 
     /// Blocks to be opened for so many pages in each frontier.
@@ -133,6 +135,7 @@ impl<N: Nand> PageMapFtl<N> {
             header.extra = self.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
+            self.changes.touch(frontier.pbn);
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {
                     if frontier.next == 0 {
@@ -168,9 +171,7 @@ impl<N: Nand> PageMapFtl<N> {
         debug_assert_eq!(self.state.blocks.state(pbn), BlockState::Open, "{pbn} is no frontier");
         debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} is erased and has valid pages");
         self.state.first_crc[pbn.index()] = 0;
-        let erases = &mut self.erases_since_checkpoint[pbn.index()];
-        *erases = erases.saturating_add(1);
-        self.due |= *erases >= ERASES_PER_CHECKPOINT_MAX;
+        self.changes.touch(pbn);
         self.blocks_since_checkpoint += 1;
         let frontier = Frontier { pbn, next: 0 };
         self.state.frontiers[stream as usize] = Some(frontier);
@@ -181,6 +182,7 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn leave(&mut self, stream: Stream) {
         if let Some(frontier) = self.state.frontiers[stream as usize].take() {
             self.state.blocks.close(frontier.pbn);
+            self.changes.touch(frontier.pbn);
         }
     }
 
@@ -192,7 +194,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// The frontier for pages that move and for the trim log.
+    /// The frontier for pages that move.
     pub(super) fn stream_of_moves(&self) -> Stream {
         if self.settings.separation == Separation::None { Stream::Host } else { Stream::Relocation }
     }

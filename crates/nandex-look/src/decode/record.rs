@@ -99,7 +99,7 @@ fn log(payload: &[u8]) -> Record {
 fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'static str)] {
     match (kind, mark) {
         (PageKind::Anchor, _) => &[(0, 4, "anchors in use"), (4, 4, "checkpoint blocks")],
-        (_, Some(b"NXF3")) => &[
+        (_, Some(b"NXF3" | b"NXF4")) => &[
             (4, 4, "bytes of a page"),
             (8, 4, "pages of a block"),
             (12, 4, "blocks"),
@@ -111,7 +111,15 @@ fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'stati
             (44, 4, "host frontier: next page"),
             (48, 4, "relocation frontier: block"),
             (52, 4, "relocation frontier: next page"),
-            (56, 4, "hosts and moved pages share blocks"),
+        ],
+        (_, Some(b"DXF4")) => &[
+            (4, 8, "next version"),
+            (12, 4, "host frontier: block"),
+            (16, 4, "host frontier: next page"),
+            (20, 4, "relocation frontier: block"),
+            (24, 4, "relocation frontier: next page"),
+            (36, 4, "blocks that changed"),
+            (40, 4, "logical pages that changed"),
         ],
         (_, Some(b"NXI2")) => &[
             (5, 1, "1 closes the tree, 2 fixed log area"),
@@ -167,7 +175,7 @@ pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
         return;
     }
     let rows = rows(kind, sheet.data.get(4..8));
-    if matches!(sheet.data.get(4..8), Some(b"NXF3" | b"NXI2")) && kind == PageKind::Checkpoint {
+    if matches!(sheet.data.get(4..8), Some(b"NXF3" | b"NXF4" | b"NXI2")) && kind == PageKind::Checkpoint {
         sheet.text(4, 4, "checkpoint of");
     }
     if sheet.data.get(4) == Some(&b'B') && kind == PageKind::Checkpoint {

@@ -392,9 +392,8 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
         }
     }
     assert!(worn > 1000, "{worn} logical pages could not be read");
-    // What cannot do without any bit are the checkpoints in use and the reference to them, 11 or 12 of 88
-    // pages, and the page of the trim log that two of the chips hold: an older reference, checkpoint or trim
-    // is not passed off for what it said.
+    // What cannot do without any bit are the records in use and the reference to them: an older one is not
+    // passed off for what they said.
     assert!(refused < 1700, "{refused} mounts refused");
 }
 
@@ -414,7 +413,7 @@ fn a_lost_page_stays_lost_until_it_is_written() {
         let read = ftl.read(Lpn(3), Cause::Host, &mut data);
         assert!(matches!(read, Err(StoreError::Corrupted { .. })), "{read:?} in round {round}");
     }
-    assert_eq!(ftl.counters().lost_pages, 0, "made known by a checkpoint of an earlier session");
+    assert_eq!(ftl.counters().lost_pages, 0, "made known by a record of an earlier session");
     ftl.read(Lpn(1), Cause::Host, &mut data).unwrap();
     assert_eq!(data, page(pages[1], 64));
     ftl.write(Lpn(3), Cause::Host, &bytes).unwrap();

@@ -85,11 +85,8 @@ const PAGE: &[Kind] = &[
 const BLOCK: &[Kind] =
     &[Kind::BlockFlip, Kind::BlockZero, Kind::BlockOnes, Kind::BlockUnreadable, Kind::BlockExchange];
 
-/// The damages of a page that change more than a bit, and leave no page whole in the place of another.
-const SPOILT: &[Kind] =
-    &[Kind::Flips, Kind::Zero, Kind::Ones, Kind::Random, Kind::Unreadable, Kind::Older, Kind::Twin];
-
-/// The damages of [`SPOILT`] and all of a block.
+/// The damages of a page that change more than a bit, and leave no page whole in the place of another; and
+/// all of a block.
 const SPOILT_OR_BLOCK: &[Kind] = &[
     Kind::Flips,
     Kind::Zero,
@@ -133,21 +130,6 @@ pub const EXCEPTIONS: &[Exception] = &[
         ends: Ends::Newest(1),
         may: May::BeOlder(u64::MAX),
         reason: "The whole block that was written to looks like one that was being erased, or was not yet written to.",
-    },
-    Exception {
-        who: Who::OnFtl(&["page-map"]),
-        damages: SPOILT,
-        ends: Ends::Cut,
-        may: May::BeStale,
-        reason: "The only live page of a block written since the checkpoint, or the last one of a block of moved pages, looks like one \
-                 that was being erased or moved (docs/ftl/page-map.md).",
-    },
-    Exception {
-        who: Who::OnFtl(&["page-map"]),
-        damages: BLOCK,
-        ends: Ends::Cut,
-        may: May::BeStale,
-        reason: "A whole block written since the checkpoint looks half erased (docs/ftl/page-map.md).",
     },
     Exception {
         who: Who::Named(&["wpcb"]),

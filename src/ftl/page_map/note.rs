@@ -1,0 +1,229 @@
+//! The *note*: what has changed since the record before it, a checkpoint or another note.
+//!
+//! ```text
+//! at  bytes   field
+//!  0    4     "DXF4"
+//!  4    8     next version; the one before it is the note's own
+//! 12   24     frontiers, as in a checkpoint
+//! 36    8     blocks that changed, logical pages that changed
+//! 44    -     per block: number u32, state u8, erases u32, checksum of its first page u32
+//!  -    -     per logical page: number, and physical page or none or lost, as u16 each where the map is narrow
+//! ```
+//!
+//! Checkpoint and notes together are one newer checkpoint.
+
+use super::map::PageMap;
+use super::state::{Frontier, LOST, State, corrupted, get_frontiers, raw_frontier};
+use crate::bits::{self, Word};
+use crate::blocks::checkpoint::{Contents, Source, Window};
+use crate::blocks::{BlockState, BlockTable};
+use crate::codec::{get_u16, get_u32, get_u64};
+use crate::fault::StoreFault;
+use crate::nand::Geometry;
+use crate::sort;
+use crate::units::Pbn;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+const MAGIC: [u8; 4] = *b"DXF4";
+/// The bytes of a note before its lists.
+const NOTE_BYTES: usize = 44;
+const ROW_BYTES: usize = 13;
+/// Blocks that a note has room for besides its logical pages.
+const ROWS: usize = 4;
+/// Logical pages that one note tells of: at least, and where a group has no more at most.
+const PAIRS: (usize, usize) = (16, 256);
+
+/// Whether a record that begins so is not a note.
+pub(super) fn is_base(first: Option<u8>) -> bool {
+    first != Some(MAGIC[0])
+}
+
+/// The bytes of a logical page in a note.
+const fn pair_bytes(geometry: Geometry) -> usize {
+    2 * PageMap::bytes_each(geometry.pages())
+}
+
+/// Logical pages that change between two records at most: those of which a page tells, and those of a group.
+pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
+    let room = (geometry.page_bytes as usize).saturating_sub(4 + NOTE_BYTES + ROWS * ROW_BYTES);
+    (room / pair_bytes(geometry)).clamp(PAIRS.0, PAIRS.1).max(atomic_pages as usize)
+}
+
+/// The changes since the last record.
+pub(super) struct Changes {
+    /// Logical pages, as often as they did.
+    lpns: Vec<u32>,
+    room: usize,
+    pair_bytes: usize,
+    page_bytes: usize,
+    blocks: Vec<Word>,
+    block_count: usize,
+    /// A page was trimmed: nothing but a record says so.
+    pub(super) has_trims: bool,
+}
+
+impl Changes {
+    pub(super) fn none(geometry: Geometry, atomic_pages: u32) -> Changes {
+        Changes {
+            lpns: Vec::new(),
+            room: changes_max(geometry, atomic_pages),
+            pair_bytes: pair_bytes(geometry),
+            page_bytes: geometry.page_bytes as usize,
+            blocks: bits::clear(geometry.blocks as usize),
+            block_count: 0,
+            has_trims: false,
+        }
+    }
+
+    /// Notes a logical page. False: only a checkpoint tells of it.
+    #[must_use]
+    pub(super) fn note(&mut self, lpn: u32) -> bool {
+        if !self.has_room_for(1) {
+            return false;
+        }
+        if self.lpns.capacity() == 0 {
+            // A mount needs none.
+            self.lpns.reserve_exact(self.room);
+        }
+        self.lpns.push(lpn);
+        true
+    }
+
+    /// Notes that a block is not what the record says: it was programmed, opened, closed or given back, or a
+    /// page of it was trimmed.
+    pub(super) fn touch(&mut self, pbn: Pbn) {
+        if !self.has_touched(pbn) {
+            bits::set(&mut self.blocks, pbn.index());
+            self.block_count += 1;
+        }
+    }
+
+    pub(super) fn has_touched(&self, pbn: Pbn) -> bool {
+        bits::is_set(&self.blocks, pbn.index())
+    }
+
+    pub(super) fn has_room_for(&self, more: usize) -> bool {
+        self.lpns.len() + more <= self.room
+    }
+
+    /// Whether a page is full of what has changed, or would be with so many more.
+    pub(super) fn fill_a_page(&self, more: usize) -> bool {
+        let pairs = self.pair_bytes * (self.lpns.len() + more);
+        let bytes = 4 + NOTE_BYTES + ROW_BYTES * (self.block_count + usize::from(more > 0)) + pairs;
+        !self.lpns.is_empty() && (bytes > self.page_bytes || !self.has_room_for(more))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.lpns.clear();
+        self.blocks.fill(0);
+        self.block_count = 0;
+        self.has_trims = false;
+    }
+
+    /// Each logical page once.
+    pub(super) fn settle(&mut self) {
+        sort::total(&mut self.lpns);
+        self.lpns.dedup();
+    }
+
+    /// Bytes of RAM that it takes at most.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.room * size_of::<u32>() + size_of_val(&self.blocks[..])
+    }
+}
+
+/// A note as the contents of a record.
+pub(super) struct NoteContents<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) next_version: u64,
+    pub(super) frontiers: [Option<Frontier>; 3],
+    pub(super) first_crc: &'a [u32],
+    pub(super) map: &'a PageMap,
+    pub(super) changes: &'a Changes,
+}
+
+impl Contents for NoteContents<'_> {
+    fn byte_count(&self) -> usize {
+        NOTE_BYTES + ROW_BYTES * self.changes.block_count + self.changes.pair_bytes * self.changes.lpns.len()
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&MAGIC);
+        page.bytes(&self.next_version.to_le_bytes());
+        let frontiers = self.frontiers.into_iter().flat_map(raw_frontier);
+        let counts = [self.changes.block_count as u32, self.changes.lpns.len() as u32];
+        frontiers.chain(counts).for_each(|number| page.bytes(&number.to_le_bytes()));
+        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.changes.has_touched(pbn)) {
+            page.bytes(&pbn.0.to_le_bytes());
+            page.bytes(&[blocks.state(pbn) as u8]);
+            page.bytes(&blocks.erase_count(pbn).to_le_bytes());
+            page.bytes(&self.first_crc[pbn.index()].to_le_bytes());
+        }
+        for &lpn in &self.changes.lpns {
+            let ppn = self.map.get(lpn as usize);
+            match self.map {
+                PageMap::Narrow(_) => {
+                    page.bytes(&(lpn as u16).to_le_bytes());
+                    page.bytes(&PageMap::narrowed(ppn).to_le_bytes());
+                }
+                PageMap::Wide(_) => {
+                    page.bytes(&lpn.to_le_bytes());
+                    page.bytes(&ppn.to_le_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// Reads a record: a checkpoint where there was none before, else a note that makes it a newer one, but for
+/// the valid pages ([`State::follow_map`]).
+pub(super) fn decode(
+    geometry: Geometry,
+    before: Option<Box<State>>,
+    source: &mut dyn Source,
+) -> Result<Box<State>, StoreFault> {
+    let Some(mut state) = before else { return Ok(Box::new(State::decode(geometry, source)?)) };
+    update(&mut state, geometry, source)?;
+    Ok(state)
+}
+
+fn update(state: &mut State, g: Geometry, note: &mut dyn Source) -> Result<(), StoreFault> {
+    let len = note.left() as u64;
+    let mut fixed = [0; NOTE_BYTES];
+    note.take(&mut fixed)?;
+    let (rows, pairs) = (get_u32(&fixed, 36), get_u32(&fixed, 40));
+    let pair_bytes = pair_bytes(g);
+    let total = NOTE_BYTES as u64 + ROW_BYTES as u64 * u64::from(rows) + pair_bytes as u64 * u64::from(pairs);
+    let next_version = get_u64(&fixed, 4);
+    let is_new = state.note_pages.is_some() && next_version > state.next_version;
+    if fixed[..4] != MAGIC || total != len || !is_new {
+        return Err(corrupted(0));
+    }
+    (state.next_version, state.committed) = (next_version, next_version - 1);
+    state.frontiers = get_frontiers(g, &fixed, 12)?;
+    for _ in 0..rows {
+        let mut row = [0; ROW_BYTES];
+        note.take(&mut row)?;
+        update_block(state, g, &row).ok_or_else(|| corrupted(36))?;
+    }
+    for _ in 0..pairs {
+        let mut pair = [0; 8];
+        note.take(&mut pair[..pair_bytes])?;
+        let (lpn, ppn) = match state.map {
+            PageMap::Narrow(_) => (get_u16(&pair, 0).into(), PageMap::widened(get_u16(&pair, 2))),
+            PageMap::Wide(_) => (get_u32(&pair, 0) as usize, get_u32(&pair, 4)),
+        };
+        if lpn >= state.map.len() || ppn < LOST && !(2..g.pages()).contains(&ppn) {
+            return Err(corrupted(40));
+        }
+        state.map.set(lpn, ppn);
+    }
+    Ok(())
+}
+
+fn update_block(state: &mut State, g: Geometry, row: &[u8; ROW_BYTES]) -> Option<()> {
+    let pbn = Some(Pbn(get_u32(row, 0))).filter(|pbn| pbn.0 < g.blocks)?;
+    state.first_crc[pbn.index()] = get_u32(row, 9);
+    state.blocks.restore(pbn, (BlockState::from_byte(row[4])?, get_u32(row, 5)), &[]).then_some(())
+}

@@ -4,6 +4,7 @@
 //! an earlier cut.
 #![allow(clippy::unwrap_used)]
 
+use nandex::blocks::checkpoint::is_of_checkpoint;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
@@ -340,6 +341,47 @@ fn a_page_that_is_damaged_is_told_or_was_written_last() {
 #[test]
 fn a_page_that_is_what_it_was_hides_nothing_behind_it() {
     let (tally, wrong) = run(150..260, false, &[Blow::Earlier]);
+    assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
+    assert!(tally.right > 1000 && tally.refused > 1000, "{tally:?}");
+}
+
+/// Whether a block holds an anchor, a checkpoint or a note.
+fn is_record(chip: &SimChip, pages: &[Ppn]) -> bool {
+    let size = chip.geometry().page_bytes as usize;
+    pages.iter().any(|&ppn| {
+        chip.stored_page(ppn).is_some_and(|bytes| is_of_checkpoint(ppn, &bytes[..size], &bytes[size..]))
+    })
+}
+
+/// Where no record is struck: with one of them gone, the other block may be the one that would miss it.
+#[test]
+fn two_blocks_that_are_damaged_are_told_or_were_written_last() {
+    let (mut tally, mut wrong) = (Tally::default(), Vec::new());
+    for seed in 300..460 {
+        for end in [End::Cut, End::Stopped, End::Closed] {
+            let life = live(seed, end);
+            let g = life.chip.geometry();
+            let mut rng = Rng::new(seed);
+            let block =
+                |pbn: u32| (0..g.pages_per_block).map(move |page| Ppn(pbn * g.pages_per_block + page));
+            let data: Vec<u32> = (0..g.blocks)
+                .filter(|&pbn| !is_record(&life.chip, &block(pbn).collect::<Vec<_>>()))
+                .collect();
+            for _ in 0..40 {
+                let mut two = [0; 2].map(|_| data[rng.below(data.len() as u64) as usize]);
+                two.sort_unstable();
+                let pages: Vec<Ppn> = two.into_iter().flat_map(block).collect();
+                let blow = BLOWS[rng.below(3) as usize];
+                let (chip, struck) = strike(&life, &pages, &pages, blow);
+                if two[0] == two[1] || struck.is_empty() {
+                    continue;
+                }
+                if let Some(what) = judge(&life, end, chip, &struck, &mut tally) {
+                    wrong.push(format!("seed {seed} {end:?} blocks {two:?}, {blow:?}: {what}"));
+                }
+            }
+        }
+    }
     assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
     assert!(tally.right > 1000 && tally.refused > 1000, "{tally:?}");
 }

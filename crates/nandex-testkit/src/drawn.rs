@@ -205,15 +205,6 @@ impl Setup {
             (mounted, _) => Ok(mounted),
         }
     }
-
-    /// The FTL below.
-    fn ftl(&self) -> Option<&str> {
-        let text = |name| self.settings.options.text(name);
-        match self.target {
-            Target::Store(entry) => Some(entry.name),
-            _ => text("ftl").or_else(|| text("beneath")),
-        }
-    }
 }
 
 fn opened<T>(mounted: Result<T, IndexError>, open: fn(T) -> Open) -> Result<Option<Open>, IndexError> {
@@ -532,10 +523,6 @@ impl Course<'_> {
     }
 
     fn judge(&self, when: &str, held: usize, declared: Option<usize>) -> Result<(), String> {
-        // To be judged here, too, once the page map counts what its mounts and its lists take.
-        if self.setup.ftl() == Some("page-map") {
-            return Ok(());
-        }
         let bound = match self.setup.target {
             Target::Store(_) => declared.unwrap_or(usize::MAX),
             _ => self.bound(declared),

@@ -90,7 +90,7 @@ impl<N: Nand> PageMapFtl<N> {
                 if header.kind == PageKind::Checkpoint && header.version > self.area.version() {
                     self.require_no_later_record(pbn)?;
                 }
-                self.look_at_second(pbn, First::Foreign(crc))
+                self.look_behind_checkpoint(pbn, First::Foreign(crc))
             }
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),
@@ -119,6 +119,20 @@ impl<N: Nand> PageMapFtl<N> {
     /// The account that the second page gives of a block; where there is none, that of the first one.
     fn look_at_second(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         Ok(self.second_page(pbn)?.map_or(first, |header| First::Rewritten(0, header)))
+    }
+
+    /// The first page is one of a checkpoint: whether a page behind it was programmed after the newest one,
+    /// and the checkpoint's came back; where there is none, the account that the first page gives.
+    fn look_behind_checkpoint(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
+        for page in 1..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                Found::Page(header, _) if self.is_new(header, pbn) => return Ok(First::Rewritten(0, header)),
+                Found::Erased if page > 1 => break,
+                _ => {}
+            }
+        }
+        Ok(first)
     }
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.

@@ -38,7 +38,8 @@
 //! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at
 //!   `close`.
 //! - *Note* (`note`): what has changed since the last record, a checkpoint or another note. Once a page is
-//!   full of that; at a `sync` after trims; and before a block is given back that has changed since (P6).
+//!   full of that, or several of less than 512 bytes are; at a `sync` after trims; and before a block is
+//!   given back that has changed since (P6).
 //! - *Mount* (`recovery`): the newest checkpoint, its notes, then what was programmed since.
 //!
 //! # Invariants

@@ -31,8 +31,11 @@ const NOTE_BYTES: usize = 44;
 const ROW_BYTES: usize = 13;
 /// Blocks that a note has room for besides its logical pages.
 const ROWS: usize = 4;
-/// Logical pages that one note tells of: at least, and where a group has no more at most.
-const PAIRS: (usize, usize) = (16, 256);
+/// Logical pages that one note tells of at most, where a group has no more.
+const PAIRS_MAX: usize = 256;
+/// The length of a note where pages are smaller: what each note begins with is written for some fifty logical
+/// pages at least.
+const FULL_BYTES: usize = 512;
 
 /// Whether a record that begins so is not a note.
 pub(super) fn is_base(first: Option<u8>) -> bool {
@@ -44,10 +47,21 @@ const fn pair_bytes(geometry: Geometry) -> usize {
     2 * PageMap::bytes_each(geometry.pages())
 }
 
-/// Logical pages that change between two records at most: those of which a page tells, and those of a group.
+/// The bytes of a note that is full, with its length.
+fn full_bytes(geometry: Geometry) -> usize {
+    (geometry.page_bytes as usize).max(FULL_BYTES)
+}
+
+/// The pages of a note that is full.
+pub(super) fn full_pages(geometry: Geometry) -> u32 {
+    full_bytes(geometry).div_ceil(geometry.page_bytes as usize) as u32
+}
+
+/// Logical pages that change between two records at most: those of which a full note tells, and those of a
+/// group.
 pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
-    let room = (geometry.page_bytes as usize).saturating_sub(4 + NOTE_BYTES + ROWS * ROW_BYTES);
-    (room / pair_bytes(geometry)).clamp(PAIRS.0, PAIRS.1).max(atomic_pages as usize)
+    let room = full_bytes(geometry) - (4 + NOTE_BYTES + ROWS * ROW_BYTES);
+    (room / pair_bytes(geometry)).min(PAIRS_MAX).max(atomic_pages as usize)
 }
 
 /// The changes since the last record.
@@ -56,7 +70,7 @@ pub(super) struct Changes {
     lpns: Vec<u32>,
     room: usize,
     pair_bytes: usize,
-    page_bytes: usize,
+    full_bytes: usize,
     blocks: Vec<Word>,
     block_count: usize,
     /// A page was trimmed: nothing but a record says so.
@@ -69,7 +83,7 @@ impl Changes {
             lpns: Vec::new(),
             room: changes_max(geometry, atomic_pages),
             pair_bytes: pair_bytes(geometry),
-            page_bytes: geometry.page_bytes as usize,
+            full_bytes: full_bytes(geometry),
             blocks: bits::clear(geometry.blocks as usize),
             block_count: 0,
             has_trims: false,
@@ -107,11 +121,11 @@ impl Changes {
         self.lpns.len() + more <= self.room
     }
 
-    /// Whether a page is full of what has changed, or would be with so many more.
-    pub(super) fn fill_a_page(&self, more: usize) -> bool {
+    /// Whether a note is full of what has changed, or would be with so many more.
+    pub(super) fn fill_a_note(&self, more: usize) -> bool {
         let pairs = self.pair_bytes * (self.lpns.len() + more);
         let bytes = 4 + NOTE_BYTES + ROW_BYTES * (self.block_count + usize::from(more > 0)) + pairs;
-        !self.lpns.is_empty() && (bytes > self.page_bytes || !self.has_room_for(more))
+        !self.lpns.is_empty() && (bytes > self.full_bytes || !self.has_room_for(more))
     }
 
     pub(super) fn clear(&mut self) {

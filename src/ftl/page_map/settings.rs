@@ -1,6 +1,6 @@
 //! Settings of the FTL, and the limits that follow from them for a chip.
 
-use super::note::changes_max;
+use super::note::{changes_max, full_pages};
 use super::state::{self, State};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::hot::HotSettings;
@@ -136,13 +136,13 @@ impl Limits {
         Limits { floor_blocks, note_pages, ..self }
     }
 
-    /// With room for as many notes as make a checkpoint one page in 32, where a page is full of each; for
+    /// With room for as many notes as make a checkpoint one page in 32, where each is full; for
     /// less where that takes more than a 64th of the blocks.
     fn with_notes(self, geometry: Geometry) -> Limits {
         let bytes = state::encoded_bytes(geometry, self.page_count);
         let (pages, block) = (CheckpointArea::pages_needed(geometry, bytes) as u32, geometry.pages_per_block);
         let changes = changes_max(geometry, self.atomic_pages) as u32;
-        let wanted = pages.saturating_mul(32).div_ceil(changes);
+        let wanted = pages.saturating_mul(32).div_ceil(changes).saturating_mul(full_pages(geometry));
         let rest = pages.next_multiple_of(block) - pages;
         self.keeping(geometry, wanted.min(rest + geometry.blocks / 64 * block))
     }

@@ -11,18 +11,20 @@
 //! 64    4     pages that checkpoint blocks keep for notes
 //! 68    -     block table (`blocks`)
 //!  -    -     per block: checksum of its first page, 0 when it was erased
-//!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
+//!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost; as u16 where the map is
+//!             narrow (`map`), 0 = none, 1 = lost
 //! ```
 //!
-//! In "NXF3", of former releases, the block table is at 60, and pages programmed later may be missing for
-//! good reason: their blocks were erased without a word. Notes (`note`) follow a checkpoint of today only.
+//! In "NXF3", of former releases, the block table is at 60, a physical page has 4 bytes always, and pages
+//! programmed later may be missing for good reason: their blocks were erased without a word. Notes (`note`)
+//! follow a checkpoint of today only.
 
 use super::map::PageMap;
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::words;
-use crate::codec::{get_u32, get_u64, put_u32, put_u64};
+use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
 use crate::nand::{Differs, Geometry, Unfit};
 use crate::store::StoreError;
@@ -84,7 +86,12 @@ pub(super) struct State {
 
 /// Bytes of a checkpoint.
 pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
-    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + 4 * geometry.blocks as usize + 4 * page_count as usize
+    FIXED_BYTES + encoded_rows(geometry, page_count, PageMap::bytes_each(geometry.pages()))
+}
+
+/// Bytes of a checkpoint behind its beginning, with so many for each logical page.
+fn encoded_rows(geometry: Geometry, page_count: u32, bytes_each: usize) -> usize {
+    BlockTable::encoded_bytes(geometry) + 4 * geometry.blocks as usize + bytes_each * page_count as usize
 }
 
 impl State {
@@ -131,8 +138,11 @@ impl State {
             .into());
         }
         let (page_count, atomic_pages) = (number(3), number(4));
-        let fixed_bytes = if is_before { FIXED_BYTES_BEFORE } else { FIXED_BYTES };
-        if page_count > g.pages() || len != encoded_bytes(g, page_count) - FIXED_BYTES + fixed_bytes {
+        let (fixed_bytes, bytes_each) = match is_before {
+            true => (FIXED_BYTES_BEFORE, 4),
+            false => (FIXED_BYTES, PageMap::bytes_each(g.pages())),
+        };
+        if page_count > g.pages() || len != fixed_bytes + encoded_rows(g, page_count, bytes_each) {
             return Err(corrupted(16));
         }
         if is_before {
@@ -146,8 +156,8 @@ impl State {
         let mut map = PageMap::empty(page_count, g.pages());
         for at in 0..page_count as usize {
             let mut raw = [0; 4];
-            source.take(&mut raw)?;
-            let ppn = u32::from_le_bytes(raw);
+            source.take(&mut raw[..bytes_each])?;
+            let ppn = if bytes_each == 2 { PageMap::widened(get_u16(&raw, 0)) } else { get_u32(&raw, 0) };
             if ppn < LOST && !(2..g.pages()).contains(&ppn) {
                 return Err(corrupted(ppn));
             }
@@ -251,7 +261,10 @@ impl Contents for StateContents<'_> {
         page.bytes(&self.fixed);
         blocks.put(page);
         page.rows(self.first_crc.len(), |at| self.first_crc[at].to_le_bytes());
-        page.rows(self.map.len(), |at| self.map.get(at).to_le_bytes());
+        match self.map {
+            PageMap::Narrow(map) => page.rows(map.len(), |at| map[at].to_le_bytes()),
+            PageMap::Wide(map) => page.rows(map.len(), |at| map[at].to_le_bytes()),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreFault> {
         if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
             self.outside_batch(PageMapFtl::checkpoint)?;
-        } else if self.changes.fill_a_page(pages.len()) {
+        } else if self.changes.fill_a_note(pages.len()) {
             self.outside_batch(PageMapFtl::write_record)?;
         }
         self.retire_doomed_apart()?;

@@ -31,7 +31,7 @@ fn crc_8(entry: &[u8]) -> u8 {
 
 /// The names with which checkpoints begin, behind their length: where they stand.
 const CHECKPOINTS: [(&[u8], usize); 11] = [
-    (b"NXF3", 4),
+    (b"NXF4", 4),
     (b"NXI2", 4),
     (b"FAST", 5),
     (b"BAST", 5),

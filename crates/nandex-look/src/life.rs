@@ -3,6 +3,7 @@
 use crate::decode::{Decoder, Family, Page, Record, Role};
 use crate::scan::{Found, Life};
 use crate::tree::Tree;
+use nandex::codec::{get_u32, get_u64};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The newest page of each logical page, by number; empty where the chip has no logical pages.
@@ -49,13 +50,35 @@ fn holds_data(kind: u8) -> bool {
     matches!(kind, b'H' | b'h' | b'C' | b'D' | b'L' | b'S' | b'B')
 }
 
-/// The table in a checkpoint of the page map, and the version from which on it does not count.
+/// The table in a checkpoint of the page map and its notes, and the version from which on it does not count.
 fn mapped(found: &Found) -> Option<(u64, Vec<u32>)> {
-    let Record::PageMap { pages, next_version, .. } = found.record else { return None };
-    let bytes = 4 * pages as usize;
-    let from = found.payload.len().checked_sub(bytes)?;
-    let table = found.payload[from..].chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    Some((next_version, table.collect()))
+    let Record::PageMap { pages, mut next_version, .. } = found.record else { return None };
+    let payload = &found.payload[..];
+    let chip_pages = u64::from(get_u32(payload, 8)) * u64::from(get_u32(payload, 12));
+    let width = if chip_pages <= 1 << 16 && !payload.starts_with(b"NXF3") { 2 } else { 4 };
+    let from = payload.len().checked_sub(width * pages as usize)?;
+    let mut table: Vec<u32> = payload[from..].chunks_exact(width).map(place).collect();
+    for note in found.notes.iter().filter(|note| note.len() >= 44) {
+        next_version = get_u64(note, 4);
+        let pairs = note.get(44 + 13 * get_u32(note, 36) as usize..)?;
+        for pair in pairs.chunks_exact(2 * width) {
+            let (number, at) = pair.split_at(width);
+            let number = number.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte));
+            *table.get_mut(number)? = place(at);
+        }
+    }
+    Some((next_version, table))
+}
+
+/// A physical page, or none: in two bytes 0 and 1 stand for the highest numbers.
+fn place(bytes: &[u8]) -> u32 {
+    match *bytes {
+        [low, high] => match u16::from_le_bytes([low, high]) {
+            few @ 0..2 => u32::MAX - u32::from(few),
+            ppn => ppn.into(),
+        },
+        _ => get_u32(bytes, 0),
+    }
 }
 
 /// Whether each page counts.

@@ -48,6 +48,9 @@ pub struct Found {
     /// The bytes of it.
     #[serde(skip)]
     pub payload: Vec<u8>,
+    /// The bytes of the notes that follow it, the oldest first.
+    #[serde(skip)]
+    pub notes: Vec<Vec<u8>>,
 }
 
 /// A chip that was looked at.
@@ -179,7 +182,8 @@ fn table_at(found: &Found, blocks: usize) -> Option<usize> {
     };
     match found.record {
         Record::Log { .. } => Some(40 + number(30, 2)? + 8 * number(32, 4)? + number(27, 3)? + 2 * blocks),
-        Record::PageMap { .. } => Some(60),
+        Record::PageMap { .. } if payload.starts_with(b"NXF3") => Some(60),
+        Record::PageMap { .. } => Some(68),
         Record::Base { .. } => Some(54),
         Record::Ipl { .. } => Some(56),
         _ => None,
@@ -221,7 +225,7 @@ fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| page.role == Role::Checkpoint) {
         records.entry(page.version).or_default().insert(page.logical.unwrap_or(0), ppn as u32);
     }
-    let mut best = None;
+    let (mut best, mut notes) = (None, Vec::new());
     for (version, places) in records.into_iter().rev() {
         let mut bytes = Vec::new();
         for (place, (number, ppn)) in places.iter().enumerate() {
@@ -235,12 +239,16 @@ fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec
         };
         let Some(payload) = bytes.get(4..4 + length as usize) else { continue };
         let record = decoder.record_of(payload);
-        let found =
-            Found { record, version, pages: places.into_values().collect(), payload: payload.to_vec() };
+        let payload = payload.to_vec();
+        let mut found =
+            Found { record, version, pages: places.into_values().collect(), payload, notes: Vec::new() };
         // A note tells what changed since a base, which says more.
         if !matches!(found.record, Record::Note { .. }) {
+            notes.reverse();
+            found.notes = notes;
             return Some(found);
         }
+        notes.push(found.payload.clone());
         best = best.or(Some(found));
     }
     best

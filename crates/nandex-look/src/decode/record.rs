@@ -36,7 +36,7 @@ pub enum Record {
         /// Logical pages.
         pages: u32,
     },
-    /// A note of a scheme: what has changed.
+    /// A note of the page-mapping FTL or of another scheme: what has changed.
     Note {
         /// The next version.
         stamp: u64,
@@ -59,11 +59,12 @@ pub enum Record {
 /// Reads a payload.
 pub(super) fn read(payload: &[u8]) -> Record {
     match payload {
-        [b'N', b'X', b'F', b'3', ..] if payload.len() >= 60 => Record::PageMap {
+        [b'N', b'X', b'F', b'3' | b'4', ..] if payload.len() >= 60 => Record::PageMap {
             pages: get_u32(payload, 16),
             next_version: get_u64(payload, 24),
             committed: get_u64(payload, 32),
         },
+        [b'D', b'X', b'F', b'4', ..] if payload.len() >= 44 => Record::Note { stamp: get_u64(payload, 4) },
         [b'N', b'X', b'I', b'2', ..] if payload.len() >= 30 => Record::Ipl {
             record: (payload[6], payload[7]),
             order: get_u32(payload, 20),

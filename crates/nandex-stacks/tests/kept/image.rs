@@ -11,9 +11,9 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The newest folder: what is recorded goes there.
-pub(crate) const NEWEST: &str = "1";
+pub(crate) const NEWEST: &str = "2";
 /// Every folder, the oldest first.
-pub(crate) const FOLDERS: [&str; 1] = [NEWEST];
+pub(crate) const FOLDERS: [&str; 2] = ["1", NEWEST];
 
 /// The name of the list in a folder.
 const LIST: &str = "list.txt";

@@ -177,6 +177,13 @@ pub(crate) fn wanted() -> Vec<(Image, End)> {
     both(&image(Kind::Variable, "bplus", "variable-on-bplus", Shape::Varied(12, 40)));
     both(&image(Kind::ValueLog, "plow", "value-log-on-plow", Shape::Varied(12, 700)));
     both(&image(Kind::ValueLog, "mu", "value-log-on-mu", Shape::Varied(12, 700)));
+    // Formats that came with the second folder.
+    both(&image(Kind::Ftl, "page-map", "ftl-page-map-notes", Shape::Pages(512)));
+    both(&image(Kind::Index, "bplus", "bplus-notes", Shape::Fixed(8, 8)));
+    both(&image(Kind::Index, "plow", "plow-48", Shape::Fixed(8, 8)));
+    both(&image(Kind::Index, "sbits", "sbits-of-chip", Shape::Ascending(8, 8)));
+    both(&image(Kind::Index, "vmtree-ow", "vmtree-ow-3", Shape::Fixed(8, 8)));
+    both(&image(Kind::Sensor, "microhash", "microhash-2", Shape::Ascending(8, 2)));
     let seeded = wanted.into_iter().zip(1..);
     seeded.map(|((image, end), seed)| (Image { seed, ..image }, end)).collect()
 }

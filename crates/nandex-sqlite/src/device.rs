@@ -257,7 +257,7 @@ impl Label {
 
     /// The chip in pages that have room for data, spare area and mark.
     fn chip<S: PageStore>(self, pages: S) -> Result<StoreNand<S>, StoreError> {
-        StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)
+        Ok(StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)?.tearing())
     }
 
     /// Pages of the file: the chip's, and the one of the label.

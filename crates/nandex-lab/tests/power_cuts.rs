@@ -239,7 +239,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
         let failures =
             ChipFailures { program_failures_ppm: 3000, erase_failures_ppm: 3000, bad_blocks_ppm: 40_000 };
         let mut failed = 0;
-        // In seed 5 one of the two anchors fails that a chip of 32 blocks has: read-only once the other is full.
+        // In seed 5 one of the two anchors fails that so small a chip has: read-only once the other is full.
         for seed in [4, 6, 7] {
             let plan = CrashPlan {
                 operations: 1200,

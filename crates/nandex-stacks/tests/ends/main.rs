@@ -34,7 +34,7 @@ const FTL_BITS: u32 = 39;
 /// Numbers before the end.
 const LEFT: u32 = 60;
 /// Subjects of the list that come to such an end, by width.
-const ENDS: usize = 195;
+const ENDS: usize = 206;
 /// Operations after which a subject has no counter of a width.
 const OPS: u64 = 1_500;
 

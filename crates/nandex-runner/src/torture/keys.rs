@@ -1,8 +1,8 @@
 //! Keys whose first bytes are all the same, in front of an index that knows nothing of it.
 
 use crate::crash::subject::{Subject, write_key};
-use nandex::ordered::{Change, Direction, Durability, RecordFormat, Records, Room, Visit};
-use nandex::{CheckReport, IndexError, IndexStats, OrderedIndex};
+use nandex::ordered::{Change, Direction, Durability, RecordFormat, Records, Visit};
+use nandex::{IndexError, OrderedIndex, forward_index};
 use std::ops::{Bound, ControlFlow};
 
 /// Where a key differs from its neighbours.
@@ -55,6 +55,8 @@ fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl OrderedIndex for SharedStart {
+    forward_index!(index: maintain, scrub, free, sync, close, check, stats, ram_bytes);
+
     fn record(&self) -> RecordFormat {
         self.record
     }
@@ -116,37 +118,5 @@ impl OrderedIndex for SharedStart {
         })?;
         let what = "a key that was never put";
         if is_foreign { Err(IndexError::Corrupted { what, at: 0 }) } else { Ok(()) }
-    }
-
-    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.index.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.index.scrub(budget)
-    }
-
-    fn free(&self) -> Option<Room> {
-        self.index.free()
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.index.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.index.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.index.check()
-    }
-
-    fn stats(&self) -> IndexStats {
-        self.index.stats()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.index.ram_bytes()
     }
 }

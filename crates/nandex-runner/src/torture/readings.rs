@@ -5,10 +5,10 @@
 //! no index does: whoever compares contents allows for that (`Mix::gives_up`).
 
 use super::wrapped::opposite;
-use nandex::ordered::{Direction, Durability, IndexStats, RecordFormat, Visit};
+use nandex::ordered::{Direction, Durability, RecordFormat, Visit};
 use nandex::sensor::microhash::{MicroHash, Settings as LogSettings};
 use nandex::sensor::{Reading, SensorLog};
-use nandex::{CheckReport, IndexError, Nand, OrderedIndex};
+use nandex::{IndexError, Nand, OrderedIndex, forward_index};
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
@@ -73,6 +73,8 @@ impl Readings {
 }
 
 impl OrderedIndex for Readings {
+    forward_index!(log: sync, close, check, stats, ram_bytes);
+
     fn record(&self) -> RecordFormat {
         RecordFormat::new(4, 4)
     }
@@ -137,25 +139,5 @@ impl OrderedIndex for Readings {
         let _ =
             newest_first.try_for_each(|reading| visit(&key_of(reading.time), &reading.value.to_be_bytes()));
         Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.log.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.log.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.log.check()
-    }
-
-    fn stats(&self) -> IndexStats {
-        self.log.stats()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.log.ram_bytes()
     }
 }

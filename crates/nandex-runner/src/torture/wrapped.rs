@@ -300,6 +300,8 @@ fn long_key(key: &[u8]) -> Vec<u8> {
 }
 
 impl<L: Long> OrderedIndex for Filled<L> {
+    forward_index!(long: maintain, scrub, sync, close, check, ram_bytes);
+
     fn record(&self) -> RecordFormat {
         self.record
     }
@@ -364,31 +366,7 @@ impl<L: Long> OrderedIndex for Filled<L> {
         })
     }
 
-    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.long.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.long.scrub(budget)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.long.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.long.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.long.check()
-    }
-
     fn stats(&self) -> IndexStats {
         self.long.below().stats()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.long.ram_bytes()
     }
 }

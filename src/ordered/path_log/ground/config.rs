@@ -159,10 +159,11 @@ fn beyond_small(geometry: Geometry, validity: Validity) -> usize {
     let pages = bytes.div_ceil(geometry.page_bytes as usize).div_ceil(geometry.pages_per_block as usize);
     // Where blocks have few pages, many are opened between two checkpoints.
     let opened = if geometry.pages_per_block < FEW_PAGES { OPENED_BYTES } else { 0 };
-    // A list of the blocks of a checkpoint grows by doubling, and the next one has another.
     // What a page of usual size has room to spare for.
-    let short = (2048usize).saturating_sub(geometry.page_bytes as usize) / 2;
-    tags + opened + short + pages.saturating_sub(USUAL.1) * 4 * size_of::<Pbn>()
+    let short = 2048_usize.saturating_sub(geometry.page_bytes as usize) / 2;
+    // A list of the blocks of a checkpoint grows by doubling, and the next one has another.
+    let lists = pages.saturating_sub(USUAL.1) * 4 * size_of::<Pbn>();
+    tags + opened + short + lists
 }
 
 fn too_little(given: usize, needed: usize) -> IndexFault {

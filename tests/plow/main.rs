@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod beneath;
+mod displaced;
 mod old_summaries;
 mod roots;
 mod shapes;

@@ -34,6 +34,8 @@ pub(super) struct Seen {
     pub(super) map_page: Option<Ppn>,
     /// Pages that are neither whole nor blank, though no cut leaves such: of each block the last one met.
     pub(super) damaged: Vec<Ppn>,
+    /// The newest page that belongs in another place, and where it was met.
+    pub(super) displaced: (u64, u32),
 }
 
 /// The nature of a page.
@@ -214,7 +216,11 @@ impl<N: Nand> Plow<N> {
         self.loaded = None;
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.input, &mut [], is_whole) {
-            Ok(Reading::Broken) | Err(NandError::Uncorrectable(_)) => return Ok(Found::Broken),
+            Ok(Reading::Broken) => return Ok(Found::Broken),
+            Err(NandError::Uncorrectable(_)) => {
+                self.input.fill(0);
+                return Ok(Found::Broken);
+            }
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }

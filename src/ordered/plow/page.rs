@@ -17,7 +17,7 @@
 //! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases
 //! tell it from one that was there before. Nothing is in the spare area.
 
-use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::codec::{crc32, crc32_before, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 22;
@@ -137,6 +137,16 @@ impl Header {
     }
 }
 
+/// The header of a page that is whole, and belongs in another place of a chip of so many pages: no power cut
+/// leaves such.
+pub(super) fn displaced(page: &[u8], pages: u32) -> Option<Header> {
+    if page[4] != MAGIC {
+        return None;
+    }
+    let home = crc32_before(get_u32(page, 0), &[&page[4..]]);
+    if home < pages { Header::decode(page, Ppn(home)) } else { None }
+}
+
 /// The bits of a program that other pages name it by.
 pub(super) fn low(sequence: u64) -> u64 {
     sequence & LOW
@@ -173,8 +183,9 @@ mod tests {
         header.encode(&mut page, Ppn(3));
         assert_eq!(Header::decode(&page, Ppn(3)), Some(header));
         assert_eq!(Header::decode(&page, Ppn(4)), None);
+        assert_eq!((displaced(&page, 4), displaced(&page, 3)), (Some(header), None));
         page[200] ^= 1;
-        assert_eq!(Header::decode(&page, Ppn(3)), None);
+        assert_eq!((Header::decode(&page, Ppn(3)), displaced(&page, 1 << 20)), (None, None));
         assert_eq!(Header::decode(&[0; 256], Ppn(0)), None);
         for (sequence, commit) in [((7 << 40) + 5, (6 << 40) + 9), ((1 << 48) - 1, (1 << 48) - 4)] {
             let header = Header { sequence, commit, ..header };

@@ -1,0 +1,86 @@
+//! A closed chip of which two blocks are exchanged and a third is lost, whichever: the right answer, an error,
+//! or a refused mount.
+
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::RecordFormat;
+use nandex::rng::Rng;
+use nandex::units::{Pbn, Ppn};
+use nandex::{Durability, Geometry, OrderedIndex, Plow, PlowConfig};
+use std::collections::BTreeMap;
+
+type Model = BTreeMap<[u8; 8], [u8; 8]>;
+
+/// An index that was closed, and mounted, changed and closed again, some times, and its records.
+fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model) {
+    let mut model = Model::new();
+    let mut index = Plow::format(chip, config).unwrap();
+    for _ in 0..1 + rng.below(4) {
+        for number in 0..rng.below(300) {
+            let (key, value) = (rng.below(400).to_be_bytes(), number.to_be_bytes());
+            index.insert(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        index.close().unwrap();
+        index = Plow::mount(index.into_nand(), config).unwrap();
+    }
+    (index.into_nand(), model)
+}
+
+/// Records of which a mounted chip has another value, or none, without a word.
+fn silent(chip: SimChip, config: &PlowConfig, model: &Model) -> Option<usize> {
+    let mut index = Plow::mount(chip, config).ok()?;
+    let mut found = [0; 8];
+    let mut is_wrong = |(key, value): &(&[u8; 8], &[u8; 8])| match index.get(*key, &mut found) {
+        Ok(is_there) => !is_there || found != **value,
+        Err(_) => false,
+    };
+    Some(model.iter().filter(|record| is_wrong(record)).count())
+}
+
+fn lose(chip: &mut SimChip, block: Pbn, rng: &mut Rng) {
+    let geometry = chip.part().geometry;
+    let byte = [None, Some(0), Some(0xff)][rng.below(3) as usize];
+    for ppn in (0..geometry.pages_per_block).map(|page| geometry.page_at(block, page)) {
+        match byte {
+            _ if chip.stored_page(ppn).is_none() => {}
+            Some(byte) => chip.damage_page(ppn, &vec![byte; geometry.raw_page_bytes()]),
+            None => chip.make_unreadable(ppn),
+        }
+    }
+}
+
+#[test]
+fn a_block_in_the_place_of_another_and_one_lost_are_no_silence() {
+    let (mut mounted, mut refused) = (0, 0);
+    for seed in 0..12 {
+        let mut rng = Rng::new(0x0dd_b10c ^ seed);
+        let mut part = mlc_64m();
+        part.geometry = Geometry::new(256 << rng.below(2), 16, [8, 16, 32][rng.below(3) as usize], 24);
+        let durability = [Durability::EverySync, Durability::EveryOperation][rng.below(2) as usize];
+        let ram_bytes = Some(24 * 1024);
+        let config = PlowConfig { ram_bytes, durability, ..PlowConfig::new(RecordFormat::new(8, 8)) };
+        let (whole, model) = closed(SimChip::new(&part).unwrap(), &config, &mut rng);
+        let is_used = |block: &Pbn| whole.stored_page(Ppn(part.geometry.page_at(*block, 0).0)).is_some();
+        let used: Vec<Pbn> = (0..part.geometry.blocks).map(Pbn).filter(is_used).collect();
+        let pairs = used
+            .iter()
+            .enumerate()
+            .flat_map(|(i, &one)| used[i + 1..].iter().map(move |&other| (one, other)));
+        for (one, other) in pairs {
+            for &third in used.iter().filter(|&&third| third != one && third != other) {
+                let mut chip = whole.clone();
+                chip.exchange_blocks(one, other);
+                lose(&mut chip, third, &mut rng);
+                match silent(chip, &config, &model) {
+                    None => refused += 1,
+                    Some(0) => mounted += 1,
+                    Some(wrong) => {
+                        panic!("seed {seed}: {one} and {other} exchanged, {third} lost: {wrong} silently")
+                    }
+                }
+            }
+        }
+    }
+    assert!(mounted > 10 && refused > 10, "{mounted} mounted, {refused} refused");
+}

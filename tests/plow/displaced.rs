@@ -84,3 +84,55 @@ fn a_block_in_the_place_of_another_and_one_lost_are_no_silence() {
     }
     assert!(mounted > 10 && refused > 10, "{mounted} mounted, {refused} refused");
 }
+
+/// A chip that lost its power after so many changes, and its records but that of the newest change.
+fn lived(chip: SimChip, config: &PlowConfig, (seed, changes): (u64, u64)) -> (SimChip, Model) {
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    let mut index = Plow::format(chip, config).unwrap();
+    let mut newest = None;
+    for number in 0..changes {
+        let (key, value) = (rng.below(3_000).to_be_bytes(), number.to_be_bytes());
+        if index.insert(&key, &value).is_ok() {
+            model.insert(key, value);
+            newest = Some(key);
+        }
+    }
+    newest.and_then(|newest| model.remove(&newest));
+    (index.into_nand(), model)
+}
+
+#[test]
+fn the_first_page_of_a_block_as_it_was_before_is_no_silence() {
+    let (mut mounted, mut refused) = (0, 0);
+    for seed in 0..12 {
+        let mut rng = Rng::new(0x01d_9a6e ^ seed);
+        let mut part = mlc_64m();
+        part.geometry = Geometry::new(256 << rng.below(2), 16, [4, 8, 16][rng.below(3) as usize], 16);
+        let (durability, ram_bytes) = (Durability::EveryOperation, Some(24 * 1024));
+        let config = PlowConfig { ram_bytes, durability, ..PlowConfig::new(RecordFormat::new(8, 8)) };
+        let chip = SimChip::new(&part).unwrap();
+        let changes = 400 + rng.below(800);
+        let (whole, model) = lived(chip.clone(), &config, (seed, changes));
+        let mut before: Vec<(Ppn, Vec<u8>)> = Vec::new();
+        for changes in (changes % 80 + 1..changes).step_by(80) {
+            let chip = lived(chip.clone(), &config, (seed, changes)).0;
+            let first = (0..part.geometry.blocks).map(|block| part.geometry.page_at(Pbn(block), 0));
+            before.extend(first.filter_map(|ppn| Some((ppn, chip.stored_page(ppn)?))));
+        }
+        before.sort();
+        before.dedup();
+        for (ppn, bytes) in &before {
+            if whole.stored_page(*ppn).is_none_or(|now| now == *bytes) {
+                continue;
+            }
+            let mut chip = whole.clone();
+            chip.damage_page(*ppn, bytes);
+            match silent(chip, &config, &model) {
+                None => refused += 1,
+                Some(0) => mounted += 1,
+                Some(wrong) => panic!("seed {seed}: {ppn} is of before, and {wrong} records, silently"),
+            }
+        }
+    }
+    assert!(mounted > 10 && refused > 0, "{mounted} mounted, {refused} refused");
+}

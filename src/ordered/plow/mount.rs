@@ -352,7 +352,16 @@ impl<N: Nand> Plow<N> {
                 let what = "I7: a block that was erased holds a page of before";
                 return Err(IndexFault::corrupted(what, first.0));
             }
-            return if begun > sequence { self.look_at_newest(block, seen) } else { Ok(()) };
+            if begun > sequence {
+                return self.look_at_newest(block, seen);
+            }
+            // In the place of its first page may be one of before, which says nothing of those behind it.
+            return match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
+                Found::Whole(header) if header.sequence > sequence => {
+                    Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
+                }
+                _ => Ok(()),
+            };
         }
         // No page tells how often it was erased: once more than any other at most, if it was used at all.
         let erases = match listed {

@@ -1,5 +1,5 @@
-//! A closed chip of which two blocks are exchanged and a third is lost, whichever: the right answer, an error,
-//! or a refused mount.
+//! A closed chip of which two blocks are exchanged and a third is lost, whichever, and a cut one of which a
+//! block's first page is what it was before: the right answer, an error, or a refused mount.
 
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;

@@ -88,6 +88,14 @@ fn other_journals() {
     prove(&Mode { volume: stock(), before: persist, ..Mode::new("persist") }, 50);
     let wal = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=50";
     prove(&Mode { before: wal, ..Mode::new("wal") }, 100);
+    prove(&Mode { before: wal, store: page_map::<4>, ..Mode::new("wal-large") }, 50);
+    for (name, synchronous) in [("wal-normal", "NORMAL"), ("wal-off", "OFF")] {
+        let before = wal.replace("FULL", synchronous) + "; PRAGMA cache_size=10";
+        let mode = Mode { before: before.leak(), rows: 30, transactions: 100, ..Mode::new(name) };
+        prove(&mode, 50);
+        let volume = VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() };
+        prove(&Mode { store: page_map::<16>, volume, ..mode }, 50);
+    }
     prove(&Mode { before: "PRAGMA synchronous=OFF", ..Mode::new("synchronous-off") }, 50);
 }
 

@@ -50,6 +50,15 @@ fn a_chip_in_memory_works() {
     assert!(run(&["simulates"]).is_none_or(|text| text == "works"));
 }
 
+#[test]
+fn a_refused_statement_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let lives = std::env::var("NANDEX_REFUSALS").unwrap_or_else(|_| String::from("8"));
+    if let Some(told) = run(&["refuses", folder.path().to_str().unwrap(), &lives]) {
+        println!("{told}");
+    }
+}
+
 /// Kills the process after so many commits; returns the last row that it told of.
 fn kill_after(mut child: Child, commits: usize) -> Option<u64> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

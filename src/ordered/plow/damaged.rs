@@ -1,14 +1,15 @@
 //! Pages that a mount cannot read.
 //!
-//! Where a cut tears programs, such a page was being programmed when the power failed, and what it was to hold
-//! was not acknowledged; or its block was being erased. On a chip whose programs no cut tears (an FTL's pages)
-//! it is damaged, and may have held anything: also a commit page that is newer than every other. The two that
-//! a close writes in different blocks may lie in one block of the chip below. So the mount is refused, unless
-//! a page behind it in its block is no newer than the commit page that was found: what is damaged is older
-//! still then, and who needs it is told.
+//! Where a cut tears programs, such a page was being programmed when the power failed, and what it was to
+//! hold was not acknowledged; or its block was being erased. On a chip whose programs no cut tears (an FTL's
+//! pages) it is damaged, and may have held anything: also a commit page that is newer than every other. The
+//! two that a close writes in different blocks may lie in one block of the chip below. So the mount is
+//! refused, unless a page behind it in its block is no newer than the commit page that was found: what is
+//! damaged is older still then, and who needs it is told.
 //!
-//! No cut of any chip leaves a whole page in the place of another. One that is newer than the commit page that
-//! was found refuses the mount: where two blocks are exchanged, both may have held what tells of a newer one.
+//! No cut of any chip leaves a whole page in the place of another. One that is newer than the commit page
+//! that was found refuses the mount: where two blocks are exchanged, both may have held what tells of a
+//! newer one.
 
 use super::Plow;
 use super::mount::{Found, Seen};

@@ -45,19 +45,29 @@ impl Volume {
     /// # Errors
     ///
     /// [`StoreError::Full`] and [`StoreError::WornOut`]: nothing was committed. Other errors of the store:
-    /// nothing was, or on a store that cannot tell, all of it. What was written still waits in every case.
+    /// nothing was, or on a store that cannot tell, all of it. Where a commit is refused, what was written to
+    /// databases is dropped; after other errors it still waits.
     pub(crate) fn commit(&mut self, ids: &[FileId]) -> Result<(), StoreError> {
         let ids: Vec<FileId> = ids.iter().copied().filter(|id| self.waits(*id)).collect();
         if ids.is_empty() {
             return Ok(());
         }
-        let done = self.commit_some(&ids);
-        for id in &ids {
-            if let Some(file) = self.files.get_mut(id) {
-                file.is_failed = done.is_err();
+        let done = match self.commit_some(&ids, false) {
+            // What SQLite took back waits as it was.
+            Err(error) if error.is_refusal() => self.commit_some(&ids, true),
+            other => other,
+        };
+        for &id in &ids {
+            match (&done, self.files.get_mut(&id)) {
+                (Err(error), _) => self.give_up_on(id, error),
+                (Ok(()), Some(file)) => {
+                    (file.is_failed, file.is_reverted) = (false, false);
+                    file.settled = (file.size, file.visible);
+                }
+                (Ok(()), None) => {}
             }
         }
-        done.inspect_err(|error| self.last_error = error.to_string())
+        done
     }
 
     /// Whether a commit of the file would write anything.
@@ -76,8 +86,13 @@ impl Volume {
         (file.visible..need).filter(|&page| file.slot(page).is_none()).collect()
     }
 
-    fn commit_some(&mut self, ids: &[FileId]) -> Result<(), StoreError> {
+    /// Commits; pages that are as their places have them are left out, those that may be or, `compared`, all.
+    fn commit_some(&mut self, ids: &[FileId], compared: bool) -> Result<(), StoreError> {
         self.finish_moved()?;
+        let is_logged = matches!(ids, &[id] if self.log_of(id).is_some());
+        if is_logged {
+            self.list(ids[0])?;
+        }
         let mut plans = Vec::new();
         for &id in ids {
             for page in self.hollow(id) {
@@ -94,13 +109,17 @@ impl Volume {
             }
         }
         let changes = self.changes(&plans);
-        let changes = self.without_unchanged(changes);
+        let changes = self.without_unchanged(changes, compared);
         let work = Work { changes, directory: self.planned_directory(&plans) };
         if work.changes.is_empty() && work.directory.is_none() {
             self.drop_slots(ids);
             return Ok(());
         }
-        let done = self.write_work(&work);
+        let done = match is_logged && work.directory.is_none() && work.changes.len() > self.group_pages_max()
+        {
+            true => self.write_each(&work.changes).map(|()| BTreeSet::new()),
+            false => self.write_work(&work),
+        };
         match &done {
             Ok(aside) => self.install(plans, work, aside),
             // A directory that is there after all has the new runs: no one else may get them.
@@ -122,10 +141,8 @@ impl Volume {
         if need > have {
             let after = runs.last().map(|run| run.end());
             let ample = need - have + growth.max(need / 16) - need % growth;
-            taken = match self.space.take(ample, after) {
-                Err(StoreError::Full) => self.space.take(need - have, after)?,
-                other => other?,
-            };
+            let is_ample = ample.saturating_add(file.owed) <= self.space.pages();
+            taken = self.space.take(if is_ample { ample } else { need - have }, after)?;
             taken.iter().for_each(|&run| append(&mut runs, run));
         } else if need == 0 || have - need > (2 * growth).max(need / 8) {
             freed = cut(&mut runs, need.next_multiple_of(growth).min(have));
@@ -136,6 +153,42 @@ impl Volume {
         let moves = !taken.is_empty() || !freed.is_empty();
         let lists = moves || !file.is_listed || kept_size != file.kept_size;
         Ok(Plan { id, runs, taken, freed, kept_size, lists })
+    }
+
+    /// Lets the directory have the pages that a database with a write-ahead log comes to, before they are
+    /// written.
+    fn list(&mut self, id: FileId) -> Result<(), StoreError> {
+        let plan = self.plan(id)?;
+        if !plan.lists {
+            return Ok(());
+        }
+        let directory = self.directory(std::slice::from_ref(&plan), None);
+        if let Err(error) = self.write_directory(&directory) {
+            if error.is_refusal() {
+                self.give_up(&[plan]);
+            }
+            return Err(error);
+        }
+        self.stats.directories += 1;
+        let Some(file) = self.files.get_mut(&id) else { return Ok(()) };
+        (file.runs, file.kept_size, file.is_listed) = (plan.runs, plan.kept_size, true);
+        let capacity = file.capacity();
+        (file.filled, file.visible) = (file.filled.min(capacity), file.visible.min(capacity));
+        file.settled = (file.settled.0.min(file.kept_size), file.settled.1.min(capacity));
+        self.trim(&plan.freed);
+        plan.freed.into_iter().for_each(|run| self.space.give(run));
+        Ok(())
+    }
+
+    /// Writes pages of a database with a write-ahead log one by one: the log has them as well, so it matters
+    /// to nobody how many of them are there after a power cut.
+    fn write_each(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        let mut bytes = vec![0; self.page_bytes];
+        for change in changes {
+            self.load(change.file, change.page, &mut bytes)?;
+            self.store.write(Lpn(change.home), Cause::Host, &bytes)?;
+        }
+        if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
     }
 
     fn give_up(&mut self, plans: &[Plan]) {

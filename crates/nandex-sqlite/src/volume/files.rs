@@ -1,13 +1,17 @@
 //! Opening, reading, writing, shortening and deleting files.
 
+use super::log_tail::LogTail;
 use super::slots::{Slot, Slots};
-use super::{Batch, File, Volume};
+use super::{Batch, File, LOGGED_PAGES, Volume};
 use crate::locks::{Level, Locks};
 use crate::settings::Journals;
 use nandex::{Cause, Lpn, StoreError};
 
 /// The bytes with which a journal of SQLite begins and, as part of a larger transaction, ends.
 const JOURNAL_MAGIC: &[u8] = &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Bytes that SQLite overwrites with zeros where it ends a rollback journal and keeps the file.
+const JOURNAL_HEADER_BYTES: usize = 28;
 
 /// Bytes behind the name of a super-journal: its length, a checksum, and the magic.
 const SUPER_END_BYTES: usize = 16;
@@ -99,15 +103,62 @@ impl Volume {
         }
     }
 
-    /// Drops what waits: the file is as the flash has it.
+    /// Drops what waits: the file is as the last commit left it.
     fn revert(&mut self, id: FileId) {
         // What cannot be trimmed is not read either.
         let _ = self.roll_back_batch(id);
         let (file, room) = self.parts(id);
         let Some(file) = file else { return };
         let _ = file.slots.drop_from(0, room);
-        (file.size, file.is_failed, file.held_by) = (file.kept_size, false, None);
-        file.visible = file.filled;
+        (file.size, file.visible) = file.settled;
+        (file.is_failed, file.held_by, file.log) = (false, None, LogTail::default());
+    }
+
+    /// The write-ahead log of a database that has one.
+    pub(super) fn log_of(&self, id: FileId) -> Option<FileId> {
+        let file = self.files.get(&id).filter(|file| file.purpose == Purpose::Main)?;
+        self.names.get(&format!("{}-wal", file.name.as_ref()?)).copied()
+    }
+
+    /// Commits what waits in a database with a write-ahead log, where that is much and RAM is short: a
+    /// checkpoint writes it, and it may go to its place at any time.
+    fn apply_checkpoint(&mut self, id: FileId) -> Result<(), StoreError> {
+        let waits = self.files.get(&id).map_or(0, |file| file.slots.len());
+        let is_due = waits >= LOGGED_PAGES && self.log_of(id).is_some();
+        if is_due && self.parts(id).1.is_short() { self.commit(&[id]) } else { Ok(()) }
+    }
+
+    /// Commits a write-ahead log, where the database can grow to so many bytes after it: a checkpoint must
+    /// have room, or the log could never end.
+    fn commit_log(&mut self, id: FileId, bytes: u64) -> Result<(), StoreError> {
+        let growth = |file: &File, bytes: u64| {
+            (bytes.div_ceil(self.page_bytes as u64) as u32).saturating_sub(file.capacity())
+        };
+        let Some(file) = self.files.get(&id) else { return Ok(()) };
+        let main = file.name.as_deref().and_then(|name| self.names.get(name.strip_suffix("-wal")?));
+        let of_main = main.and_then(|main| self.files.get(main)).map_or(0, |main| growth(main, bytes));
+        if of_main + growth(file, file.size) > self.space.pages() {
+            self.give_up_on(id, &StoreError::Full);
+            return Err(StoreError::Full);
+        }
+        if let Some(file) = self.files.get_mut(&id) {
+            file.owed = of_main;
+        }
+        self.commit(&[id])
+    }
+
+    /// Notes that a write or a commit of a file failed. Where it was refused, what waits in a database or its
+    /// log goes: SQLite takes back the whole transaction, and the half that it had written must not be taken
+    /// for what it takes back. What waits in a database with such a log is all acknowledged, and stays.
+    pub(super) fn give_up_on(&mut self, id: FileId, error: &StoreError) {
+        self.last_error = error.to_string();
+        let has_log = self.log_of(id).is_some();
+        let Some(file) = self.files.get_mut(&id) else { return };
+        file.is_failed = true;
+        if !has_log && error.is_refusal() && matches!(file.purpose, Purpose::Main | Purpose::Kept) {
+            file.is_reverted = true;
+            self.revert(id);
+        }
     }
 
     /// Drops a file that has no name and no user.
@@ -129,6 +180,9 @@ impl Volume {
     ///
     /// Where the flash has the file and the directory without it cannot be written: the file is still there.
     pub(crate) fn delete(&mut self, name: &str) -> Result<bool, StoreError> {
+        if let Some(main) = name.strip_suffix("-wal").and_then(|main| self.names.get(main)) {
+            self.commit(&[*main])?;
+        }
         let Some(id) = self.names.remove(name) else { return Ok(false) };
         let Some(file) = self.files.get_mut(&id) else { return Ok(false) };
         let taken = file.name.take();
@@ -177,6 +231,9 @@ impl Volume {
     /// Those of the store, and [`StoreError::Corrupted`] where a spilled page is not what was spilled.
     pub(crate) fn read(&mut self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, StoreError> {
         data.fill(0);
+        if let Some(file) = self.files.get_mut(&id) {
+            file.log.read(offset, data.len());
+        }
         let size = self.size(id);
         let there = size.saturating_sub(offset).min(data.len() as u64) as usize;
         let page_bytes = self.page_bytes as u64;
@@ -241,13 +298,22 @@ impl Volume {
     /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the
     /// store.
     pub(crate) fn write(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        let done = self.write_all(id, offset, data);
-        if let (Err(error), Some(file)) = (&done, self.files.get_mut(&id)) {
-            // Whoever closes the file now leaves half of what it wanted to write.
-            file.is_failed = true;
-            self.last_error = error.to_string();
+        let is_of_ram = self.files.get(&id).is_some_and(|file| file.purpose == Purpose::RamJournal);
+        if is_of_ram && offset == 0 && data == [0; JOURNAL_HEADER_BYTES] {
+            // The journal says no more, and takes the RAM of transactions to come.
+            self.truncate(id, 0)?;
         }
-        done
+        self.apply_checkpoint(id)?;
+        if let Err(error) = self.write_all(id, offset, data) {
+            self.give_up_on(id, &error);
+            return Err(error);
+        }
+        let is_log = |file: &&mut File| file.purpose == Purpose::Kept;
+        let log = self.files.get_mut(&id).filter(is_log).map(|file| &mut file.log);
+        match log.and_then(|log| log.ends_with(offset, data)) {
+            Some(bytes) => self.commit_log(id, bytes),
+            None => Ok(()),
+        }
     }
 
     fn write_all(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
@@ -289,9 +355,23 @@ impl Volume {
             self.load(id, page, &mut whole)?;
         }
         whole[within..within + part.len()].copy_from_slice(part);
+        let is_settled = self.is_settled(id, page, &whole);
         let (file, room) = self.parts(id);
         let Some(file) = file else { return Ok(()) };
-        file.open_slots().put(page, whole, room)
+        if is_settled { file.slots.drop_page(page, room) } else { file.open_slots().put(page, whole, room) }
+    }
+
+    /// Whether a page is to be as its place has it, and should not wait: SQLite takes back what it wrote, and
+    /// that must not be refused for want of RAM or pages.
+    fn is_settled(&mut self, id: FileId, page: u32, bytes: &[u8]) -> bool {
+        let (file, room) = self.parts(id);
+        let is_short = room.is_short();
+        let Some(file) = file.filter(|file| file.batch.is_none() && page < file.visible) else {
+            return false;
+        };
+        let Some(home) = file.home(page).filter(|_| file.is_reverted || is_short) else { return false };
+        let mut there = vec![0; self.page_bytes];
+        self.read_home(home, &mut there).is_ok() && there == bytes
     }
 
     /// Makes a file shorter or longer. Pages beyond the end are trimmed once that is committed.
@@ -318,7 +398,10 @@ impl Volume {
         if let Some(batch) = &mut file.batch {
             batch.cut = batch.cut.min(pages);
         }
-        if pages < grown_over { file.open_slots().drop_from(pages, room) } else { Ok(()) }
+        let dropped = if pages < grown_over { file.open_slots().drop_from(pages, room) } else { Ok(()) };
+        // A checkpoint of the log ends so. SQLite begins the log anew then, and syncs the database only if it
+        // syncs at all.
+        if self.log_of(id).is_some() { dropped.and(self.commit(&[id])) } else { dropped }
     }
 
     /// Begins an atomic batch: what is written from now on is committed or dropped as a whole.

@@ -15,6 +15,7 @@
 mod commit;
 mod directory;
 mod files;
+mod log_tail;
 mod mount;
 mod redo;
 mod slots;
@@ -29,12 +30,16 @@ pub(crate) use files::Purpose;
 use crate::locks::Locks;
 use crate::settings::VolumeSettings;
 use crate::stats::{ChipCounts, VolumeStats};
+use log_tail::LogTail;
 use nandex::PageStore;
 use redo::Moved;
 use slots::{Room, Slot, Slots};
 use space::{Run, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use unchanged::Known;
+
+/// Pages in RAM that a database with a write-ahead log may have where RAM is short.
+const LOGGED_PAGES: usize = 32;
 
 /// Tells what the chip below did so far.
 type Watch = Box<dyn Fn() -> ChipCounts + Send>;
@@ -81,8 +86,15 @@ struct File {
     slots: Slots,
     /// The pages written since an atomic batch began.
     batch: Option<Batch>,
-    /// The last commit was refused: what waits is not what anybody wants.
+    /// Bytes and visible pages, as the last commit left them.
+    settled: (u64, u32),
+    /// The last commit failed, and nobody knows how: what waits is not what anybody wants.
     is_failed: bool,
+    /// A write or a commit was refused since the last commit, and what waited was dropped.
+    is_reverted: bool,
+    log: LogTail,
+    /// Pages that a checkpoint of this log takes for the database.
+    owed: u32,
     /// Whether the file is written in units larger than a page of the store.
     is_wide: bool,
     /// The super-journal whose end commits it.
@@ -199,7 +211,9 @@ impl Volume {
     /// A file and what its slots need.
     fn parts(&mut self, id: FileId) -> (Option<&mut File>, Room<'_>) {
         let least = self.store.atomic_pages_max().max(16);
-        let most = (self.settings.ram_bytes / self.page_bytes).max(least);
+        // A database with a log puts nothing out: what it has goes to its place.
+        let logged = if self.log_of(id).is_some() { LOGGED_PAGES } else { 0 };
+        let most = (self.settings.ram_bytes / self.page_bytes).max(least) + logged;
         let room = Room {
             store: &mut self.store,
             space: &mut self.space,

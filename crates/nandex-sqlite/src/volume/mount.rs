@@ -111,6 +111,7 @@ impl Volume {
             }
             file.filled = file.capacity();
             file.visible = pages as u32;
+            file.settled = (file.size, file.visible);
             self.names.insert(listed.name, id);
             self.files.insert(id, file);
         }

@@ -34,9 +34,21 @@ pub(super) struct Room<'a> {
     pub(super) spilled: &'a mut u64,
 }
 
+impl Room<'_> {
+    /// Whether another page in RAM puts one of them out.
+    pub(super) const fn is_short(&self) -> bool {
+        *self.used >= self.most
+    }
+}
+
 impl Slots {
     pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty()
+    }
+
+    /// How many pages there are.
+    pub(super) fn len(&self) -> usize {
+        self.pages.len()
     }
 
     pub(super) fn get(&self, page: u32) -> Option<&Slot> {
@@ -102,6 +114,11 @@ impl Slots {
             }
             None => Ok(()),
         }
+    }
+
+    /// Drops a page.
+    pub(super) fn drop_page(&mut self, page: u32, mut room: Room<'_>) -> Result<(), StoreError> {
+        self.forget(page, &mut room)
     }
 
     /// Forgets all pages and returns where spilled ones are: whoever asks has them now.

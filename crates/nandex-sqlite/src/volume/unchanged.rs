@@ -31,29 +31,31 @@ impl Known {
 }
 
 impl Volume {
-    /// Leaves out the pages whose place holds just that. One that cannot be read is written.
-    pub(super) fn without_unchanged(&mut self, changes: Vec<Change>) -> Vec<Change> {
-        let mut bytes = vec![0; self.page_bytes];
+    /// Leaves out the pages whose place holds just that: of those whose checksum is known, or, `compared`, of
+    /// all. One that cannot be read is written.
+    pub(super) fn without_unchanged(&mut self, changes: Vec<Change>, compared: bool) -> Vec<Change> {
+        let (mut there, mut new) = (vec![0; self.page_bytes], vec![0; self.page_bytes]);
         let mut left = Vec::with_capacity(changes.len());
         for change in changes {
-            if self.may_be_unchanged(change) && self.read_home(change.home, &mut bytes).is_ok() {
-                let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
-                if matches!(slot, Some(Slot::Ram(new)) if **new == *bytes) {
-                    self.stats.unchanged_pages += 1;
-                    continue;
-                }
+            let is_unchanged = self.may_be_unchanged(change, compared)
+                && self.read_home(change.home, &mut there).is_ok()
+                && self.load(change.file, change.page, &mut new).is_ok()
+                && there == new;
+            if is_unchanged {
+                self.stats.unchanged_pages += 1;
+            } else {
+                left.push(change);
             }
-            left.push(change);
         }
         left
     }
 
-    fn may_be_unchanged(&self, change: Change) -> bool {
+    fn may_be_unchanged(&self, change: Change, compared: bool) -> bool {
         let Some(file) = self.files.get(&change.file) else { return false };
         let is_there = change.page < file.visible && file.home(change.page) == Some(change.home);
         match file.slot(change.page) {
-            Some(Slot::Ram(bytes)) if is_there => self.known.may_be(change.home, bytes),
-            _ => false,
+            Some(Slot::Ram(bytes)) if is_there => compared || self.known.may_be(change.home, bytes),
+            _ => is_there && compared,
         }
     }
 

@@ -1,6 +1,7 @@
 """A stock SQLite that loads the extension: python3 client.py EXTENSION ACTION ARGUMENTS."""
 
 import ctypes
+import random
 import sqlite3
 import sys
 
@@ -74,6 +75,89 @@ def reads(image, acknowledged, rows):
     assert [number for number, _ in found] == list(range(max(1, last - 299), last + 1))
     assert all(v == value(number) for number, v in found)
     print(last)
+
+
+def rows_of(database):
+    """Every row of every table: its length and beginning."""
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1").fetchall()
+    sql = "SELECT a, length(v), substr(v, 1, 3) FROM "
+    return {name: database.execute(sql + name + " ORDER BY a").fetchall() for (name,) in tables}
+
+
+def much(draw):
+    """A statement that changes much."""
+    series = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT %d)"
+    return draw.choice([
+        "DELETE FROM t WHERE a % 2", "DELETE FROM t", "DROP TABLE t", "UPDATE t SET v = randomblob(length(v))",
+        f"UPDATE t SET v = randomblob({draw.randrange(100, 1600)})", "CREATE INDEX IF NOT EXISTS i ON t(v)",
+        f"INSERT INTO t {series % draw.randrange(50, 2000)} SELECT NULL, randomblob(950) FROM n",
+    ])
+
+
+def refuses(folder, lives):
+    """Statements that are refused on volumes that are nearly full leave nothing behind."""
+    tried = refused = 0
+    for seed in range(int(lives)):
+        draw = random.Random(seed)
+        image, size = f"{folder}/{seed}.img", f"sync=0&size={draw.choice([2, 3, 4])}M"
+        journal = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY"][seed % 4]
+        before = [f"PRAGMA page_size={draw.choice([1024, 2048, 2048, 4096])}", f"PRAGMA journal_mode={journal}",
+                  f"PRAGMA secure_delete={draw.choice([0, 1])}", f"PRAGMA cache_size={draw.choice([10, 40, -2000])}",
+                  f"PRAGMA locking_mode={draw.choice(['NORMAL', 'NORMAL', 'EXCLUSIVE'])}"]
+
+        def opened():
+            database = open_database("d.db", image, size)
+            for pragma in before:
+                database.execute(pragma)
+            return database
+
+        database = opened()
+        database.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, v)")
+        database.execute("CREATE TABLE u(a INTEGER PRIMARY KEY, v)")
+        most, at_most = draw.randrange(300, 3500), 100
+        while most > 0 and at_most > 0:
+            try:
+                database.execute("BEGIN")
+                database.executemany("INSERT INTO t VALUES(NULL, randomblob(950))", [()] * min(at_most, most))
+                database.execute("COMMIT")
+                most -= at_most
+            except sqlite3.OperationalError:
+                at_most //= 4
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+        expected = rows_of(database)
+        for _ in range(4):
+            script = ["VACUUM"]
+            if draw.randrange(5):
+                script = ["BEGIN", much(draw), "SAVEPOINT s", much(draw), "ROLLBACK TO s", much(draw), "COMMIT"]
+            if draw.randrange(3):
+                script = [much(draw)]
+            tried += 1
+            try:
+                for statement in script:
+                    database.execute(statement)
+                expected = rows_of(database)
+                continue
+            except sqlite3.OperationalError as error:
+                assert "full" in str(error) or "no such table" in str(error), (seed, script, error)
+                refused += "full" in str(error)
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+            where = (seed, before, script)
+            assert rows_of(database) == expected, where
+            if "EXCLUSIVE" not in before[-1]:
+                other = opened()
+                assert rows_of(other) == expected, where
+                other.close()
+            database.execute("INSERT INTO u VALUES(NULL, 'y')")
+            expected = rows_of(database)
+            if draw.randrange(2):
+                database.close()
+                database = opened()
+                assert rows_of(database) == expected, where
+        database.close()
+    print(f"{refused} of {tried} refused")
 
 
 def works(image):
@@ -157,5 +241,6 @@ def is_refused(image):
 
 if __name__ == "__main__":
     load(sys.argv[1])
-    actions = {"writes": writes, "reads": reads, "works": works, "simulates": simulates, "is_refused": is_refused}
+    actions = {"writes": writes, "reads": reads, "works": works, "simulates": simulates, "is_refused": is_refused,
+               "refuses": refuses}
     actions[sys.argv[2]](*sys.argv[3:])

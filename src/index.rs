@@ -79,6 +79,17 @@ pub struct Room {
     /// Records for which they do if the nodes to come are half full, as random keys leave them at worst.
     /// Records with ascending keys, and those that existing nodes still take, come on top.
     pub records: u64,
+    /// Records that surely find a place in the shape of the index, whatever their keys: fewer where a tree is
+    /// as high as its pages let it be and their keys may all divide its root.
+    pub surely: u64,
+}
+
+impl Room {
+    /// The room that is left beside so many records that wait to be entered.
+    pub(crate) const fn without(self, waiting: u64) -> Room {
+        let records = self.records.saturating_sub(waiting);
+        Room { records, surely: self.surely.saturating_sub(waiting), ..self }
+    }
 }
 
 /// One figure that an index tells about itself.

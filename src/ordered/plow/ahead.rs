@@ -121,6 +121,7 @@ impl<N: Nand> Plow<N> {
         let pages = (blocks.saturating_sub(kept) * self.geometry.pages_per_block as usize) as u64;
         let pages = pages.min(self.changes_numbered());
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
-        Room { pages, records: pages * (body / (self.record.entry_bytes() + 1)) as u64 / 2 }
+        let records = pages * (body / (self.record.entry_bytes() + 1)) as u64 / 2;
+        Room { pages, records, surely: records }
     }
 }

@@ -7,8 +7,9 @@ use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::OrderedIndex;
 
-/// Pages of the index that are left besides while values wait.
-const SPARE_PAGES: u64 = 8;
+/// Pages of the index that are left for each piece of a value while values wait: its pieces are one batch,
+/// and what they replace dies with its end.
+const SPARE_PAGES: u64 = 16;
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub(super) fn put_short(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
@@ -73,10 +74,12 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     }
 
     /// Whether the index surely takes all that waits and one change more: each record may divide a node, and
-    /// those above it.
+    /// those above it, the root too.
     pub(super) fn index_takes_what_waits(&self) -> bool {
-        let records = (self.waiting.len() as u64 + 1) * self.index.pieces_max() as u64;
-        self.index.index().free().is_some_and(|room| room.pages >= 2 * records + SPARE_PAGES)
+        let pieces = self.index.pieces_max() as u64;
+        let records = (self.waiting.len() as u64 + 1) * pieces;
+        let Some(room) = self.index.index().free() else { return false };
+        room.surely >= records && room.pages >= 2 * records + SPARE_PAGES * pieces
     }
 
     /// Before the index changes otherwise, which may take the room that it has for what waits.

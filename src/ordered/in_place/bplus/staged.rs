@@ -133,6 +133,12 @@ impl<S: PageStore> BPlusTree<S> {
         let pages = u64::from(self.space.free_pages());
         let parents = pages / self.layout.half(2).max(1) as u64 + 2;
         let records = pages.saturating_sub(parents) * self.layout.half(1) as u64;
-        Room { pages, records }
+        // A root that is divided makes the tree higher.
+        let surely = match self.layout.height_max().saturating_sub(self.height) {
+            0 => 0,
+            1 => records.min(self.layout.half(2) as u64),
+            _ => records,
+        };
+        Room { pages, records, surely }
     }
 }

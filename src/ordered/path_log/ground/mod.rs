@@ -86,6 +86,8 @@ pub struct RawTree<N, S> {
     record: RecordFormat,
     pub(in crate::ordered) root: Ppn,
     pub(in crate::ordered) height: u8,
+    /// Entries of the root; the most that there can be until one is written.
+    pub(in crate::ordered) root_entries: u16,
     pub(in crate::ordered) path: Path,
     /// The layout of the path in the buffer.
     pub(in crate::ordered) path_layout: u8,
@@ -299,6 +301,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             record,
             root: Ppn(0),
             height: 1,
+            root_entries: u16::MAX,
             // Where nodes have moved, a mount makes it once it knows where they are.
             path: if is_new || !S::MAPS_MOVES {
                 Path::new(scheme.path_bytes(2), path_bytes_max)

@@ -139,7 +139,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let area = self.scheme.path_area(0, level, self.height);
         self.log.write(page, tag, &self.path.buffer[area], cause)?;
         if is_root {
-            self.root = page;
+            (self.root, self.root_entries) = (page, self.path.step(level).count);
         }
         Ok(page)
     }

@@ -21,7 +21,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if root.height == 0 || root.height > self.scheme.height_max(0) {
             return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }
-        (self.root, self.height) = (root.ppn, root.height);
+        (self.root, self.height, self.root_entries) = (root.ppn, root.height, u16::MAX);
         self.path.buffer.clear();
         self.path.forget();
         // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.

@@ -14,6 +14,7 @@ use crate::ordered::change::{Change, check_batch, newest_by_key};
 use crate::ordered::{Room, holds_change};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Changes that a batch may have: what they replace stays until its end, so they need room for all of it.
 const CHANGES_MAX: usize = 256;
@@ -155,6 +156,33 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let pages = pages.min(self.log.numbers_left() / (4 * u64::from(height)));
         let half = |level| (self.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
         let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
-        Room { pages, records: leaves * half(1) }
+        let records = leaves * half(1);
+        Room { pages, records, surely: records.min(self.room_below_root()) }
+    }
+
+    /// Insertions before the root may be full in a tree that grows no more, whatever their keys: each adds a
+    /// node at most to each level. Nodes that come hold half of what they may.
+    fn room_below_root(&self) -> u64 {
+        let layouts = 0..self.scheme.layouts();
+        let height_max = layouts.clone().map(|layout| self.scheme.height_max(layout)).min().unwrap_or(1);
+        let root_max = |height| {
+            let entries = layouts.clone().map(|layout| self.scheme.root_entries_max(layout, height));
+            entries.min().unwrap_or(0) as u64
+        };
+        let height = self.height;
+        let nodes = match height.cmp(&height_max) {
+            Ordering::Greater => 0,
+            // Entries of the root that are free.
+            Ordering::Equal => root_max(height).saturating_sub(self.root_entries.into()),
+            // The root is one node of its level, of so many as a tree of the greatest height has.
+            Ordering::Less => {
+                let half = |level| (self.scheme.shape(0, level, height_max).capacity / 2).max(1) as u64;
+                let nodes =
+                    (height + 1..height_max).map(half).fold(root_max(height_max), u64::saturating_mul);
+                nodes.saturating_sub(1)
+            }
+        };
+        // Where pages have several layouts, a path that changes its own may divide nodes besides.
+        nodes / u64::from(layouts.end)
     }
 }

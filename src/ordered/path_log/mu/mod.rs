@@ -311,7 +311,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
         }
         let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
         tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
-        tree.root = page;
+        (tree.root, tree.root_entries) = (page, tree.path.step(height).count);
         Ok(())
     }
 }
@@ -366,6 +366,6 @@ fn grow<N: Nand, C: LayoutChoice>(
     tag.counts[usize::from(level)] = 2;
     debug_assert_ne!(page, root_page, "R3: both halves of the root in one page");
     tree.log.write(root_page, tag, &tree.detached, cause)?;
-    tree.root = root_page;
+    (tree.root, tree.root_entries) = (root_page, 2);
     Ok(())
 }

@@ -275,8 +275,8 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
     crate::forward_index!(tree: maintain, scrub);
 
     fn free(&self) -> Option<Room> {
-        let room = self.tree.free()?;
-        Some(Room { records: room.records.saturating_sub(self.waiting.len() as u64), ..room })
+        let (room, waiting) = (self.tree.free()?, self.waiting.len() as u64);
+        Some(room.without(waiting))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {

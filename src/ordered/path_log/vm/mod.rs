@@ -393,7 +393,7 @@ fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Resu
     let level = tree.height;
     let page = tree.log.allocate(cause)?;
     write_node(tree, (level, page), None, cause)?;
-    tree.root = page;
+    (tree.root, tree.root_entries) = (page, tree.path.step(level).count);
     tree.log.set_root(Root { ppn: page, height: level });
     Ok(())
 }

@@ -438,7 +438,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
 
     /// A request that waits is taken for new records.
     fn free(&self) -> Option<Room> {
-        let room = self.tree.free()?;
-        Some(Room { records: room.records.saturating_sub(self.pool.len() as u64), ..room })
+        let (room, waiting) = (self.tree.free()?, self.pool.len() as u64);
+        Some(room.without(waiting))
     }
 }

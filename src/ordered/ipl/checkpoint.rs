@@ -376,7 +376,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// After a commit: where the chip says that changes of the class *none* are under way, it no longer does.
-    /// A word that finds no room only makes a mount ask for the last sync.
+    /// A word that finds no room only makes a mount refuse until a close has written it.
     pub(super) fn end_changes(&mut self) -> Result<(), IndexError> {
         if !self.is_open {
             return Ok(());

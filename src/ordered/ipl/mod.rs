@@ -506,7 +506,9 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.sync()?;
-        self.store.write_closing_checkpoint()
+        self.store.write_closing_checkpoint()?;
+        // In the class *none* the chip may still say that changes are under way: then it is not closed.
+        if self.store.is_open && !self.store.closed { Err(IndexError::WornOut) } else { Ok(()) }
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {

@@ -199,3 +199,61 @@ fn every_ftl_works_or_refuses_at_the_ends_of_chips() {
     };
     require_none(STORES.iter().flat_map(of).collect());
 }
+
+/// Blocks of the smallest chips that an index takes: of those below each size is tried, beyond a part.
+const FEW_BLOCKS: u32 = 40;
+const MOST_BLOCKS: u32 = 1_500;
+
+/// Where a chip that the index takes has no room for a record.
+fn without_room(
+    entry: &IndexEntry,
+    settings: &Settings,
+    page_bytes: u32,
+    pages_per_block: u32,
+) -> Vec<String> {
+    let (mut wrong, mut taken, mut blocks) = (Vec::new(), 0, 1);
+    while taken < 4 && blocks < MOST_BLOCKS {
+        let shape = (page_bytes, pages_per_block, blocks);
+        blocks += 1 + if blocks > FEW_BLOCKS { blocks / 4 } else { 0 };
+        let Ok(chip) = SimChip::new(&entry.suited(part(shape, 64))) else { continue };
+        let RecordFormat { key_bytes, value_bytes } = settings.record;
+        let place = format!("{} on {}, {shape:?}", entry.name, entry.storage(&settings.options));
+        match (entry.format)(Box::new(chip), settings) {
+            Ok(mut index) => {
+                taken += 1;
+                let put = index.insert(&key_of(7, key_bytes), &value_of(7, value_bytes));
+                let closed = put.and_then(|_| index.close());
+                wrong.extend(closed.err().map(|error| format!("{place}, {:?}: {error}", settings.record)));
+            }
+            Err(error) if error.is_unsupported() => {}
+            Err(error) => wrong.push(format!("{place}: format: {error}")),
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_smallest_chips_that_are_taken_have_room_for_a_record() {
+    let mut wrong = Vec::new();
+    for entry in INDEXES {
+        let ftls =
+            STORES.iter().map(|ftl| ftl.name).filter(|_| entry.options.iter().any(|o| o.name == "ftl"));
+        let ftls: Vec<Option<&str>> = std::iter::once(None).chain(ftls.map(Some)).collect();
+        for (record, ftl) in
+            [(8, 8), (255, 255)].map(|r| ftls.iter().map(move |f| (r, *f))).into_iter().flatten()
+        {
+            for durability in [Durability::EveryOperation, Durability::None] {
+                let record = RecordFormat::new(record.0, record.1);
+                let mut settings = Settings { durability, ..Settings::new(record) };
+                if let Some(ftl) = ftl {
+                    settings = settings.with("ftl", ftl);
+                }
+                for pages_per_block in [2, 3, 8, 32] {
+                    let page_bytes = if record.key_bytes == 8 { 512 } else { 4096 };
+                    wrong.extend(without_room(entry, &settings, page_bytes, pages_per_block));
+                }
+            }
+        }
+    }
+    require_none(wrong);
+}

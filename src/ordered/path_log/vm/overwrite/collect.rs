@@ -3,7 +3,7 @@
 
 use super::update::Anew;
 use super::{InPlace, NONE, SEQUENCE_BITS, page};
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -182,6 +182,7 @@ impl<N: Nand> InPlace<N> {
     /// See [`OverwriteTree::format`](super::OverwriteTree::format).
     pub(super) fn format(&mut self) -> Result<(), IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
+        self.require_blocks()?;
         for block in 0..self.space.geometry.blocks {
             if !self.space.is_bad(block) && self.is_written(block, per_block)? {
                 match self.nand.erase(crate::units::Pbn(block), Cause::Checkpoint) {
@@ -191,10 +192,24 @@ impl<N: Nand> InPlace<N> {
                 }
             }
         }
+        self.require_blocks()?;
         self.root = self.write_node(1, true, &[], Cause::Checkpoint)?;
         self.settings_page = self.write_settings(Cause::Checkpoint)?;
         debug_assert!(self.root != NONE);
         Ok(())
+    }
+
+    /// Refuses a chip on which an empty tree would take no record: root and settings, and what an insertion
+    /// wants free.
+    fn require_blocks(&self) -> Result<(), IndexFault> {
+        let geometry = self.space.geometry;
+        let pages = 2 + self.pages_per_operation() + geometry.pages_per_block;
+        let needs = pages.div_ceil(geometry.pages_per_block);
+        let has = (0..geometry.blocks).filter(|&block| !self.space.is_bad(block)).count() as u32;
+        if has >= needs {
+            return Ok(());
+        }
+        Err(IndexError::ChipTooSmall { who: words("a VMTree-OW"), needs, has }.into())
     }
 
     fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexFault> {

@@ -9,8 +9,8 @@ use crate::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Blocks that are free before one is taken: a block given up is erased only after pages that say so have
-/// been programmed in the ones before it.
+/// Blocks that are free before one is taken. A block is given up once a page says so that was programmed in
+/// one of these: what finds no block for that page has given none up.
 const FREE_MIN: usize = 3;
 
 impl<N: Nand> MicroHash<N> {
@@ -23,23 +23,65 @@ impl<N: Nand> MicroHash<N> {
         u64::from(self.oldest) * self.pages_per_block()
     }
 
-    /// Gives up the oldest blocks until enough are free.
-    fn make_room(&mut self) {
-        while self.free.iter().filter(|free| !free.failed).count() < FREE_MIN && self.kept.len() > 1 {
+    /// How many of the oldest blocks the next page gives up, so that enough are free.
+    fn plan_giving(&mut self) {
+        let free = self.free.iter().filter(|free| !free.failed).count();
+        self.giving = FREE_MIN.saturating_sub(free).min(self.kept.len().saturating_sub(1)) as u32;
+    }
+
+    /// A page was programmed that says which block is the oldest: those before it are free.
+    fn said(&mut self) {
+        if self.giving == 0 {
+            return;
+        }
+        for _ in 0..core::mem::take(&mut self.giving) {
             let Some(gone) = self.kept.pop_front() else { break };
             self.oldest += 1;
-            self.read_header = None;
             self.counters.blocks_dropped += 1;
-            let first = self.first_page();
-            self.pending.retain(|pending| pending.page >= first);
             self.free.extend(gone.block.map(|block| Free { block, failed: gone.failed }));
+        }
+        self.read_header = None;
+        let first = self.first_page();
+        self.pending.retain(|pending| pending.page >= first);
+    }
+
+    /// Says it in a page without readings to the side, where there is no block for another one; false where
+    /// that takes none.
+    fn say_aside(&mut self) -> Result<bool, IndexError> {
+        let end = self.geometry.pages_per_block;
+        let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {
+            return Ok(false);
+        };
+        let mut page = core::mem::take(&mut self.read);
+        self.read_header = None;
+        page.fill(0xff);
+        let ppn = self.geometry.page_at(block, at);
+        self.header(Kind::Partial).encode(&mut page, self.spot(ppn));
+        let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
+        self.read = page;
+        // Nothing is added behind a page that failed.
+        self.aside = Some((block, if programmed.is_ok() { at + 1 } else { end }));
+        match programmed {
+            Ok(()) => {
+                self.counters.partial_pages += 1;
+                self.said();
+                Ok(true)
+            }
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// The next block in turn, erased.
     fn take_block(&mut self) -> Result<Pbn, IndexError> {
-        self.make_room();
-        while let Some(Free { block, failed }) = self.free.pop_front() {
+        loop {
+            self.plan_giving();
+            let Some(Free { block, failed }) = self.free.pop_front() else {
+                if self.say_aside()? {
+                    continue;
+                }
+                return Err(IndexError::WornOut);
+            };
             if failed {
                 self.retire(block)?;
                 continue;
@@ -51,7 +93,6 @@ impl<N: Nand> MicroHash<N> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(IndexError::WornOut)
     }
 
     fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
@@ -73,13 +114,14 @@ impl<N: Nand> MicroHash<N> {
             }
             let number = self.last + 1;
             let ppn = self.place_of(number)?;
-            Header { number, oldest: self.oldest, ..header }.encode(page, self.spot(ppn));
+            Header { number, oldest: self.oldest + self.giving, ..header }.encode(page, self.spot(ppn));
             match self.nand.program(ppn, Cause::Host, page, &[]) {
                 Ok(()) => {
                     if let Some(newest) = self.kept.back_mut() {
                         newest.pages += 1;
                     }
                     self.last = number;
+                    self.said();
                     return Ok(number);
                 }
                 Err(NandError::ProgramFailed(_)) => {
@@ -112,6 +154,7 @@ impl<N: Nand> MicroHash<N> {
                     self.kept.push_back(Segment { block: Some(block), pages: 1, failed: false });
                     (self.last, self.open) = (number, true);
                     self.counters.directory_pages += 1;
+                    self.said();
                     return Ok(());
                 }
                 Err(NandError::ProgramFailed(_)) => self.retire(block)?,
@@ -171,15 +214,20 @@ impl<N: Nand> MicroHash<N> {
             header.encode(&mut self.filling, spot);
             match self.nand.program(ppn, Cause::Host, &self.filling, &[]) {
                 Ok(()) => break Ok((block, page + 1)),
-                Err(NandError::ProgramFailed(_)) => failed.push(block),
+                Err(NandError::ProgramFailed(_)) => {
+                    // Nothing is added behind a page that failed.
+                    if let Some(aside) = self.aside.as_mut().filter(|aside| aside.0 == block) {
+                        aside.1 = end;
+                    }
+                    failed.push(block);
+                }
                 Err(error) => break Err(error.into()),
             }
         };
-        // Nothing is added behind a page that failed.
-        self.aside = match &written {
-            Ok(place) => Some(*place),
-            Err(_) => old.map(|old| (old.0, end)),
-        };
+        if let Ok(place) = &written {
+            self.aside = Some(*place);
+            self.said();
+        }
         let kept = self.aside.map(|place| place.0);
         failed.retain(|&block| Some(block) != kept);
         for &block in &failed {

@@ -193,6 +193,8 @@ pub struct MicroHash<N> {
     /// Blocks of the log, the oldest first, and the number of that one.
     kept: VecDeque<Segment>,
     oldest: u32,
+    /// How many of them the next page that is programmed gives up.
+    giving: u32,
     /// Whether the newest of them takes more pages.
     open: bool,
     /// The page of the log programmed last.
@@ -272,6 +274,7 @@ impl<N: Nand> MicroHash<N> {
             capacity,
             kept: VecDeque::with_capacity(blocks),
             oldest: 0,
+            giving: 0,
             open: false,
             last: 0,
             aside: None,
@@ -372,7 +375,7 @@ impl<N: Nand> MicroHash<N> {
             number: self.last,
             readings: self.stored,
             time: self.stored_time,
-            oldest: self.oldest,
+            oldest: self.oldest + self.giving,
             links: [NONE; 2],
         }
     }

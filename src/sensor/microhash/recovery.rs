@@ -250,6 +250,7 @@ impl<N: Nand> MicroHash<N> {
                     continue;
                 };
                 (broken, is_stray) = (None, false);
+                seen.oldest = seen.oldest.max(header.oldest);
                 if newest.is_none_or(|(other, _)| age(&header) > age(&other)) {
                     newest = Some((header, ppn));
                 }
@@ -258,7 +259,6 @@ impl<N: Nand> MicroHash<N> {
                 return Err(unsound(ppn));
             }
         }
-        seen.oldest = newest.map_or(seen.oldest, |(header, _)| seen.oldest.max(header.oldest));
         Ok(newest)
     }
 

@@ -122,12 +122,6 @@ impl History {
         given_up
     }
 
-    /// A slot that was given up holds its value after all.
-    pub(crate) fn bring_back(&mut self, slot: usize, value: u64, moment: &mut Moment) {
-        [&mut self.base, &mut self.last, &mut moment.state].into_iter().for_each(|state| state[slot] = value);
-        self.held += 1;
-    }
-
     /// The moment before the first operation.
     pub(crate) fn start(&self) -> Moment {
         Moment { acknowledged: 0, state: self.base.clone() }

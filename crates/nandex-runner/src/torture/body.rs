@@ -15,7 +15,6 @@ use nandex::Shared;
 use nandex::nand::sim::{CutWhen, TornModel};
 use nandex::ordered::Durability;
 use nandex::{IndexError, Nand};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Whether a life goes on.
@@ -39,8 +38,6 @@ pub(crate) struct Body<'a> {
     pub(super) class: Durability,
     pub(super) value_bytes: usize,
     pub(super) is_store: bool,
-    /// Values that a ring gave up, by slot.
-    given_up: BTreeMap<usize, u64>,
     /// Where the cursor stands.
     pub(super) position: Position,
     pub(super) version: u32,
@@ -85,7 +82,6 @@ impl<'a> Body<'a> {
             class: victim.durability(),
             value_bytes: victim.value_bytes(),
             is_store: matches!(victim, Subject::Store(_)),
-            given_up: BTreeMap::new(),
             position: Position::default(),
             version: 0,
             is_closed: false,
@@ -273,9 +269,6 @@ impl<'a> Body<'a> {
             self.cut_off();
             return Ok(Flow::Goes);
         }
-        if self.may_miss_its_oldest(&found) {
-            return Ok(Flow::Ends);
-        }
         let found = found?;
         self.give_up(&found)?;
         let survivor = self.history.survivor(&self.moment, &found, promise);
@@ -292,15 +285,6 @@ impl<'a> Body<'a> {
             return Ok(());
         }
         let oldest = found.iter().position(|&value| value != 0).unwrap_or(0);
-        let contents = self.history.contents();
-        let gone = (0..oldest).filter(|&slot| contents[slot] != 0);
-        self.given_up.extend(gone.map(|slot| (slot, contents[slot])));
-        // An append that was refused for want of blocks gave readings up in RAM alone.
-        for (slot, &value) in found.iter().enumerate().filter(|(_, value)| self.has_failed && **value != 0) {
-            if self.history.contents()[slot] == 0 && self.given_up.get(&slot) == Some(&value) {
-                self.history.bring_back(slot, value, &mut self.moment);
-            }
-        }
         let given_up = self.history.give_up(oldest, &mut self.moment);
         let was_always_on = self.counts.cuts + self.counts.offs == 0 && !self.has_failed;
         let bytes = self.setup.part.geometry.data_bytes() as usize;
@@ -310,14 +294,6 @@ impl<'a> Body<'a> {
             return Err(Fault::new(Kind::Wrong, what));
         }
         Ok(())
-    }
-
-    /// A ring whose free blocks failed in a row says that its oldest block is missing, where the power was
-    /// cut before the next page told that it was given up (docs/indexes/microhash.md).
-    fn may_miss_its_oldest(&self, found: &Result<Vec<u64>, Fault>) -> bool {
-        let is_missing =
-            |fault: &Fault| fault.what.contains("M2: the block of this page of the log is missing");
-        self.mix.gives_up && self.has_failed && found.as_ref().is_err_and(is_missing)
     }
 
     /// Walks the invariants and reads everything.

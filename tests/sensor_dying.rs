@@ -1,0 +1,108 @@
+//! Logs of sensor readings on chips that die: what is refused changes nothing, all that is there can be read
+//! and is sound, and a mount finds what was there, but for what no sync saw.
+
+#![allow(clippy::unwrap_used)]
+
+use nandex::nand::Geometry;
+use nandex::nand::catalogue::mlc_with;
+use nandex::nand::sim::{Faults, SimChip};
+use nandex::rng::Rng;
+use nandex::sensor::microhash::{MicroHash, Settings};
+use nandex::sensor::{Reading, SensorLog};
+use nandex::{IndexError, Shared};
+use std::ops::ControlFlow;
+
+type Chip = Shared<SimChip>;
+type Log = MicroHash<Chip>;
+
+fn all(log: &mut Log, what: &str) -> Vec<Reading> {
+    let mut found = Vec::new();
+    let shown = log.by_time(0..=u64::MAX, &mut |reading| {
+        found.push(reading);
+        ControlFlow::Continue(())
+    });
+    shown.unwrap_or_else(|error| panic!("{what}: a walk: {error}"));
+    let report = log.check().unwrap_or_else(|error| panic!("{what}: check: {error}"));
+    assert!(report.is_sound(), "{what}: {report:?}");
+    found
+}
+
+/// The readings found are those that there were, less some of the oldest ones.
+fn require_newest(found: &[Reading], wanted: &[Reading], what: &str) {
+    assert!(wanted.ends_with(found), "{what}: {} found, no end of {}", found.len(), wanted.len());
+}
+
+/// Lives until nothing is taken any more; appends refused.
+fn live(seed: u64) -> u32 {
+    let mut rng = Rng::new(seed);
+    let pages_per_block = [4, 8, 16][rng.below(3) as usize];
+    let blocks = 8 + rng.below(20) as u32;
+    let mut part = mlc_with(512, pages_per_block, blocks);
+    part.geometry = Geometry::new([128, 512][rng.below(2) as usize], 64, pages_per_block, blocks);
+    let chip: Chip = Shared::new(SimChip::new(&part).unwrap());
+    let settings = Settings { values: (0, 999), buckets: 1 + rng.below(3) as usize, ..Settings::default() };
+    let mut log = Log::format(chip.clone(), &settings).unwrap();
+    let (mut there, mut refused, mut time) = (Vec::new(), 0, 0);
+    let full = u64::from(part.geometry.pages()) * u64::from(part.geometry.page_bytes) / 12;
+    for round in 0..30u32 {
+        let what = format!("seed {seed}, round {round}, {:?}", part.geometry);
+        let rate = if round < 3 { 0 } else { 500u32 << (round / 2).min(10) };
+        let faults = Faults {
+            program_failures_ppm: rate,
+            erase_failures_ppm: rate,
+            read_failures_ppm: 4_000,
+            read_failures_in_row: 2,
+            seed: seed << 8 | u64::from(round),
+            ..Faults::default()
+        };
+        chip.lock().set_faults(faults);
+        let before = all(&mut log, &what);
+        require_newest(&before, &there, &what);
+        there = before;
+        for _ in 0..rng.below(full / 4) {
+            time += 1 + rng.below(3);
+            let reading = Reading { time, value: rng.below(1_000) as i32 };
+            match log.append(reading) {
+                Ok(()) => there.push(reading),
+                Err(IndexError::WornOut) => {
+                    refused += 1;
+                    let left = all(&mut log, &what);
+                    require_newest(&left, &there, &what);
+                    // What was given up is so on the chip, too.
+                    let mut other = Log::mount(Shared::new(chip.lock().clone()), &settings)
+                        .unwrap_or_else(|error| panic!("{what}: mount after a refusal: {error}"));
+                    let found = all(&mut other, &what);
+                    require_newest(&found, &left[..found.len().min(left.len())], &what);
+                    if refused % 4 > 0 {
+                        break;
+                    }
+                }
+                Err(error) => panic!("{what}: append: {error}"),
+            }
+        }
+        let left = all(&mut log, &what);
+        let closed = log.close();
+        let kept = all(&mut log, &what);
+        require_newest(&kept, &left, &what);
+        match closed {
+            Ok(()) => {}
+            Err(IndexError::WornOut) => {
+                there = kept;
+                continue;
+            }
+            Err(error) => panic!("{what}: close: {error}"),
+        }
+        drop(log);
+        log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: mount: {error}"));
+        let found = all(&mut log, &what);
+        assert!(found == kept, "{what}: {} before the mount, {} after it", kept.len(), found.len());
+        there = found;
+    }
+    refused
+}
+
+#[test]
+fn a_log_on_a_dying_chip_keeps_what_it_has() {
+    let refused: u32 = (0..60).map(live).sum();
+    assert!(refused > 100, "{refused} were refused");
+}

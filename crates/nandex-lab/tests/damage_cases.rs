@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex_lab::torture::damage::replay;
+use nandex_lab::runner::Control;
+use nandex_lab::torture::Victim;
+use nandex_lab::torture::damage::{Effort, replay, run};
 
 /// Victim, seed, image, damage.
 type Case = (&'static str, u64, &'static str, &'static str);
@@ -118,4 +120,15 @@ fn old_notes_of_trims_are_not_taken_for_new_ones() {
 #[test]
 fn a_read_that_writes_onto_damage_names_it() {
     require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);
+}
+
+/// Subjects that do not fit on the chip, or not on the FTL, say so at the format: nothing was found.
+#[test]
+fn what_does_not_fit_is_no_finding() {
+    let names = ["variable:bplus@nftl", "values:plow@dftl", "values:mu@lazy", "variable:mu"];
+    let victims: Vec<Victim> = names.iter().map(|name| name.parse().unwrap()).collect();
+    let effort = Effort { seed: 610_000, rounds: 1, until: None, cuts: 0, damages: 1, threads: 1 };
+    let totals = run(&victims, &effort, &Control::default(), &|_| {});
+    assert!(totals.is_clean(), "{:?}", totals.stopped);
+    assert_eq!((totals.unfit, totals.lives), (3, 1), "{totals}");
 }

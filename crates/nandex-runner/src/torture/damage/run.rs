@@ -53,6 +53,8 @@ pub struct Totals {
     pub findings: Vec<Finding>,
     /// Lives that ended before any damage, and why.
     pub stopped: Vec<String>,
+    /// Subjects that do not fit on the chip, or not on the FTL, and say so at the format.
+    pub unfit: u64,
 }
 
 impl Totals {
@@ -64,6 +66,7 @@ impl Totals {
         self.found += other.found;
         self.findings.extend(other.findings);
         self.stopped.extend(other.stopped);
+        self.unfit += other.unfit;
     }
 
     fn note(&mut self, finding: Finding, told: &mut Vec<(Option<Kind>, &'static str)>, tell: Tell<'_>) {
@@ -99,6 +102,9 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} lives, {} images, {} damages", self.lives, self.images, self.damages())?;
         self.outcomes.iter().try_for_each(|(name, count)| write!(f, ", {count} {name}"))?;
+        if self.unfit > 0 {
+            write!(f, ", {} unfit", self.unfit)?;
+        }
         let excepted: u64 = self.excepted.values().sum();
         let found = self.found + self.stopped.len() as u64;
         write!(f, ", {excepted} excepted, {found} findings; {ASSERTIONS}")
@@ -150,6 +156,9 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
     let mut totals = Totals { lives: 1, ..Totals::default() };
     let life = match trial::guarded(|| Life::new(victim, seed)) {
         Ok(Ok(life)) => life,
+        Ok(Err(LabError::Index(error))) if error.is_unsupported() => {
+            return Totals { unfit: 1, ..Totals::default() };
+        }
         Ok(Err(error)) => return stopped(totals, &victim, seed, &error.to_string()),
         Err(panic) => return stopped(totals, &victim, seed, &panic),
     };

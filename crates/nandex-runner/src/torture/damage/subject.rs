@@ -51,7 +51,7 @@ pub(super) fn on_page_mapping(victim: Victim) -> Victim {
 }
 
 /// Chip and settings: record sizes and the wanted class go round with the seed, and the class is the highest
-/// one from there that the victim takes.
+/// one from there that the victim takes. An error that says that they do not go together where there is none.
 pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
     let (key_bytes, value_bytes) = RECORDS[(seed / 2 % 3) as usize];
     let base = Settings::new(RecordFormat::new(key_bytes, value_bytes));
@@ -68,7 +68,8 @@ pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
         };
         match takes(&plan) {
             Ok(()) => return Ok(plan),
-            Err(error) => last = Some(error),
+            Err(error) if error.is_unsupported() => last = Some(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(last.map_or_else(|| unreachable!("there is a class"), LabError::from))

@@ -80,6 +80,25 @@ fn live(seed: u64) -> u32 {
                 Err(error) => panic!("{what}: append: {error}"),
             }
         }
+        // Closes with nothing between them, and what comes after one.
+        for _ in 0..rng.below(4) {
+            if log.close().is_ok() && rng.chance(1, 2) {
+                log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+        }
+        if rng.chance(1, 3) {
+            time += 1;
+            let reading = Reading { time, value: 7 };
+            if log.append(reading).is_ok() {
+                there.push(reading);
+            }
+            let synced = log.sync();
+            let wanted = all(&mut log, &what);
+            if synced.is_ok() {
+                log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert!(all(&mut log, &what) == wanted, "{what}: a sync after a close");
+            }
+        }
         let left = all(&mut log, &what);
         let closed = log.close();
         let kept = all(&mut log, &what);

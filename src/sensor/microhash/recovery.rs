@@ -230,13 +230,16 @@ impl<N: Nand> MicroHash<N> {
         Ok((pages, base.filter(|_| !is_lost)))
     }
 
-    /// Finds the newest partly filled page: it lies in one of the two blocks begun last.
+    /// Finds the newest partly filled page: it lies in one of the two blocks begun last. Blocks that closes
+    /// without a reading between them began do not say which was last: then in any of those.
     fn newest_aside(&mut self, seen: &mut Seen) -> Result<Option<(Header, Ppn)>, IndexError> {
         let age = |header: &Header| (header.readings + u64::from(header.count), header.number);
         sort::unstable_by_key(&mut seen.aside, |(header, _)| core::cmp::Reverse(age(header)));
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut newest: Option<(Header, Ppn)> = None;
-        for &(_, block) in seen.aside.iter().take(2) {
+        let begun_last = seen.aside.iter().take(2).last().map(|(header, _)| age(header));
+        let blocks = seen.aside.iter().take_while(|(header, _)| Some(age(header)) >= begun_last);
+        for (number, &(_, block)) in blocks.enumerate() {
             let (mut broken, mut is_stray) = (None, false);
             for at in 0..self.geometry.pages_per_block {
                 let ppn = self.geometry.page_at(block, at);
@@ -246,6 +249,8 @@ impl<N: Nand> MicroHash<N> {
                 let Some(header) = header else {
                     if !is_read || !is_blank(&page) {
                         broken = broken.or(Some(ppn));
+                    } else if number > 1 {
+                        break;
                     }
                     continue;
                 };

@@ -32,6 +32,33 @@ fn require_newest(found: &[Reading], wanted: &[Reading], what: &str) {
     assert!(wanted.ends_with(found), "{what}: {} found, no end of {}", found.len(), wanted.len());
 }
 
+/// Reads that come back wrong, and programs and erases that fail ever more often.
+fn faults(seed: u64, round: u32) -> Faults {
+    let rate = if round < 3 { 0 } else { 500u32 << (round / 2).min(10) };
+    Faults {
+        program_failures_ppm: rate,
+        erase_failures_ppm: rate,
+        read_failures_ppm: 4_000,
+        read_failures_in_row: 2,
+        seed: seed << 8 | u64::from(round),
+        ..Faults::default()
+    }
+}
+
+fn mounted(chip: &Chip, settings: &Settings, what: &str) -> Log {
+    Log::mount(chip.clone(), settings).unwrap_or_else(|error| panic!("{what}: mount: {error}"))
+}
+
+/// Closes with nothing between them, after some of which it is mounted.
+fn close_and_go_on(mut log: Log, (chip, settings): (&Chip, &Settings), rng: &mut Rng, what: &str) -> Log {
+    for _ in 0..rng.below(4) {
+        if log.close().is_ok() && rng.chance(1, 2) {
+            log = mounted(chip, settings, what);
+        }
+    }
+    log
+}
+
 /// Lives until nothing is taken any more; appends refused.
 fn live(seed: u64) -> u32 {
     let mut rng = Rng::new(seed);
@@ -46,16 +73,7 @@ fn live(seed: u64) -> u32 {
     let full = u64::from(part.geometry.pages()) * u64::from(part.geometry.page_bytes) / 12;
     for round in 0..30u32 {
         let what = format!("seed {seed}, round {round}, {:?}", part.geometry);
-        let rate = if round < 3 { 0 } else { 500u32 << (round / 2).min(10) };
-        let faults = Faults {
-            program_failures_ppm: rate,
-            erase_failures_ppm: rate,
-            read_failures_ppm: 4_000,
-            read_failures_in_row: 2,
-            seed: seed << 8 | u64::from(round),
-            ..Faults::default()
-        };
-        chip.lock().set_faults(faults);
+        chip.lock().set_faults(faults(seed, round));
         let before = all(&mut log, &what);
         require_newest(&before, &there, &what);
         there = before;
@@ -80,12 +98,7 @@ fn live(seed: u64) -> u32 {
                 Err(error) => panic!("{what}: append: {error}"),
             }
         }
-        // Closes with nothing between them, and what comes after one.
-        for _ in 0..rng.below(4) {
-            if log.close().is_ok() && rng.chance(1, 2) {
-                log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: {error}"));
-            }
-        }
+        log = close_and_go_on(log, (&chip, &settings), &mut rng, &what);
         if rng.chance(1, 3) {
             time += 1;
             let reading = Reading { time, value: 7 };
@@ -95,7 +108,7 @@ fn live(seed: u64) -> u32 {
             let synced = log.sync();
             let wanted = all(&mut log, &what);
             if synced.is_ok() {
-                log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: {error}"));
+                log = mounted(&chip, &settings, &what);
                 assert!(all(&mut log, &what) == wanted, "{what}: a sync after a close");
             }
         }
@@ -112,7 +125,7 @@ fn live(seed: u64) -> u32 {
             Err(error) => panic!("{what}: close: {error}"),
         }
         drop(log);
-        log = Log::mount(chip.clone(), &settings).unwrap_or_else(|error| panic!("{what}: mount: {error}"));
+        log = mounted(&chip, &settings, &what);
         let found = all(&mut log, &what);
         assert!(found == kept, "{what}: {} before the mount, {} after it", kept.len(), found.len());
         there = found;

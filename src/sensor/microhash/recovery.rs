@@ -117,7 +117,6 @@ impl<N: Nand> MicroHash<N> {
                 Holds::Aside(header) => {
                     seen.aside.push((header, block));
                     seen.free.push_back(Free { block, failed: false });
-                    seen.oldest = seen.oldest.max(header.oldest);
                 }
                 other => {
                     seen.is_of_other_chip |= matches!(other, Holds::OtherChip);
@@ -236,11 +235,12 @@ impl<N: Nand> MicroHash<N> {
         let age = |header: &Header| (header.readings + u64::from(header.count), header.number);
         sort::unstable_by_key(&mut seen.aside, |(header, _)| core::cmp::Reverse(age(header)));
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let mut newest: Option<(Header, Ppn)> = None;
-        let begun_last = seen.aside.iter().take(2).last().map(|(header, _)| age(header));
+        let (mut newest, mut said): (Option<(Header, Ppn)>, u32) = (None, 0);
+        let begun_last = seen.aside.get(1).or(seen.aside.first()).map(|(header, _)| age(header));
         let blocks = seen.aside.iter().take_while(|(header, _)| Some(age(header)) >= begun_last);
         for (number, &(_, block)) in blocks.enumerate() {
             let (mut broken, mut is_stray) = (None, false);
+            let (mut of_block, mut said_here): (Option<(Header, Ppn)>, u32) = (None, 0);
             for at in 0..self.geometry.pages_per_block {
                 let ppn = self.geometry.page_at(block, at);
                 let is_read = self.look(ppn, &mut page)?;
@@ -255,15 +255,21 @@ impl<N: Nand> MicroHash<N> {
                     continue;
                 };
                 (broken, is_stray) = (None, false);
-                seen.oldest = seen.oldest.max(header.oldest);
-                if newest.is_none_or(|(other, _)| age(&header) > age(&other)) {
-                    newest = Some((header, ppn));
+                said_here = said_here.max(header.oldest);
+                if of_block.is_none_or(|(other, _)| age(&header) > age(&other)) {
+                    of_block = Some((header, ppn));
                 }
             }
             if let Some(ppn) = broken.filter(|_| is_stray || !self.nand.tears()) {
                 return Err(unsound(ppn));
             }
+            let rank = |page: Option<(Header, Ppn)>, said| page.map(|(header, _)| (age(&header), said));
+            if rank(of_block, said_here) > rank(newest, said) {
+                (newest, said) = (of_block, said_here);
+            }
         }
+        // What other blocks say of given up ones may be gone with the next erase: it is of no account.
+        seen.oldest = seen.oldest.max(said);
         Ok(newest)
     }
 

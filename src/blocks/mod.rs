@@ -34,6 +34,7 @@ mod medium;
 mod numbers;
 mod order;
 mod places;
+mod room;
 mod rows;
 pub mod spare;
 #[cfg(test)]
@@ -441,16 +442,6 @@ impl BlockTable {
         } else if state == BlockState::Full {
             self.places.add(pbn, self.valid_count(pbn));
         }
-    }
-
-    /// Bytes of RAM held: the same for all of a chip's life.
-    pub fn ram_bytes(&self) -> usize {
-        size_of::<BlockTable>()
-            + self.rows.len() * Rows::BYTES_EACH
-            + self.places.ram_bytes()
-            + self.ages.len() * size_of::<u64>()
-            + self.valid.ram_bytes()
-            + self.order.ram_bytes()
     }
 }
 

@@ -80,11 +80,25 @@ impl Order {
     pub(super) fn ram_bytes(&self) -> usize {
         match self {
             Order::None => 0,
-            Order::Closing(closing) => closing.links.len() * (size_of::<Link>() + size_of::<(u32, u32)>()),
-            Order::Drawing(drawing) => drawing.places.len() * 8,
+            Order::Closing(closing) => closing.links.len() * CLOSING_BYTES,
+            Order::Drawing(drawing) => drawing.places.len() * DRAWING_BYTES,
         }
     }
+
+    /// Bytes of RAM of the order that a policy needs, over so many blocks.
+    pub(super) const fn ram_needed(policy: VictimPolicy, blocks: u32) -> usize {
+        let each = match policy {
+            VictimPolicy::Fifo | VictimPolicy::Windowed { .. } => CLOSING_BYTES,
+            VictimPolicy::Choices { .. } => DRAWING_BYTES,
+            VictimPolicy::Greedy | VictimPolicy::CostBenefit | VictimPolicy::Cat => 0,
+        };
+        blocks as usize * each
+    }
 }
+
+/// Bytes of RAM for each block.
+const CLOSING_BYTES: usize = size_of::<Link>() + size_of::<(u32, u32)>();
+const DRAWING_BYTES: usize = 2 * size_of::<u32>();
 
 #[derive(Clone, Copy, Debug)]
 struct Link {

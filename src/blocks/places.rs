@@ -38,8 +38,8 @@ impl Places {
     }
 
     /// Bytes of RAM for the places of a chip.
-    pub(super) fn ram_bytes(&self) -> usize {
-        (self.row.len() + self.ends.len()) * Numbers::bytes_each(self.row.len() as u32)
+    pub(super) const fn ram_bytes(blocks: u32, pages_per_block: u32) -> usize {
+        (blocks as usize + pages_per_block as usize + 1) * Numbers::bytes_each(blocks)
     }
 
     /// No block is full or free.

@@ -92,8 +92,13 @@ impl Valid {
         }
     }
 
-    pub(super) fn ram_bytes(&self) -> usize {
-        size_of_val(self.bits()) + self.counts().map_or(0, Counts::ram_bytes)
+    /// Bytes of RAM on such a chip, with the counts that are made anew now and then.
+    pub(super) fn ram_bytes(geometry: Geometry, validity: Validity) -> usize {
+        match validity {
+            #[cfg(feature = "in-parts")]
+            Validity::Counts => Counts::ram_bytes(geometry),
+            _ => (geometry.pages() as usize).div_ceil(WORD_BITS) * size_of::<Word>(),
+        }
     }
 
     /// Valid pages of a block.
@@ -199,10 +204,10 @@ impl Counts {
         }
     }
 
-    /// With the counts that are made anew now and then.
-    fn ram_bytes(&self) -> usize {
-        let known = size_of_val(&self.known[..]) + size_of_val(&self.bits[..]);
-        size_of::<Counts>() + 2 * self.counts.len() + known
+    #[cfg(feature = "in-parts")]
+    fn ram_bytes(geometry: Geometry) -> usize {
+        let known = (OPENED + 1 + asked(geometry)) * (size_of::<u32>() + words(geometry) * size_of::<Word>());
+        size_of::<Counts>() + 2 * geometry.blocks as usize * count_bytes(geometry) + known
     }
 
     #[inline]

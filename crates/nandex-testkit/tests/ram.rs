@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use nandex::blocks::{BlockTable, Validity};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{BlockRange, Part, catalogue};
 use nandex::ordered::value_log::{self, ValueLog};
@@ -9,11 +10,11 @@ use nandex::ordered::{Durability, Metric, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{
     Cause, Geometry, IndexError, Lpn, Nand, OrderedIndex, PageStore, Pbn, Plow, PlowConfig, Shared,
-    StoreError,
+    StoreError, VictimPolicy,
 };
 use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::Settings;
-use nandex_stacks::registry::{INDEXES, IndexEntry, STORES, StoreEntry};
+use nandex_stacks::registry::{Hosting, INDEXES, IndexEntry, Need, STORES, StoreEntry};
 use nandex_testkit::ram::Subject;
 use nandex_testkit::{Apart, Heap, heap};
 use std::hint::black_box;
@@ -201,19 +202,10 @@ fn no_index_declares_more_than_it_is_given_however_much() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Indexes whose smallest RAM is a bound on a chip of the catalogue, too, and the FTL below if any.
-const BOUNDED: [(&str, &str, Option<&str>); 10] = [
-    ("w25n01gv", "mu", None),
-    ("w25n01gv", "wandering", None),
-    ("w25n01gv", "vmtree", None),
-    ("w25n01gv", "ipl", None),
-    ("w25n01gv", "dipl", None),
-    ("w25n01gv", "sbits", None),
-    ("w25n01gv", "plow", None),
-    ("w25n01gv", "bplus", Some("dftl")),
-    ("mlc-64m", "bplus", Some("dftl")),
-    (GIBIBYTE, "bplus", Some("dftl")),
-];
+/// Chips on which the smallest RAM is a bound for indexes on raw NAND, and over DFTL for a B+-tree.
+const LARGE: [&str; 2] = ["w25n01gv", GIBIBYTE];
+/// Another one for a B+-tree over DFTL.
+const FOR_TREE: &str = "mlc-64m";
 
 /// Stands for a part of 1 GiB with 4 KiB pages.
 const GIBIBYTE: &str = "1 GiB";
@@ -243,26 +235,57 @@ fn a_tree_on_a_gibibyte_needs_no_more_than_64_kib() {
     );
 }
 
+/// Says where an index holds more than its smallest RAM on a large chip.
+fn beyond_the_smallest(chip: &str, entry: &IndexEntry, ftl: Option<&str>) -> Option<String> {
+    let part = &large_part(chip);
+    let mut settings =
+        Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
+    ftl.iter().for_each(|ftl| settings.options.set("ftl", ftl));
+    let needed = ram_needed(entry, part, &settings).unwrap();
+    settings.ram_bytes = Some(needed);
+    let work = |index: &mut dyn OrderedIndex| insert(index, entry);
+    let subject =
+        Subject { format: entry.format, mount: entry.mount, part, settings: &settings, work: &work };
+    let peaks = subject.peaks().unwrap();
+    (peaks.most() > needed)
+        .then(|| format!("{} over {ftl:?} on {chip} needs {needed} bytes: {peaks:?}", entry.name))
+}
+
 #[test]
 fn the_smallest_ram_is_a_bound_on_a_large_chip() {
     let mut faults = Vec::new();
-    for (chip, name, ftl) in BOUNDED {
-        let part = &large_part(chip);
-        let entry = INDEXES.iter().find(|entry| entry.name == name).unwrap();
-        let mut settings =
-            Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
-        ftl.iter().for_each(|ftl| settings.options.set("ftl", ftl));
-        let needed = ram_needed(entry, part, &settings).unwrap();
-        settings.ram_bytes = Some(needed);
-        let work = |index: &mut dyn OrderedIndex| insert(index, entry);
-        let subject =
-            Subject { format: entry.format, mount: entry.mount, part, settings: &settings, work: &work };
-        let peaks = subject.peaks().unwrap();
-        if peaks.most() > needed {
-            faults.push(format!("{name} over {ftl:?} on {chip} needs {needed} bytes: {peaks:?}"));
+    let is_raw =
+        |entry: &&IndexEntry| entry.hosting == Hosting::Raw && !entry.needs.contains(&Need::Overwriting);
+    for entry in INDEXES.iter().filter(is_raw) {
+        faults.extend(LARGE.iter().filter_map(|chip| beyond_the_smallest(chip, entry, None)));
+    }
+    let tree = INDEXES.iter().find(|entry| entry.name == "bplus").unwrap();
+    let chips = LARGE.iter().copied().chain([FOR_TREE]);
+    faults.extend(chips.filter_map(|chip| beyond_the_smallest(chip, tree, Some("dftl"))));
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// A table of blocks says what it takes before there is one.
+#[test]
+fn a_table_of_blocks_takes_what_it_says() {
+    for geometry in [Geometry::new(4096, 128, 128, 2048), Geometry::new(512, 16, 300, 70_000)] {
+        for validity in [Validity::Bits, Validity::Counts] {
+            for policy in [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::Cat] {
+                let (table, held) = heap::measure(|| {
+                    let mut table = BlockTable::keeping(geometry, validity);
+                    table.follow(policy);
+                    table
+                });
+                let (needed, asked) = heap::measure(|| BlockTable::ram_needed(geometry, validity, policy));
+                let held = size_of::<BlockTable>() + held.kept;
+                assert_eq!((needed, asked.peak), (table.ram_bytes(), 0), "{validity:?} {policy:?}");
+                assert!(
+                    held <= needed && held * 10 > needed * 6,
+                    "{held} of {needed}: {validity:?} {policy:?}"
+                );
+            }
         }
     }
-    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 /// Tables of hundreds of moved nodes in checkpoints and mounts.

@@ -82,7 +82,8 @@ mod tests;
 pub use direct::DirectRule;
 pub(crate) use direct::RULE_BYTES;
 
-use crate::blocks::{BlockState, BlockTable};
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::check::{message, words};
 use crate::codec::{first_number, numbers};
 use crate::fault::StoreFault;
@@ -146,7 +147,7 @@ impl TbmSettings {
         let buffer_max = summary::buffer_bytes_max(range.pages_per_block);
         let pool_max = range.blocks as usize * size_of::<(u32, u32)>();
         size_of::<Tbm<&mut dyn PageStore, &mut dyn Nand>>() - NO_RULE_BYTES
-            + BlockTable::new(range).ram_bytes()
+            + BlockTable::ram_needed(range, Validity::Bits, VictimPolicy::Greedy)
             + pool_max
             + self.blocks.min(range.blocks) as usize * buffer_max
             + range.page_bytes as usize

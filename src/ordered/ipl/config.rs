@@ -8,7 +8,8 @@ use super::look::Look;
 use super::merge::KeyRows;
 use super::slots::{PIECE, PIECE_BYTES};
 use super::store::Block;
-use crate::blocks::BlockTable;
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::index::{most, require_ram};
 use crate::log::Placement;
@@ -352,7 +353,8 @@ impl Config {
 fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usize, usize, usize)) -> usize {
     let page = geometry.page_bytes as usize;
     let blocks = geometry.blocks as usize;
-    let tables = BlockTable::new(geometry).ram_bytes() + blocks * size_of::<Block>();
+    let table = BlockTable::ram_needed(geometry, Validity::Bits, VictimPolicy::Greedy);
+    let tables = table + blocks * size_of::<Block>();
     let path = path_bytes(format, geometry, levels);
     // A mount after a cut has no path.
     let working = path.max(Look::bytes_kept(geometry)) + work;

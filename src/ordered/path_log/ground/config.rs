@@ -88,11 +88,10 @@ impl<C> RawConfig<C> {
     ) -> Result<LogConfig, IndexFault> {
         require_ram(self.ram_bytes)?;
         let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
-        let mut blocks = BlockTable::keeping(geometry, validity);
-        blocks.follow(self.victim);
+        let blocks = BlockTable::ram_needed(geometry, validity, self.victim);
         let openings = geometry.blocks as usize * size_of::<u16>();
         let small = SMALL_BYTES + beyond_small(geometry, validity) + beyond_keys(self.record);
-        let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + small + fixed_bytes;
+        let tables = blocks + openings + 2 * geometry.page_bytes as usize + small + fixed_bytes;
         let divided = self.durability < Durability::EveryOperation && validity == Validity::Bits;
         // What the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;

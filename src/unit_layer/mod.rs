@@ -208,7 +208,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             units: ReservationBuffer::new(0, body_bytes, codec.identity(), config.eliminates),
             images: Images::new(0, page_bytes),
             table: Self::empty_table(&config, room),
-            modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
+            modes: ModeTable::new(
+                config.tuning,
+                config.page_units(page_bytes, body_bytes),
+                if config.commit.placement().has_modes() { room.nodes as usize } else { 0 },
+            ),
             writer: SectorWriter::new(sector_bytes, body_bytes),
             newest: Vec::new(),
             beyond: Vec::new(),
@@ -231,7 +235,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     fn empty_table(config: &LayerConfig, room: Room) -> NodeTable {
         let length = usize::from(config.list_length());
-        NodeTable::new(length, Lpn(SECTORS_FROM), room.sectors as usize, room.mixed_max as usize)
+        let nodes = if config.commit.placement().has_sectors() { room.nodes as usize } else { 0 };
+        let (sectors, mixed_max) = (room.sectors as usize, room.mixed_max as usize);
+        NodeTable::new((length, nodes), Lpn(SECTORS_FROM), sectors, mixed_max)
     }
 
     /// The store below.

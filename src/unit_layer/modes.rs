@@ -18,6 +18,7 @@
 //! nanoseconds.
 
 use crate::check::CheckReport;
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -89,25 +90,33 @@ pub struct ModeCounts {
     pub overpaid_ns: u64,
 }
 
+/// The modes of so many nodes that follow each other, and what each overpaid.
+#[derive(Clone, Debug)]
+struct Piece {
+    modes: [Option<Mode>; NODES_MORE],
+    overpaid_ns: [u64; NODES_MORE],
+}
+
 /// The modes of all nodes.
 #[derive(Clone, Debug)]
 pub(super) struct ModeTable {
     tuning: Tuning,
     sector_units: u64,
-    modes: Vec<Option<Mode>>,
-    overpaid_ns: Vec<u64>,
+    /// Apart, so that none is copied where the table grows.
+    #[allow(clippy::vec_box)]
+    pieces: Vec<Box<Piece>>,
     counts: ModeCounts,
     /// The time that the changes of mode so far had to be worth, in nanoseconds.
     worth_ns: u64,
 }
 
 impl ModeTable {
-    pub(super) fn new(tuning: Tuning, sector_units: usize) -> ModeTable {
+    /// For so many nodes.
+    pub(super) fn new(tuning: Tuning, sector_units: usize, nodes: usize) -> ModeTable {
         ModeTable {
             tuning,
             sector_units: sector_units.max(1) as u64,
-            modes: Vec::new(),
-            overpaid_ns: Vec::new(),
+            pieces: Vec::with_capacity(nodes.div_ceil(NODES_MORE)),
             counts: ModeCounts::default(),
             worth_ns: 0,
         }
@@ -115,15 +124,16 @@ impl ModeTable {
 
     /// Bytes of RAM for this many nodes.
     pub(super) const fn ram_bytes_for(nodes: usize) -> usize {
-        nodes.next_multiple_of(NODES_MORE) * (size_of::<Option<Mode>>() + size_of::<u64>())
+        nodes.div_ceil(NODES_MORE) * (size_of::<Box<Piece>>() + size_of::<Piece>())
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.modes.capacity() * size_of::<Option<Mode>>() + self.overpaid_ns.capacity() * size_of::<u64>()
+        self.pieces.capacity() * size_of::<Box<Piece>>() + self.pieces.len() * size_of::<Piece>()
     }
 
     pub(super) fn counts(&self) -> ModeCounts {
-        let count = |mode| self.modes.iter().filter(|other| **other == Some(mode)).count() as u64;
+        let modes = || self.pieces.iter().flat_map(|piece| &piece.modes);
+        let count = |mode| modes().filter(|other| **other == Some(mode)).count() as u64;
         ModeCounts { log_nodes: count(Mode::Log), disk_nodes: count(Mode::Disk), ..self.counts }
     }
 
@@ -134,36 +144,31 @@ impl ModeTable {
 
     /// The mode of a node, if it is one.
     pub(super) fn mode(&self, node: u32) -> Option<Mode> {
-        self.modes.get(node as usize).copied().flatten()
+        let (piece, at) = place_of(node);
+        self.pieces.get(piece).and_then(|piece| piece.modes[at])
     }
 
     /// Notes the mode of a node, which may begin with it.
     pub(super) fn set(&mut self, node: u32, mode: Mode) {
-        let (node, mode) = (
-            node as usize,
-            match self.tuning.modes {
-                Modes::Tuned => mode,
-                Modes::Log => Mode::Log,
-                Modes::Disk => Mode::Disk,
-            },
-        );
-        if node >= self.modes.len() {
-            let nodes = (node + 1).next_multiple_of(NODES_MORE);
-            self.modes.reserve_exact(nodes - self.modes.len());
-            self.modes.resize(nodes, None);
-            self.overpaid_ns.reserve_exact(nodes - self.overpaid_ns.len());
-            self.overpaid_ns.resize(nodes, 0);
+        let mode = match self.tuning.modes {
+            Modes::Tuned => mode,
+            Modes::Log => Mode::Log,
+            Modes::Disk => Mode::Disk,
+        };
+        let (piece, at) = place_of(node);
+        while self.pieces.len() <= piece {
+            let none = Piece { modes: [None; NODES_MORE], overpaid_ns: [0; NODES_MORE] };
+            self.pieces.push(Box::new(none));
         }
-        debug_assert_eq!(self.modes.len(), self.overpaid_ns.len(), "N8: a sum for each mode");
-        self.modes[node] = Some(mode);
-        self.overpaid_ns[node] = 0;
+        let piece = &mut self.pieces[piece];
+        (piece.modes[at], piece.overpaid_ns[at]) = (Some(mode), 0);
     }
 
     /// Forgets a node that is given up.
     pub(super) fn forget(&mut self, node: u32) {
-        if let Some(mode) = self.modes.get_mut(node as usize) {
-            *mode = None;
-            self.overpaid_ns[node as usize] = 0;
+        let (piece, at) = place_of(node);
+        if let Some(piece) = self.pieces.get_mut(piece) {
+            (piece.modes[at], piece.overpaid_ns[at]) = (None, 0);
         }
     }
 
@@ -184,7 +189,8 @@ impl ModeTable {
         if modes != Modes::Tuned {
             return None;
         }
-        let overpaid = &mut self.overpaid_ns[node as usize];
+        let (piece, at) = place_of(node);
+        let overpaid = &mut self.pieces[piece].overpaid_ns[at];
         *overpaid = overpaid.saturating_add(here).saturating_sub(there);
         self.counts.overpaid_ns = self.counts.overpaid_ns.saturating_add(here.saturating_sub(there));
         let worth = read_ns * sectors + program_ns;
@@ -220,6 +226,11 @@ impl ModeTable {
     }
 }
 
+/// The piece that has the mode of a node, and its place there.
+const fn place_of(node: u32) -> (usize, usize) {
+    (node as usize / NODES_MORE, node as usize % NODES_MORE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_node_changes_over_when_the_other_mode_would_have_spared_the_cost_of_it() {
-        let mut modes = ModeTable::new(TUNING, 10);
+        let mut modes = ModeTable::new(TUNING, 10, 100);
         modes.set(3, Mode::Log);
         // A list of four: each read costs three more than in disk mode, and to change over costs 4 + 10.
         let charged: Vec<Option<Mode>> = (0..5).map(|_| modes.charge(3, Access::Read, 4)).collect();
@@ -250,7 +261,7 @@ mod tests {
 
     /// The cost of the best choice of modes in hindsight, and that of one who changes over by the rule.
     fn costs(accesses: &[Access], list: u64) -> (u64, u64) {
-        let mut modes = ModeTable::new(TUNING, 10);
+        let mut modes = ModeTable::new(TUNING, 10, 100);
         modes.set(0, Mode::Log);
         let change = list + 10;
         let (mut log, mut disk, mut tuned) = (0, change, 0);
@@ -297,7 +308,7 @@ mod tests {
     #[test]
     fn fixed_modes_stay() {
         for (modes, mode) in [(Modes::Log, Mode::Log), (Modes::Disk, Mode::Disk)] {
-            let mut table = ModeTable::new(Tuning { modes, ..TUNING }, 10);
+            let mut table = ModeTable::new(Tuning { modes, ..TUNING }, 10, 100);
             table.set(1, Mode::Log);
             for _ in 0..1_000 {
                 assert_eq!(table.charge(1, Access::Read, 9), None);

@@ -118,7 +118,7 @@ fn is_in_disk_mode(disk: &[bits::Word], list: &[u32]) -> bool {
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Takes over what the medium says.
     pub(super) fn adopt_scan(&mut self) -> Result<(), IndexError> {
-        self.table = NodeTable::new(1, Lpn(super::SECTORS_FROM), 0, 0);
+        self.table = NodeTable::new((1, 0), Lpn(super::SECTORS_FROM), 0, 0);
         let scan = self.scan(Cause::Recovery)?;
         (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
         (self.commit, self.number) = (scan.commit, scan.number);

@@ -7,6 +7,7 @@
 //! are kept in the order of their age.
 
 use crate::units::Lpn;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,13 +20,18 @@ const TAKEN: u16 = u16::MAX - 1;
 /// Nodes for which room is added at once.
 pub(super) const NODES_MORE: usize = 64;
 
+/// The lists of so many nodes that follow each other: `list_length` places for each, and then their lengths,
+/// a byte each. A table that grows copies none of them, for which there would have to be RAM twice.
+type Piece = Box<[u32]>;
+
+/// Words of the lengths in a piece.
+const LENGTH_WORDS: usize = NODES_MORE / size_of::<u32>();
+
 /// Lists of sectors by node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeTable {
     list_length: usize,
-    /// `list_length` places for each node.
-    lists: Vec<u32>,
-    lengths: Vec<u8>,
+    pieces: Vec<Piece>,
     /// For each sector, the lists that name it, or its state.
     names: Vec<u16>,
     /// Page of the first sector.
@@ -40,12 +46,16 @@ pub(super) struct NodeTable {
 }
 
 impl NodeTable {
-    /// A table for lists of this length and so many sectors from a page on.
-    pub(super) fn new(list_length: usize, first: Lpn, sectors: usize, mixed_max: usize) -> NodeTable {
+    /// A table for so many nodes with lists of this length, and for so many sectors from a page on.
+    pub(super) fn new(
+        (list_length, nodes): (usize, usize),
+        first: Lpn,
+        sectors: usize,
+        mixed_max: usize,
+    ) -> NodeTable {
         NodeTable {
             list_length,
-            lists: Vec::new(),
-            lengths: Vec::new(),
+            pieces: Vec::with_capacity(nodes.div_ceil(NODES_MORE)),
             names: vec![FREE; sectors],
             first: first.0,
             free: sectors,
@@ -63,32 +73,34 @@ impl NodeTable {
         sectors: usize,
         mixed_max: usize,
     ) -> usize {
-        nodes.next_multiple_of(NODES_MORE) * (list_length * size_of::<u32>() + 1)
+        nodes.div_ceil(NODES_MORE) * (size_of::<Piece>() + piece_words(list_length) * size_of::<u32>())
             + sectors * size_of::<u16>()
             + mixed_max * size_of::<u32>()
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        (self.lists.capacity() + self.mixed.capacity()) * size_of::<u32>()
-            + self.lengths.capacity()
+        let pieces = self.pieces.len() * piece_words(self.list_length);
+        self.pieces.capacity() * size_of::<Piece>()
+            + (pieces + self.mixed.capacity()) * size_of::<u32>()
             + self.names.capacity() * size_of::<u16>()
     }
 
     /// The sectors of a node, oldest first.
     pub(super) fn list(&self, node: u32) -> &[u32] {
-        let length = self.lengths.get(node as usize).copied().unwrap_or(0);
-        let start = node as usize * self.list_length;
-        if length == 0 { &[] } else { &self.lists[start..start + usize::from(length)] }
+        let (piece, at) = place_of(node);
+        let Some(words) = self.pieces.get(piece) else { return &[] };
+        let start = at * self.list_length;
+        &words[start..start + self.length(node)]
     }
 
     /// The lengths of all lists together.
     pub(super) fn parts(&self) -> u64 {
-        self.lengths.iter().map(|&length| u64::from(length)).sum()
+        (0..self.nodes()).map(|node| self.length(node) as u64).sum()
     }
 
     /// One above the highest node that has had a list.
     pub(super) fn nodes(&self) -> u32 {
-        self.lengths.len() as u32
+        (self.pieces.len() * NODES_MORE) as u32
     }
 
     /// Whether a node's list takes another sector.
@@ -98,22 +110,35 @@ impl NodeTable {
 
     /// Makes room for this many nodes.
     pub(super) fn reserve(&mut self, nodes: u32) {
-        let nodes = (nodes as usize).next_multiple_of(NODES_MORE);
-        if nodes <= self.lengths.len() {
-            return;
+        while self.nodes() < nodes {
+            self.pieces.push(vec![0; piece_words(self.list_length)].into_boxed_slice());
         }
-        self.lengths.reserve_exact(nodes - self.lengths.len());
-        self.lengths.resize(nodes, 0);
-        let places = nodes * self.list_length;
-        self.lists.reserve_exact(places - self.lists.len());
-        self.lists.resize(places, 0);
     }
 
-    fn place(&mut self, node: u32) -> usize {
-        self.reserve(node + 1);
-        let node = node as usize;
-        debug_assert_eq!(self.lists.len(), self.lengths.len() * self.list_length, "N2: places and lists");
-        node * self.list_length
+    /// The length of a node's list.
+    fn length(&self, node: u32) -> usize {
+        let (piece, at) = place_of(node);
+        let (word, shift) = self.place_of_length(at);
+        self.pieces.get(piece).map_or(0, |words| (words[word] >> shift & 0xff) as usize)
+    }
+
+    fn set_length(&mut self, node: u32, length: usize) {
+        debug_assert!(length <= self.list_length, "N2: a list of {length} sectors");
+        let (piece, at) = place_of(node);
+        let (word, shift) = self.place_of_length(at);
+        let word = &mut self.pieces[piece][word];
+        *word = *word & !(0xff << shift) | (length as u32) << shift;
+    }
+
+    /// The word of a piece, and the bits in it, that have the length of one of its lists.
+    fn place_of_length(&self, at: usize) -> (usize, usize) {
+        (NODES_MORE * self.list_length + at / size_of::<u32>(), at % size_of::<u32>() * 8)
+    }
+
+    /// The places of a node that has had a list.
+    fn places(&mut self, node: u32) -> &mut [u32] {
+        let ((piece, at), length) = (place_of(node), self.list_length);
+        &mut self.pieces[piece][at * length..(at + 1) * length]
     }
 
     /// Adds a sector to the end of a node's list.
@@ -123,34 +148,34 @@ impl NodeTable {
             !self.list(node).contains(&sector.0),
             "N2: {sector} is twice in the list of node {node}"
         );
-        let start = self.place(node);
-        let length = &mut self.lengths[node as usize];
-        self.lists[start + usize::from(*length)] = sector.0;
-        *length += 1;
+        self.reserve(node + 1);
+        let length = self.length(node);
+        self.places(node)[length] = sector.0;
+        self.set_length(node, length + 1);
         self.pin(sector);
     }
 
     /// Takes the first sector of a full list out; it stays named.
     pub(super) fn displace(&mut self, node: u32) -> Lpn {
-        let start = node as usize * self.list_length;
-        let length = usize::from(self.lengths[node as usize]);
-        self.lists[start..start + length].rotate_left(1);
-        self.lengths[node as usize] -= 1;
-        Lpn(self.lists[start + length - 1])
+        let length = self.length(node);
+        let list = &mut self.places(node)[..length];
+        list.rotate_left(1);
+        let displaced = Lpn(list[length - 1]);
+        self.set_length(node, length - 1);
+        displaced
     }
 
     /// Turns the order of a list round.
     pub(super) fn turn_round(&mut self, node: u32) {
-        let start = node as usize * self.list_length;
-        let length = usize::from(self.lengths[node as usize]);
-        self.lists[start..start + length].reverse();
+        let length = self.length(node);
+        self.places(node)[..length].reverse();
     }
 
     /// Gives a node another list.
     pub(super) fn replace(&mut self, node: u32, sectors: impl Iterator<Item = Lpn>) {
         let old: Vec<u32> = self.list(node).into();
         if !old.is_empty() {
-            self.lengths[node as usize] = 0;
+            self.set_length(node, 0);
         }
         for sector in sectors {
             self.push(node, sector);
@@ -294,13 +319,23 @@ impl NodeTable {
     }
 }
 
+/// Words of a piece.
+const fn piece_words(list_length: usize) -> usize {
+    NODES_MORE * list_length + LENGTH_WORDS
+}
+
+/// The piece that has the list of a node, and the list's place there.
+const fn place_of(node: u32) -> (usize, usize) {
+    (node as usize / NODES_MORE, node as usize % NODES_MORE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_sector_is_free_when_no_list_names_it() {
-        let mut table = NodeTable::new(2, Lpn(2), 3, 3);
+        let mut table = NodeTable::new((2, 10), Lpn(2), 3, 3);
         let sector = table.allocate().unwrap();
         table.push(7, sector);
         table.push(9, sector);

@@ -8,7 +8,6 @@
 use super::record::{apply, coalesce, entries_after, entry_put, is_reset, mod_bytes, show_whole};
 use crate::check::message;
 use crate::spatial::coordinate::Coordinate;
-use crate::spatial::geometry::Rect;
 use crate::spatial::measure::Measure;
 use crate::spatial::node::{Node, NodeFormat, NodeId};
 use alloc::collections::BTreeMap;
@@ -40,6 +39,13 @@ impl<M> Waiting<M> {
     /// Whether its page need not be read.
     pub(super) fn is_whole(&self) -> bool {
         !self.mods.is_empty() && is_reset(&self.mods)
+    }
+}
+
+impl<M: Copy> Waiting<M> {
+    /// How far its entries stretch, if that was measured.
+    pub(super) fn spread(&self) -> Spread<M> {
+        self.spread.unwrap_or((None, None))
     }
 }
 
@@ -207,15 +213,13 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         }
     }
 
-    /// How far the buffered entries of each node stretch, by node.
-    pub(super) fn spreads(&mut self) -> BTreeMap<NodeId, Spread<C::Measure>> {
-        let format = self.format;
-        let spread_of = |(id, waiting): (&NodeId, &mut Waiting<C::Measure>)| {
-            let spread = waiting.spread.unwrap_or_else(|| spread::<C, D>(&format, &waiting.mods));
-            waiting.spread = Some(spread);
-            (*id, spread)
-        };
-        self.nodes.iter_mut().map(spread_of).collect()
+    /// Sees to it that it is known how far the buffered entries of each node stretch.
+    pub(super) fn measure_spreads(&mut self) {
+        for waiting in self.nodes.values_mut() {
+            if waiting.spread.is_none() {
+                waiting.spread = Some(spread::<C, D>(&self.format, &waiting.mods));
+            }
+        }
     }
 
     /// The fault of the counts, if there is one.
@@ -238,14 +242,13 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
 
 /// How far the entries that modifications put stretch.
 fn spread<C: Coordinate, const D: usize>(format: &NodeFormat, mods: &[u8]) -> Spread<C::Measure> {
-    let puts = mods.chunks_exact(mod_bytes(format)).filter_map(entry_put);
-    let rects: Vec<Rect<C, D>> = puts
-        .filter_map(|(_, is_data, entry)| Some(format.entry_at::<C, D>(is_data, entry)?.0.rect))
-        .collect();
-    let area = Rect::around(&rects).map(|around| around.area());
+    let puts = || mods.chunks_exact(mod_bytes(format)).filter_map(entry_put);
+    let rects =
+        || puts().filter_map(|(_, is_data, entry)| Some(format.entry_at::<C, D>(is_data, entry)?.0.rect));
+    let area = rects().reduce(|a, b| a.union(&b)).map(|around| around.area());
     let mut shared = C::Measure::ZERO;
-    for (i, a) in rects.iter().enumerate() {
-        shared = rects[i + 1..].iter().fold(shared, |sum, b| sum.plus(a.overlap(b)));
+    for (i, a) in rects().enumerate() {
+        shared = rects().skip(i + 1).fold(shared, |sum, b| sum.plus(a.overlap(&b)));
     }
-    (area, (rects.len() > 1).then_some(shared))
+    (area, (rects().nth(1).is_some()).then_some(shared))
 }

@@ -2,7 +2,7 @@
 
 use super::buffer::{NodeBuffer, Touch, Waiting};
 use super::record::{FLUSHED, FREE, RecordHead, is_reset, mod_bytes};
-use super::{BufferedNodes, Medium, ahead_of_log, log};
+use super::{BufferedNodes, FlushPolicy, Medium, ahead_of_log, log};
 use crate::check::IndexError;
 use crate::nand::{Cause, NandError};
 use crate::spatial::coordinate::Coordinate;
@@ -19,35 +19,50 @@ pub(super) fn group_pages(store: &impl PageStore, unit_nodes: usize) -> usize {
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Flushes what the policy chooses.
     fn flush(&mut self) -> Result<(), IndexError> {
+        if self.config.policy == FlushPolicy::All {
+            return self.flush_all();
+        }
         let nodes = self.chooser.choose(&mut self.buffer, self.config.unit_nodes, &self.control);
         assert!(!nodes.is_empty(), "a flush of nothing");
-        self.flush_nodes(&nodes)
+        self.begin_flush()?;
+        nodes.chunks(self.group_pages()).try_for_each(|group| self.flush_group(group))
     }
 
     /// Flushes everything.
     pub(super) fn flush_all(&mut self) -> Result<(), IndexError> {
-        let nodes: Vec<NodeId> = self.buffer.nodes().keys().copied().collect();
-        if nodes.is_empty() { Ok(()) } else { self.flush_nodes(&nodes) }
-    }
-
-    /// Writes the pages of some nodes, in ascending order; what was written is forgotten by the buffer even
-    /// if it was not all.
-    fn flush_nodes(&mut self, nodes: &[NodeId]) -> Result<(), IndexError> {
-        self.force_log()?;
-        self.counts.flushes += 1;
-        let mut node = Node::new(1);
-        for group in nodes.chunks(group_pages(&self.store, self.config.unit_nodes)) {
-            for (slot, &id) in group.iter().enumerate() {
-                // Page 0 in hand is where nodes are read to, so what is sealed there goes last.
-                let slot = group.len() - 1 - slot;
-                self.retrieve(id, Cause::Host, &mut node)?;
-                let operation = self.buffer.nodes().get(&id).map_or(0, |waiting| waiting.touched);
-                self.seal(id, &node, operation, slot);
-            }
-            self.write_group(group)?;
-            self.forget_flushed(group)?;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.begin_flush()?;
+        while !self.buffer.is_empty() {
+            let first = self.buffer.nodes().keys().copied().take(self.group_pages());
+            self.flush_group(&first.collect::<Vec<NodeId>>())?;
         }
         Ok(())
+    }
+
+    fn group_pages(&self) -> usize {
+        group_pages(&self.store, self.config.unit_nodes)
+    }
+
+    fn begin_flush(&mut self) -> Result<(), IndexError> {
+        self.force_log()?;
+        self.counts.flushes += 1;
+        Ok(())
+    }
+
+    /// Writes the pages of some nodes, in ascending order, and forgets what was buffered of them.
+    fn flush_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
+        let mut node = Node::new(1);
+        for (slot, &id) in group.iter().enumerate() {
+            // Page 0 in hand is where nodes are read to, so what is sealed there goes last.
+            let slot = group.len() - 1 - slot;
+            self.retrieve(id, Cause::Host, &mut node)?;
+            let operation = self.buffer.nodes().get(&id).map_or(0, |waiting| waiting.touched);
+            self.seal(id, &node, operation, slot);
+        }
+        self.write_group(group)?;
+        self.forget_flushed(group)
     }
 
     fn write_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
@@ -205,9 +220,12 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     /// Refuses a log whose modifications make no sense on the pages.
     fn require_sense(&mut self) -> Result<(), IndexError> {
-        let waiting: Vec<NodeId> = self.buffer.nodes().keys().copied().collect();
-        let mut node = Node::new(1);
-        waiting.iter().try_for_each(|&id| self.retrieve(id, Cause::Recovery, &mut node))
+        let (mut node, mut from) = (Node::new(1), ROOT);
+        while let Some((&id, _)) = self.buffer.nodes().range(from..).next() {
+            self.retrieve(id, Cause::Recovery, &mut node)?;
+            from = NodeId(id.0 + 1);
+        }
+        Ok(())
     }
 }
 

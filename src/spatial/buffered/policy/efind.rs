@@ -14,12 +14,12 @@
 //! (MTHA), times the same share of the overlap among them (MTHAO). Shares are in parts of 65,536, rounded
 //! down. A node of which nothing can be measured has the whole.
 
-use crate::sort;
-use crate::spatial::buffered::buffer::{NodeBuffer, Spread};
+use crate::spatial::buffered::buffer::{NodeBuffer, Spread, Waiting};
 use crate::spatial::buffered::control::TemporalControl;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::measure::Measure;
 use crate::spatial::node::NodeId;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The measure of the worth of a node to be flushed.
@@ -72,96 +72,141 @@ impl Efind {
         Efind { worth, oldest_percent: 60, sequence_distance: 1, stride_distance: 8 }
     }
 
+    /// Looks through the nodes again and again, and keeps no list of them: the buffer has all the RAM.
     pub(super) fn choose<C: Coordinate, const D: usize>(
         &self,
         buffer: &mut NodeBuffer<C, D>,
         unit_nodes: usize,
         control: &TemporalControl,
     ) -> Vec<NodeId> {
-        let mut candidates = self.filter(self.oldest(buffer, unit_nodes), unit_nodes, control);
-        sort::total(&mut candidates);
-        let worths = self.worths(buffer, &candidates);
-        let mut best: (u128, &[NodeId]) = (0, &[]);
-        for (unit, worths) in candidates.chunks(unit_nodes).zip(worths.chunks(unit_nodes)) {
-            let worth = worths.iter().fold(0, |sum: u128, worth| sum.saturating_add(*worth));
-            if worth > best.0 || best.1.is_empty() {
-                best = (worth, unit);
-            }
+        if self.worth >= Worth::Mtha {
+            buffer.measure_spreads();
         }
-        best.1.to_vec()
-    }
-
-    /// Step 1.
-    fn oldest<C: Coordinate, const D: usize>(
-        &self,
-        buffer: &NodeBuffer<C, D>,
-        unit_nodes: usize,
-    ) -> Vec<NodeId> {
-        let mut nodes: Vec<(u64, NodeId)> =
-            buffer.nodes().iter().map(|(id, waiting)| (waiting.touched, *id)).collect();
-        sort::total(&mut nodes);
-        if self.worth != Worth::M {
-            let old = (nodes.len() * usize::from(self.oldest_percent)).div_ceil(100);
-            nodes.truncate(old.max(unit_nodes));
-        }
-        nodes.into_iter().map(|(_, id)| id).collect()
-    }
-
-    /// Step 2.
-    fn filter(&self, candidates: Vec<NodeId>, unit_nodes: usize, control: &TemporalControl) -> Vec<NodeId> {
-        if control.written().next().is_none() {
-            return candidates;
-        }
-        let (mut sequence, mut stride) = (Vec::new(), Vec::new());
-        for &id in &candidates {
-            let distances =
-                || control.written().filter(|other| *other != id).map(|other| other.0.abs_diff(id.0));
-            if distances().any(|distance| distance <= self.sequence_distance) {
-                sequence.push(id);
-            } else if distances().any(|distance| distance >= self.stride_distance) {
-                stride.push(id);
-            }
-        }
-        if sequence.len() > stride.len() && sequence.len() >= unit_nodes {
-            sequence
-        } else if stride.len() >= unit_nodes {
-            stride
-        } else if sequence.len() + stride.len() >= unit_nodes {
-            sequence.append(&mut stride);
-            sequence
-        } else {
-            candidates
-        }
-    }
-
-    /// The worth of each candidate.
-    fn worths<C: Coordinate, const D: usize>(
-        &self,
-        buffer: &mut NodeBuffer<C, D>,
-        candidates: &[NodeId],
-    ) -> Vec<u128> {
-        let spreads = if self.worth >= Worth::Mtha { Some(buffer.spreads()) } else { None };
+        let nodes = buffer.nodes();
+        let youngest = self.youngest_of_old(nodes, unit_nodes);
+        let old = || nodes.iter().filter(|(id, waiting)| (waiting.touched, **id) <= youngest);
+        let wanted = self.wanted(old().map(|(id, _)| *id), unit_nodes, control);
         let greatest = |part: fn(&Spread<C::Measure>) -> Option<C::Measure>| {
-            let all = spreads.iter().flat_map(|spreads| spreads.values().filter_map(part));
-            all.max_by(|a, b| a.order(b))
+            nodes.values().filter_map(|waiting| part(&waiting.spread())).max_by(|a, b| a.order(b))
         };
-        let (area_max, overlap_max) = (greatest(|spread| spread.0), greatest(|spread| spread.1));
-        let worth = |id: &NodeId| {
-            let Some(waiting) = buffer.nodes().get(id) else { return 0 };
-            let mut worth = u128::from(waiting.modifications);
-            if self.worth >= Worth::Mth {
-                worth *= u128::from(waiting.level);
-            }
-            let (area, overlap) = spreads.as_ref().and_then(|all| all.get(id).copied()).unwrap_or_default();
-            if self.worth >= Worth::Mtha {
-                worth *= share(area, area_max);
-            }
-            if self.worth >= Worth::Mthao {
-                worth *= share(overlap, overlap_max);
-            }
-            worth
+        let greatest = match self.worth {
+            Worth::Mtha | Worth::Mthao => (greatest(|spread| spread.0), greatest(|spread| spread.1)),
+            _ => (None, None),
         };
-        candidates.iter().map(worth).collect()
+        let mut candidates = old().filter(|(id, _)| wanted.has(self.fit(**id, control))).peekable();
+        let (mut best, mut best_worth) = (Vec::new(), 0);
+        let mut unit = Vec::new();
+        while candidates.peek().is_some() {
+            let mut worth: u128 = 0;
+            unit.clear();
+            for (id, waiting) in candidates.by_ref().take(unit_nodes) {
+                worth = worth.saturating_add(self.worth(waiting, greatest));
+                unit.push(*id);
+            }
+            if worth > best_worth || best.is_empty() {
+                best_worth = worth;
+                core::mem::swap(&mut best, &mut unit);
+            }
+        }
+        best
+    }
+
+    /// Step 1: when the last one of the old nodes was touched last, and which it is.
+    fn youngest_of_old<M>(&self, nodes: &BTreeMap<NodeId, Waiting<M>>, unit_nodes: usize) -> (u64, NodeId) {
+        let old = (nodes.len() * usize::from(self.oldest_percent)).div_ceil(100).max(unit_nodes);
+        if self.worth == Worth::M || old >= nodes.len() {
+            return (u64::MAX, NodeId(u32::MAX));
+        }
+        let touched_to = |most: u64| nodes.values().filter(|waiting| waiting.touched <= most).count();
+        let (mut low, mut high) = (0, nodes.values().map(|waiting| waiting.touched).max().unwrap_or(0));
+        while low < high {
+            let middle = low.midpoint(high);
+            if touched_to(middle) < old { low = middle + 1 } else { high = middle }
+        }
+        let before = if low == 0 { 0 } else { touched_to(low - 1) };
+        let mut then = nodes.iter().filter(|(_, waiting)| waiting.touched == low).map(|(id, _)| *id);
+        (low, then.nth(old - before - 1).unwrap_or(NodeId(u32::MAX)))
+    }
+
+    /// Step 2: the sets of nodes that are taken.
+    fn wanted(
+        &self,
+        old: impl Iterator<Item = NodeId>,
+        unit_nodes: usize,
+        control: &TemporalControl,
+    ) -> Wanted {
+        let (mut sequence, mut stride) = (0, 0);
+        for id in old {
+            match self.fit(id, control) {
+                Fit::Sequence => sequence += 1,
+                Fit::Stride => stride += 1,
+                Fit::Neither => {}
+            }
+        }
+        if sequence > stride && sequence >= unit_nodes {
+            Wanted::Sequence
+        } else if stride >= unit_nodes {
+            Wanted::Stride
+        } else if sequence + stride >= unit_nodes {
+            Wanted::Either
+        } else {
+            Wanted::All
+        }
+    }
+
+    fn fit(&self, id: NodeId, control: &TemporalControl) -> Fit {
+        let distances = || control.written().filter(|other| *other != id).map(|other| other.0.abs_diff(id.0));
+        if distances().any(|distance| distance <= self.sequence_distance) {
+            Fit::Sequence
+        } else if distances().any(|distance| distance >= self.stride_distance) {
+            Fit::Stride
+        } else {
+            Fit::Neither
+        }
+    }
+
+    /// The worth of a node, where these are the greatest area and overlap.
+    fn worth<M: Measure>(&self, waiting: &Waiting<M>, (area_max, overlap_max): Spread<M>) -> u128 {
+        let mut worth = u128::from(waiting.modifications);
+        if self.worth >= Worth::Mth {
+            worth *= u128::from(waiting.level);
+        }
+        let (area, overlap) = waiting.spread();
+        if self.worth >= Worth::Mtha {
+            worth *= share(area, area_max);
+        }
+        if self.worth >= Worth::Mthao {
+            worth *= share(overlap, overlap_max);
+        }
+        worth
+    }
+}
+
+/// How a node lies to those written last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Sequence,
+    Stride,
+    Neither,
+}
+
+/// Which of the old nodes are taken.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Sequence,
+    Stride,
+    Either,
+    All,
+}
+
+impl Wanted {
+    fn has(self, fit: Fit) -> bool {
+        match self {
+            Wanted::Sequence => fit == Fit::Sequence,
+            Wanted::Stride => fit == Fit::Stride,
+            Wanted::Either => fit != Fit::Neither,
+            Wanted::All => true,
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Chooser {
         Chooser { policy, rng: Rng::new(seed) }
     }
 
-    /// The nodes to flush, in the order of their pages; some unless the buffer is empty.
+    /// The nodes to flush, in the order of their pages; some unless the buffer is empty, or all are flushed.
     pub(super) fn choose<C: Coordinate, const D: usize>(
         &mut self,
         buffer: &mut NodeBuffer<C, D>,
@@ -79,7 +79,8 @@ impl Chooser {
     ) -> Vec<NodeId> {
         let units = buffer.units();
         let mut chosen: Vec<NodeId> = match self.policy {
-            FlushPolicy::All => buffer.nodes().keys().copied().collect(),
+            // There is no choice.
+            FlushPolicy::All => Vec::new(),
             FlushPolicy::Random { .. } => fast::random(units, &mut self.rng),
             FlushPolicy::MostModified => fast::most_modified(units),
             FlushPolicy::MostModifiedOldest { tick_operations } => {

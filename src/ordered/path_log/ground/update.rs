@@ -470,10 +470,10 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
-                self.log.invalidate(ppn);
+                // One at a time: there may be as many as pages.
+                self.log.drop_unreached(ppn);
             }
         }
-        self.log.finish();
         Ok(true)
     }
 

@@ -28,6 +28,16 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// Bytes of RAM of a journal of so many leaves, and of its commit: their keys, and those at which the
+    /// nodes of a path end.
+    pub(super) fn ram_needed(capacity: usize, height: u8, key_bytes: u8) -> usize {
+        if capacity == 0 {
+            return 0;
+        }
+        let (key, held) = (usize::from(key_bytes), size_of::<(Vec<u8>, Ppn)>());
+        capacity * (size_of::<(u32, u32)>() + held + key) + (usize::from(height) + 1) * (held + key)
+    }
+
     /// Whether the tree keeps a journal, or has one left from before.
     pub(crate) fn is_on(&self) -> bool {
         self.capacity > 0 || !self.moved.is_empty()
@@ -191,7 +201,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         let within_update = core::mem::replace(&mut self.interrupted, true);
-        let mut keys = Vec::new();
+        let mut keys = Vec::with_capacity(self.journal.moved.len());
         for &(named, page) in &self.journal.moved {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
             keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
@@ -234,6 +244,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         bounds: &mut Vec<Option<Vec<u8>>>,
     ) -> Result<(), IndexFault> {
+        bounds.reserve_exact((usize::from(self.height) - 1).saturating_sub(bounds.len()));
         bounds.resize(usize::from(self.height) - 1, None);
         for level in (3..=top).rev() {
             let (shape, count) = (self.shape(level), self.count(level));

@@ -249,7 +249,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let with = |scheme: S, validity, ram_bytes: Option<usize>| {
             let moves = scheme.moves(geometry, &config.scheme, ram_bytes)?;
             let moves_bytes = if S::MAPS_MOVES { moves.ram_bytes(geometry) } else { 0 };
-            let tables = journal * size_of::<(u32, u32)>() + moves_bytes;
+            let journal_bytes = Journal::ram_needed(journal, height, config.record.key_bytes);
+            let tables = journal_bytes + moves_bytes;
             let fixed_bytes = size_of::<Self>() + scheme.path_bytes(height + 1) + tables;
             let log = config.log(geometry, validity, fixed_bytes, pages_at_once)?;
             Ok(Setup { scheme, log, moves })

@@ -404,6 +404,11 @@ impl BlockTable {
         self.rows.begin_record();
     }
 
+    /// Makes room for blocks that will change their use before the record is written.
+    pub(super) fn expect_changes(&mut self, blocks: usize) {
+        self.rows.expect_changes(blocks);
+    }
+
     /// The record is written, or given up.
     pub(super) fn end_record(&mut self) {
         self.rows.end_record();

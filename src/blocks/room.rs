@@ -12,6 +12,9 @@ use crate::nand::Geometry;
 const AGE_BYTES: usize = size_of::<u64>();
 
 impl BlockTable {
+    /// Bytes of RAM for a block that changes its use while a record of the table is written.
+    pub(super) const CHANGED_BYTES: usize = Rows::BEFORE_BYTES;
+
     /// Bytes of RAM held: the same for all of a chip's life.
     pub fn ram_bytes(&self) -> usize {
         whatever_policy(self.geometry, self.validity()) + self.ages.len() * AGE_BYTES + self.order.ram_bytes()

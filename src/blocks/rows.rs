@@ -44,6 +44,9 @@ impl Rows {
     /// Bytes of RAM for each block.
     pub(super) const BYTES_EACH: usize = size_of::<Row>();
 
+    /// Bytes of RAM for a row as it was before.
+    pub(super) const BEFORE_BYTES: usize = size_of::<(u32, Row)>();
+
     /// Blocks of which nothing is known.
     pub(super) fn unclean(blocks: u32) -> Rows {
         let [low, middle, high, _] = ((BlockState::Unclean as u32) << STATE_SHIFT).to_le_bytes();
@@ -100,6 +103,13 @@ impl Rows {
     /// A record is begun: it says what is so now.
     pub(super) fn begin_record(&mut self) {
         self.before = Some(Vec::new());
+    }
+
+    /// Makes room for rows that will change before the record is written.
+    pub(super) fn expect_changes(&mut self, rows: usize) {
+        if let Some(before) = &mut self.before {
+            before.reserve_exact(rows);
+        }
     }
 
     /// The record is written, or given up.

@@ -34,6 +34,7 @@
 
 mod payload;
 mod record;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -345,7 +346,9 @@ impl CheckpointArea {
             }
             self.is_torn = true;
         }
-        self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
+        let targets = (pages + self.note_pages).div_ceil(self.geometry.pages_per_block);
+        self.require_anchor(targets)?;
+        blocks.expect_changes(targets as usize + self.run.blocks.len());
         let fresh = self.write_fresh(nand, blocks, draft)?;
         // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next
         // mount.
@@ -415,7 +418,8 @@ impl CheckpointArea {
         draft: &mut Draft<'_>,
     ) -> Result<Run, StoreFault> {
         let (pages, block) = (draft.0.pages(self.geometry), self.geometry.pages_per_block);
-        let mut run = Run { blocks: Vec::new(), used: pages };
+        let targets = (pages + self.note_pages).div_ceil(block);
+        let mut run = Run { blocks: Vec::with_capacity(targets as usize), used: pages };
         while run.pages(self.geometry) < pages + self.note_pages {
             let first = run.pages(self.geometry).min(pages);
             let part = first..pages.min(first + block);
@@ -567,14 +571,6 @@ impl CheckpointArea {
         let fault = StoreError::other(Differs::Geometry, words("the checkpoints lie beyond the chip"));
         [self.anchors, self.run.blocks] = decode_lists(bytes, self.geometry.blocks).ok_or(fault)?;
         Ok(())
-    }
-
-    /// Bytes of RAM held between calls, the same as long as payloads have at most so many bytes: an owner
-    /// that shares out what is left must come to the same at every mount.
-    pub fn ram_bytes(&self, payload_bytes_max: usize) -> usize {
-        let pages = CheckpointArea::pages_needed(self.geometry, payload_bytes_max) as u32 + self.note_pages;
-        let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
-        size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
     }
 }
 

@@ -5,6 +5,7 @@
 use super::config::{Config, Format, LogArea};
 use super::given_back::GivenBack;
 use super::image::{Node, Shapes};
+use super::layout::{BLOCK_BYTES, FIXED_BYTES, SLOT_BYTES};
 use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
 use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
@@ -21,9 +22,6 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 const MAGIC: &[u8; 4] = b"NXI2";
-const FIXED_BYTES: usize = 56;
-const BLOCK_BYTES: usize = 28;
-const SLOT_BYTES: usize = 8;
 
 /// A checkpoint read back.
 pub(super) struct Saved {

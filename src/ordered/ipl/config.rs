@@ -3,11 +3,13 @@
 use super::PathStep;
 use super::cache::ReadCache;
 use super::image::Shapes;
-use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES, WAITING_BYTES};
+use super::layout::{BLOCK_BYTES, FIXED_BYTES, GROUP_BYTES, HEAD_BYTES, NO_UNIT};
+use super::layout::{RECORD_BYTES, SLOT_BYTES, TAG_BYTES, WAITING_BYTES};
 use super::look::Look;
 use super::merge::KeyRows;
 use super::slots::{PIECE, PIECE_BYTES};
 use super::store::Block;
+use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
@@ -365,6 +367,13 @@ fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usiz
         + page
         + geometry.spare_bytes as usize
         + nodes / PIECE * PIECE_BYTES
+        + CheckpointArea::lists_bytes(geometry, saved_bytes(geometry, nodes))
+}
+
+/// Bytes of a checkpoint of so many nodes in all blocks.
+fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
+    let blocks = geometry.blocks as usize * BLOCK_BYTES;
+    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + blocks + nodes * SLOT_BYTES
 }
 
 /// Bytes of the nodes on the path to a leaf.

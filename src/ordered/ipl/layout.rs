@@ -13,6 +13,11 @@
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
+/// Bytes of a checkpoint beside its table of blocks: at its start, of each block in use, and of each node.
+pub(super) const FIXED_BYTES: usize = 56;
+pub(super) const BLOCK_BYTES: usize = 28;
+pub(super) const SLOT_BYTES: usize = 8;
+
 /// Bits of the number of a change, and of a block, or a session, in the order of opening.
 pub(super) const SEQUENCE_BITS: u32 = 40;
 pub(super) const GENERATION_BITS: u32 = 32;

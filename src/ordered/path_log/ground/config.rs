@@ -1,5 +1,6 @@
 //! How a tree on raw NAND is set up, and the log that this comes to on a chip.
 
+use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
@@ -9,7 +10,6 @@ use crate::log::tag::spare_bytes_needed;
 use crate::log::{HAS_READ_PART, HAS_WRITE_PART, LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat};
-use crate::units::Pbn;
 
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
@@ -144,6 +144,9 @@ fn beyond_keys(record: RecordFormat) -> usize {
     3 * usize::from(record.key_bytes.saturating_sub(USUAL))
 }
 
+/// Bytes of a block in the checkpoints of a log, beside those of the table.
+const LOG_BYTES: usize = size_of::<u16>();
+
 /// Pages of a block that are few.
 const FEW_PAGES: u32 = 8;
 /// Bytes that the lists of opened blocks take more then.
@@ -152,17 +155,14 @@ const OPENED_BYTES: usize = 1024;
 /// Bytes of lists that are longer where pages are small, or blocks have many of them, or so few that a
 /// checkpoint takes many blocks.
 fn beyond_small(geometry: Geometry, validity: Validity) -> usize {
-    const USUAL: (u32, usize) = (64, 4);
-    let tags = spare_bytes_needed(geometry.pages_per_block).saturating_sub(spare_bytes_needed(USUAL.0));
-    let bytes = BlockTable::encoded_bytes_with(geometry, validity);
-    let pages = bytes.div_ceil(geometry.page_bytes as usize).div_ceil(geometry.pages_per_block as usize);
+    const USUAL: u32 = 64;
+    let tags = spare_bytes_needed(geometry.pages_per_block).saturating_sub(spare_bytes_needed(USUAL));
+    let payload = BlockTable::encoded_bytes_with(geometry, validity) + LOG_BYTES * geometry.blocks as usize;
     // Where blocks have few pages, many are opened between two checkpoints.
     let opened = if geometry.pages_per_block < FEW_PAGES { OPENED_BYTES } else { 0 };
     // What a page of usual size has room to spare for.
     let short = 2048_usize.saturating_sub(geometry.page_bytes as usize) / 2;
-    // A list of the blocks of a checkpoint grows by doubling, and the next one has another.
-    let lists = pages.saturating_sub(USUAL.1) * 4 * size_of::<Pbn>();
-    tags + opened + short + lists
+    tags + opened + short + CheckpointArea::lists_bytes(geometry, payload)
 }
 
 fn too_little(given: usize, needed: usize) -> IndexFault {

@@ -43,10 +43,11 @@ use crate::log::placed::placed_state;
 use crate::log::seen::Seen;
 use crate::log::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, State, VERSION, VERSION_COUNTED};
 use crate::log::tag::{self, Gaps, Seal};
-use crate::log::{CLOSES, Log, LogConfig, Note, Root, Runs};
+use crate::log::{CLOSES, Log, LogConfig, Note, PageBuffer, Root, Runs};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
+use alloc::vec;
 use alloc::vec::Vec;
 
 impl<N: Nand> Log<N> {
@@ -205,13 +206,21 @@ impl<N: Nand> Log<N> {
     /// no more use.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
-        // The state on the chip takes RAM until its owner has it.
+        // The state on the chip takes the RAM of the one that is held, and of the cache until its owner has
+        // it; to read it takes a page.
         self.read_with(0);
-        let (area, state) = if self.is_placed() {
-            placed_state(self.geometry, &self.owner)
+        self.hold_tables(0);
+        (self.page.data, self.page.spare) = (Vec::new(), Vec::new());
+        let found = if self.is_placed() {
+            Ok(placed_state(self.geometry, &self.owner))
         } else {
-            newest_state(&mut self.nand, &self.config)?
+            newest_state(&mut self.nand, &self.config)
         };
+        self.page = PageBuffer::new(&self.geometry);
+        if found.is_err() {
+            self.hold_tables(self.geometry.blocks);
+        }
+        let (area, state) = found?;
         (self.area, self.blocks, self.replaced) = (area, state.blocks, state.replaced);
         (self.needed, self.frontier) = (Needed::since_checkpoint(&state.frontier), state.frontier);
         (self.sequence, self.root, self.closed) = (state.sequence, state.root, state.closed);
@@ -222,6 +231,13 @@ impl<N: Nand> Log<N> {
         self.dying.clear();
         self.journal.clear();
         if self.is_placed() { self.find_placed() } else { self.catch_up() }
+    }
+
+    /// Forgets what is known of so many blocks.
+    fn hold_tables(&mut self, blocks: u32) {
+        (self.held, self.note) = (Held::default(), Vec::new());
+        self.blocks = BlockTable::keeping(Geometry { blocks, ..self.geometry }, self.config.validity);
+        self.openings = vec![0; blocks as usize];
     }
 
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be

@@ -49,13 +49,18 @@ pub(in crate::ordered) fn check_batch(
     })
 }
 
+/// The places in a batch of the changes that come last of their key, in key order.
+pub(in crate::ordered) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
+    let mut places: Vec<u32> = (0..batch.len() as u32).collect();
+    let key = |place: u32| batch[place as usize].key;
+    sort::unstable_by(&mut places, |&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
+    places.dedup_by(|next, newest| key(*next) == key(*newest));
+    places
+}
+
 /// The changes of a batch that come last of their key, in key order.
 pub(in crate::ordered) fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
-    let mut order: Vec<(&[u8], usize)> =
-        batch.iter().enumerate().map(|(i, change)| (change.key, i)).collect();
-    sort::total(&mut order);
-    let is_last = |i: &usize| order.get(i + 1).is_none_or(|next| next.0 != order[*i].0);
-    (0..order.len()).filter(is_last).map(|i| batch[order[i].1]).collect()
+    newest_places(batch).into_iter().map(|place| batch[place as usize]).collect()
 }
 
 #[cfg(test)]

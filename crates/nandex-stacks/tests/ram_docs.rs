@@ -17,8 +17,8 @@ For example, `nandex list indexes --chip w25n01gv` prints the same for any chip,
 what an index declares for records of 8 + 8 bytes, in its strongest durability class and without a cache; over an FTL, the FTL that takes least is named.
 It is a bound at every moment, formats, mounts after a cut and clean ones included: `cargo test -p nandex-testkit --test ram`, with a
 counting allocator, and `--test drawn` on chips, records and RAM of any size (the example `drawn` draws more). Beside it a batch (`apply`)
-holds up to 256 bytes a change while it is made, in a B+-tree the pages that it changes; a tree on raw NAND whose batch is refused half-way
-has its tables of blocks twice, and a VMTree-OW holds a batch in the mount after a cut, too. What each holds when:
+holds up to 96 bytes a change while it is made, in plow the values that it replaces, in a B+-tree the pages that it changes; a VMTree-OW
+holds a batch in the mount after a cut, too. What each holds when:
 `cargo run --release -p nandex-testkit --example smallest`. Page mapping, which none of these takes, declares apart what a mount takes
 ([RAM](ftl/page-map.md#costs)).
 

@@ -28,7 +28,7 @@ const DRAWS: u64 = 40;
 /// Changes of a batch at most.
 const GROUP_MAX: u64 = 64;
 /// Bytes beside the RAM for each change of a batch, while that is made (`docs/ram.md`).
-const CHANGE_BYTES: usize = 256;
+const CHANGE_BYTES: usize = 96;
 /// Bytes written in a life at most, each page counted once.
 const WRITTEN_MAX: u64 = 4 << 20;
 
@@ -531,10 +531,9 @@ impl Course<'_> {
         let page_bytes = self.setup.part.geometry.page_bytes as usize;
         // A B+-tree has the pages that a batch changes.
         let pages = if self.setup.target.name() == "bplus" { 4 * page_bytes } else { 0 };
-        let batch = GROUP_MAX as usize * (CHANGE_BYTES + pages) + usize::from(record.value_bytes);
-        // A tree on raw NAND whose batch is refused half-way finds itself again beside its tables.
-        let geometry = self.setup.part.geometry;
-        let batch = batch + geometry.blocks as usize * 16 + geometry.pages() as usize / 8;
+        // plow has the values that it replaces, any other a value to look up.
+        let values = if self.setup.target.name() == "plow" { GROUP_MAX as usize } else { 1 };
+        let batch = GROUP_MAX as usize * (CHANGE_BYTES + pages) + values * usize::from(record.value_bytes);
         let bound = bound.saturating_add(if when == "group" { batch } else { 0 });
         if held > bound {
             return Err(format!("{when}: {held} of {bound} bytes, {} over", held - bound));

@@ -6,7 +6,7 @@ use nandex::blocks::{BlockTable, Validity};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{BlockRange, Part, catalogue};
 use nandex::ordered::value_log::{self, ValueLog};
-use nandex::ordered::{Durability, Metric, RecordFormat};
+use nandex::ordered::{Change, Durability, Metric, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{
     Cause, Geometry, IndexError, Lpn, Nand, OrderedIndex, PageStore, Pbn, Plow, PlowConfig, Shared,
@@ -286,6 +286,39 @@ fn a_table_of_blocks_takes_what_it_says() {
             }
         }
     }
+}
+
+/// Bytes that a batch of trees on pages of 2 KiB may hold for each change, beside the smallest RAM.
+const CHANGE_BYTES: usize = 48;
+
+#[test]
+fn a_batch_holds_little_for_each_change_and_keeps_none_of_it() {
+    let mut faults = Vec::new();
+    for name in ["mu", "mu-star", "wandering", "vmtree"] {
+        let (part, entry) =
+            (large_part("w25n01gv"), INDEXES.iter().find(|entry| entry.name == name).unwrap());
+        let mut settings =
+            Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
+        let needed = ram_needed(entry, &part, &settings).unwrap();
+        settings.ram_bytes = Some(needed);
+        let chip = heap::uncounted(|| Shared::new(SimChip::new(&part).unwrap()));
+        let handle = heap::uncounted(|| Box::new(Apart::new(chip.clone())));
+        let (mut index, formatted) = heap::measure(|| (entry.format)(handle, &settings).unwrap());
+        let (done, worked) = heap::measure(|| insert(&mut *index, entry));
+        done.unwrap();
+        let keys = heap::uncounted(|| (0..256u64).map(|key| (key * 15).to_be_bytes()).collect::<Vec<_>>());
+        let changes =
+            heap::uncounted(|| keys.iter().map(|key| Change::put(key, b"anotherv")).collect::<Vec<_>>());
+        let (done, batch) = heap::measure(|| index.apply(&changes));
+        done.unwrap();
+        let held = formatted.kept + worked.kept + batch.peak;
+        if held > needed + changes.len() * CHANGE_BYTES || batch.kept > 64 {
+            faults.push(format!("{name}: {held} of {needed} bytes, {batch:?}"));
+        }
+        heap::uncounted(|| drop(changes));
+        heap::uncounted(|| drop(keys));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 /// Tables of hundreds of moved nodes in checkpoints and mounts.

@@ -57,7 +57,8 @@ impl<N: Nand> Plow<N> {
             _ => Ok(()),
         };
         if done.is_err() {
-            before.iter().rev().for_each(|before| self.memtable.restore(before));
+            let changes = batch.iter().zip(&before).rev();
+            changes.for_each(|(change, before)| self.memtable.restore(change.key, before));
             self.dirty = was_dirty;
         }
         done

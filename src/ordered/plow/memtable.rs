@@ -22,9 +22,8 @@ const LENDER_MIN: u32 = 64;
 /// The entry of a key before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Before {
-    key: Vec<u8>,
     /// The value of the key and its flags; none if there was none.
-    record: Option<(Vec<u8>, u8)>,
+    record: Option<(Box<[u8]>, u8)>,
 }
 
 /// Sorted records: keys with values, and their flags, four records a byte.
@@ -368,7 +367,7 @@ impl Memtable {
         let (i, record) = match found {
             Ok(i) => {
                 self.unsealed -= u32::from(self.is_unsealed(i));
-                (i, Some((self.value_or_none(i).to_vec(), self.flags(i))))
+                (i, Some((self.value_or_none(i).into(), self.flags(i))))
             }
             Err(i) => (i, None),
         };
@@ -397,12 +396,12 @@ impl Memtable {
         let is_tombstone = if value.is_none() { TOMBSTONE } else { 0 };
         self.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
         self.unsealed += u32::from(!is_sealed);
-        Before { key: key.to_vec(), record }
+        Before { record }
     }
 
-    /// Takes a change back, unless the key went to a level since.
-    pub(super) fn restore(&mut self, before: &Before) {
-        let Ok(i) = self.find(&before.key) else { return };
+    /// Takes a change of a key back, unless it went to a level since.
+    pub(super) fn restore(&mut self, key: &[u8], before: &Before) {
+        let Ok(i) = self.find(key) else { return };
         self.unsealed -= u32::from(self.is_unsealed(i));
         match &before.record {
             Some((value, flags)) => {
@@ -466,7 +465,7 @@ mod tests {
             let value = rng.chance(3, 4).then_some(round as u8);
             let before = table.put(&key, value.as_ref().map(core::slice::from_ref), false);
             if rng.chance(1, 5) {
-                table.restore(&before);
+                table.restore(&key, &before);
             } else {
                 model.insert(key, value);
             }

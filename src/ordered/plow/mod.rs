@@ -304,7 +304,7 @@ impl<N: Nand> Plow<N> {
         if self.is_durable()
             && let Err(error) = self.commit(false)
         {
-            self.memtable.restore(&before);
+            self.memtable.restore(key, &before);
             self.dirty = was_dirty;
             return Err(error);
         }

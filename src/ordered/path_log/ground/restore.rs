@@ -24,8 +24,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         (self.root, self.height, self.root_entries) = (root.ppn, root.height, u16::MAX);
         self.path.buffer.clear();
         self.path.forget();
+        let most = self.scheme.path_bytes(height_bound(&self.scheme, self.log.geometry().pages()) + 1);
         // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.
         if !S::MAPS_MOVES {
+            self.path.buffer.reserve_exact(most);
             self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
         }
         self.bits_in_doubt = !self.log.is_placed();
@@ -34,7 +36,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if S::MAPS_MOVES {
             S::restore_moves(self, &journal)?;
             drop((journal, note));
-            let most = self.scheme.path_bytes(height_bound(&self.scheme, self.log.geometry().pages()) + 1);
             self.path.buffer.reserve_exact(most);
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
             self.log.expect_note(self.moves.byte_count());
@@ -95,9 +96,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let read_pages = self.log.config().read_pages;
         if S::MAPS_MOVES {
             self.moves.clear();
-            // Room for the table on the chip.
-            self.path.buffer = Vec::new();
         }
+        // Room for what is on the chip.
+        self.path.buffer = Vec::new();
         self.log.remount()?;
         if S::MAPS_MOVES {
             self.moves.load(&self.log.take_note(), self.log.geometry().pages())?;

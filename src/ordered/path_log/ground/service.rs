@@ -10,7 +10,7 @@ use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
-use crate::ordered::change::{Change, check_batch, newest_by_key};
+use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
 use crate::ordered::{Room, holds_change};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,24 +27,30 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.usable()?;
         check_batch(self.record, batch, self.changes_max())?;
-        let changes = self.effective(batch)?;
-        let Some(last) = changes.len().checked_sub(1) else { return Ok(()) };
-        let has_inserts = changes.iter().any(|change| change.value.is_some());
         if S::MAPS_MOVES {
+            let changes = newest_by_key(batch);
+            if changes.is_empty() {
+                return Ok(());
+            }
+            let has_inserts = changes.iter().any(|change| change.value.is_some());
             self.make_room_for_batch(changes.len(), has_inserts)?;
             return self.apply_batch(&changes);
         }
+        let places = self.effective(batch)?;
+        let Some(last) = places.len().checked_sub(1) else { return Ok(()) };
+        let changes = || places.iter().map(|&place| batch[place as usize]);
+        let has_inserts = changes().any(|change| change.value.is_some());
         // What waits in a write part is no part of the batch.
         self.log.flush(Cause::CacheEviction)?;
-        let room = self.make_room_for_changes(changes.len() as u32, has_inserts);
-        let done = room.and_then(|()| self.write_paths(&changes, last));
+        let room = self.make_room_for_changes(places.len() as u32, has_inserts);
+        let done = room.and_then(|()| self.write_paths(changes(), last));
         self.log.set_goes_on(false);
         let error = match done {
             Err(error) if self.interrupted && error.is_refusal() => error,
             other => return other,
         };
         self.undo_batch()?;
-        for change in &changes {
+        for change in changes() {
             if self.interrupted || !holds_change(self, (change.key, change.value))? {
                 return Err(error);
             }
@@ -52,21 +58,21 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// The changes that matter, in the order of their keys: the last of each key, and no removal of what is
-    /// not there.
-    fn effective<'a>(&mut self, batch: &[Change<'a>]) -> Result<Vec<Change<'a>>, IndexFault> {
-        let mut changes = newest_by_key(batch);
-        if S::MAPS_MOVES {
-            return Ok(changes);
-        }
+    /// The places of the changes that matter, in the order of their keys: the last of each key, and no
+    /// removal of what is not there.
+    fn effective(&mut self, batch: &[Change<'_>]) -> Result<Vec<u32>, IndexFault> {
+        let mut places = newest_places(batch);
         let mut value = vec![0; self.record.value_bytes.into()];
-        let mut kept = Vec::with_capacity(changes.len());
-        for change in changes.drain(..) {
+        let mut kept = 0;
+        for at in 0..places.len() {
+            let change = batch[places[at] as usize];
             if change.value.is_some() || crate::ordered::OrderedIndex::get(self, change.key, &mut value)? {
-                kept.push(change);
+                places[kept] = places[at];
+                kept += 1;
             }
         }
-        Ok(kept)
+        places.truncate(kept);
+        Ok(places)
     }
 
     fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
@@ -82,10 +88,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         make_room(self, Need { pages, wanted, live_max: has_inserts.then_some(live_max) })
     }
 
-    fn write_paths(&mut self, changes: &[Change<'_>], last: usize) -> Result<(), IndexFault> {
+    fn write_paths<'a>(
+        &mut self,
+        changes: impl Iterator<Item = Change<'a>>,
+        last: usize,
+    ) -> Result<(), IndexFault> {
         S::before_update(self);
-        self.log.begin(changes.len() as u32 * self.scheme.pages_per_update(self.height + 1))?;
-        for (i, change) in changes.iter().enumerate() {
+        self.log.begin((last + 1) as u32 * self.scheme.pages_per_update(self.height + 1))?;
+        for (i, change) in changes.enumerate() {
             self.log.set_goes_on(i < last);
             if i > 0 && i < last {
                 self.log.relieve()?;

@@ -309,10 +309,17 @@ impl<N: Nand> Plow<N> {
         }
         // Blocks begun after the commit page: what they name is newer than what the root knows of. First,
         // while the output buffer holds what a look at the chip found.
+        let mut least: Option<(u16, Pbn)> = None;
         for block in (0..self.geometry.blocks).map(Pbn) {
-            if self.blocks.state(block) == State::Free {
-                self.look_behind(block, (sequence, &root.worn), seen)?;
+            if self.blocks.state(block) == State::Free
+                && self.look_behind(block, (sequence, &root.worn), seen)?
+                && least.is_none_or(|least| self.blocks.erases(block) < least.0)
+            {
+                least = Some((self.blocks.erases(block), block));
             }
+        }
+        if let Some((_, block)) = least {
+            self.look_at_second(block, sequence, seen)?;
         }
         let is_alone = root.levels.len() == 1;
         for level in &root.levels {
@@ -329,13 +336,13 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
-    /// page.
+    /// page. Whether it holds what is older, and was not erased when the root was written.
     fn look_behind(
         &mut self,
         block: Pbn,
         (sequence, worn): (u64, &Worn),
         seen: &mut Seen,
-    ) -> Result<(), IndexFault> {
+    ) -> Result<bool, IndexFault> {
         let first = self.geometry.page_at(block, 0);
         let (begun, is_blank) = match self.kept_first(block, seen.newest) {
             Some(kept) => kept,
@@ -353,15 +360,9 @@ impl<N: Nand> Plow<N> {
                 return Err(IndexFault::corrupted(what, first.0));
             }
             if begun > sequence {
-                return self.look_at_newest(block, seen);
+                self.look_at_newest(block, seen)?;
             }
-            // In the place of its first page may be one of before, which says nothing of those behind it.
-            return match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
-                Found::Whole(header) if header.sequence > sequence => {
-                    Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
-                }
-                _ => Ok(()),
-            };
+            return Ok(begun <= sequence && listed.is_none());
         }
         // No page tells how often it was erased: once more than any other at most, if it was used at all.
         let erases = match listed {
@@ -370,7 +371,19 @@ impl<N: Nand> Plow<N> {
             None => worn.most.saturating_add(1),
         };
         self.blocks.set_erases(block, self.blocks.erases(block).max(erases));
-        Ok(())
+        Ok(false)
+    }
+
+    /// Looks behind the first page of the block that is erased next: where that page is one of before, the
+    /// block may have been erased and begun after the newest commit page.
+    fn look_at_second(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
+        match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
+            Found::Whole(header) if header.sequence > sequence => {
+                let first = self.geometry.page_at(block, 0);
+                Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of

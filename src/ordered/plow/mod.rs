@@ -47,6 +47,7 @@
 
 mod above;
 mod ahead;
+mod behind;
 mod bits;
 mod blocks;
 mod carry;

@@ -6,7 +6,7 @@ use super::fences::position;
 use super::filter::FILTERS;
 use super::level::{Level, Part};
 use super::page::{After, HEADER_BYTES, Header, Kind, is_blank};
-use super::root::{Item, LevelRoot, Reader, Root, Row, Worn, Wrong, read};
+use super::root::{Item, LevelRoot, Reader, Root, Row, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
 use crate::check::{IndexError, message, words};
@@ -21,7 +21,7 @@ use core::cell::Cell;
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The newest program.
-    newest: u64,
+    pub(super) newest: u64,
     /// The newest commit page that a page names, and where.
     named: (u64, u32),
     /// The newest commit page.
@@ -182,7 +182,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Notes the newest whole page of a block.
-    fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
+    pub(super) fn look_at_newest(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexFault> {
         let mut page = self.programmed(block, seen)?;
         while page > 0 {
             page -= 1;
@@ -194,7 +194,7 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Reads any page into the input buffer, and notes it if it is whole.
-    fn look_at_page(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
+    pub(super) fn look_at_page(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
         let found = self.see(ppn, seen)?;
         if let Found::Whole(header) = &found {
             self.note(ppn, header, seen);
@@ -307,20 +307,8 @@ impl<N: Nand> Plow<N> {
                 self.blocks.set(self.geometry.block_of(row.first), State::Used);
             }
         }
-        // Blocks begun after the commit page: what they name is newer than what the root knows of. First,
-        // while the output buffer holds what a look at the chip found.
-        let mut least: Option<(u16, Pbn)> = None;
-        for block in (0..self.geometry.blocks).map(Pbn) {
-            if self.blocks.state(block) == State::Free
-                && self.look_behind(block, (sequence, &root.worn), seen)?
-                && least.is_none_or(|least| self.blocks.erases(block) < least.0)
-            {
-                least = Some((self.blocks.erases(block), block));
-            }
-        }
-        if let Some((_, block)) = least {
-            self.look_at_second(block, sequence, seen)?;
-        }
+        // While the output buffer holds what a look at the chip found.
+        self.look_behind_root((sequence, &root.worn), seen)?;
         let is_alone = root.levels.len() == 1;
         for level in &root.levels {
             self.take_level(level, is_alone, seen)?;
@@ -332,57 +320,6 @@ impl<N: Nand> Plow<N> {
         self.blocks.set(block, State::Used);
         if !self.commits.blocks.contains(&block) {
             self.commits.blocks.push(block);
-        }
-    }
-
-    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
-    /// page. Whether it holds what is older, and was not erased when the root was written.
-    fn look_behind(
-        &mut self,
-        block: Pbn,
-        (sequence, worn): (u64, &Worn),
-        seen: &mut Seen,
-    ) -> Result<bool, IndexFault> {
-        let first = self.geometry.page_at(block, 0);
-        let (begun, is_blank) = match self.kept_first(block, seen.newest) {
-            Some(kept) => kept,
-            None => match self.see(first, seen)? {
-                Found::Whole(header) => (header.sequence, false),
-                found => (0, found == Found::Blank),
-            },
-        };
-        let listed = worn.erased.iter().find(|erased| erased.0 == block).map(|erased| erased.1);
-        if begun > 0 {
-            self.blocks.touch(block);
-            // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
-            if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
-                let what = "I7: a block that was erased holds a page of before";
-                return Err(IndexFault::corrupted(what, first.0));
-            }
-            if begun > sequence {
-                self.look_at_newest(block, seen)?;
-            }
-            return Ok(begun <= sequence && listed.is_none());
-        }
-        // No page tells how often it was erased: once more than any other at most, if it was used at all.
-        let erases = match listed {
-            Some(erases) => erases,
-            None if is_blank && block.0 >= worn.touched => 1,
-            None => worn.most.saturating_add(1),
-        };
-        self.blocks.set_erases(block, self.blocks.erases(block).max(erases));
-        Ok(false)
-    }
-
-    /// Looks behind the first page of the block that is erased next: where that page is one of before, the
-    /// block may have been erased and begun after the newest commit page.
-    fn look_at_second(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
-        match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
-            Found::Whole(header) if header.sequence > sequence => {
-                let first = self.geometry.page_at(block, 0);
-                Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
-            }
-            _ => Ok(()),
         }
     }
 

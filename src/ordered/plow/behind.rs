@@ -1,0 +1,83 @@
+//! Blocks that no page of the root lies in: what was begun after the newest commit page that a mount found
+//! names what is newer than the root knows of.
+
+use super::mount::{Found, Seen};
+use super::root::Worn;
+use super::{Plow, State};
+use crate::fault::IndexFault;
+use crate::nand::Nand;
+use crate::units::Pbn;
+
+impl<N: Nand> Plow<N> {
+    /// Looks at all such blocks, given the newest commit page's program and what its root says of wear.
+    pub(super) fn look_behind_root(
+        &mut self,
+        (sequence, worn): (u64, &Worn),
+        seen: &mut Seen,
+    ) -> Result<(), IndexFault> {
+        let mut least: Option<(u16, Pbn)> = None;
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.blocks.state(block) == State::Free
+                && self.look_behind(block, (sequence, worn), seen)?
+                && least.is_none_or(|least| self.blocks.erases(block) < least.0)
+            {
+                least = Some((self.blocks.erases(block), block));
+            }
+        }
+        if let Some((_, block)) = least {
+            self.look_at_second(block, sequence, seen)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
+    /// page. Whether it holds what is older, and was not erased when the root was written.
+    fn look_behind(
+        &mut self,
+        block: Pbn,
+        (sequence, worn): (u64, &Worn),
+        seen: &mut Seen,
+    ) -> Result<bool, IndexFault> {
+        let first = self.geometry.page_at(block, 0);
+        let (begun, is_blank) = match self.kept_first(block, seen.newest) {
+            Some(kept) => kept,
+            None => match self.see(first, seen)? {
+                Found::Whole(header) => (header.sequence, false),
+                found => (0, found == Found::Blank),
+            },
+        };
+        let listed = worn.erased.iter().find(|erased| erased.0 == block).map(|erased| erased.1);
+        if begun > 0 {
+            self.blocks.touch(block);
+            // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
+            if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
+                let what = "I7: a block that was erased holds a page of before";
+                return Err(IndexFault::corrupted(what, first.0));
+            }
+            if begun > sequence {
+                self.look_at_newest(block, seen)?;
+            }
+            return Ok(begun <= sequence && listed.is_none());
+        }
+        // No page tells how often it was erased: once more than any other at most, if it was used at all.
+        let erases = match listed {
+            Some(erases) => erases,
+            None if is_blank && block.0 >= worn.touched => 1,
+            None => worn.most.saturating_add(1),
+        };
+        self.blocks.set_erases(block, self.blocks.erases(block).max(erases));
+        Ok(false)
+    }
+
+    /// Looks behind the first page of the block that is erased next: where that page is one of before, the
+    /// block may have been erased and begun after the newest commit page.
+    fn look_at_second(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
+        match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
+            Found::Whole(header) if header.sequence > sequence => {
+                let first = self.geometry.page_at(block, 0);
+                Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
+            }
+            _ => Ok(()),
+        }
+    }
+}

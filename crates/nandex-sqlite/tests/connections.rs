@@ -355,6 +355,36 @@ fn one_of_two_databases_fails() {
     }
 }
 
+/// The pages by which a database grows go straight to their places, once.
+#[test]
+fn a_first_transaction_takes_nearly_all_of_a_volume() {
+    for (name, atomic_pages, batch_atomic) in
+        [("first-256", 256, true), ("first-16", 16, true), ("first-stock", 256, false)]
+    {
+        let chip = chip(64);
+        let store = PageMapFtl::format(chip.clone(), FtlSettings { atomic_pages, ..SETTINGS }).unwrap();
+        let settings = VolumeSettings { batch_atomic, ram_bytes: 1 << 19, ..VolumeSettings::default() };
+        let volume = Volume::open(store, settings).unwrap();
+        let free = volume.free_pages();
+        let vfs = Vfs::register(name, volume).unwrap();
+        let database = vfs.open("a.db").unwrap();
+        database.execute_batch("PRAGMA page_size=2048; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        let before = chip.lock().counters().page_programs_total();
+        // A row takes a page.
+        let rows = free / 100 * 95;
+        fill(&database, rows, 1_900).unwrap();
+        let programs = chip.lock().counters().page_programs_total() - before;
+        println!("{name}: {rows} rows into {free} free pages, {programs} programs");
+        assert!(programs < u64::from(rows) * 110 / 100, "{name}: {programs} programs for {rows} pages");
+        assert_eq!(number(&database, "SELECT count(*) FROM t WHERE length(v) = 1900"), i64::from(rows));
+        // One that is refused leaves the pages to others.
+        assert!(fill(&database, free / 5, 1_900).is_err());
+        fill(&database, 10, 1_900).unwrap();
+        let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(whole, "ok", "{name}");
+    }
+}
+
 /// A transaction that cannot be written, nor rolled back, leaves what was committed.
 #[test]
 fn what_cannot_be_rolled_back_is_not_kept() {

@@ -28,6 +28,8 @@ struct Plan {
     runs: Vec<Run>,
     taken: Vec<Run>,
     freed: Vec<Run>,
+    /// Whether the pages that the file took ahead are among the runs.
+    has_ahead: bool,
     kept_size: u64,
     lists: bool,
 }
@@ -138,11 +140,19 @@ impl Volume {
         let (need, have) = (file.size.div_ceil(page_bytes) as u32, file.capacity());
         let mut runs = file.runs.clone();
         let (mut taken, mut freed) = (Vec::new(), Vec::new());
+        let has_ahead = need > have && !file.ahead.is_empty();
         if need > have {
-            let after = runs.last().map(|run| run.end());
-            let ample = need - have + growth.max(need / 16) - need % growth;
+            file.ahead.iter().for_each(|&run| append(&mut runs, run));
+            let have: u32 = runs.iter().map(|run| run.pages).sum();
+            let more = need.saturating_sub(have);
+            let ample = more + growth.max(need / 16) - need % growth;
             let is_ample = ample.saturating_add(file.owed) <= self.space.pages();
-            taken = self.space.take(if is_ample { ample } else { need - have }, after)?;
+            taken = match more {
+                0 => Vec::new(),
+                _ => {
+                    self.space.take(if is_ample { ample } else { more }, runs.last().map(|run| run.end()))?
+                }
+            };
             taken.iter().for_each(|&run| append(&mut runs, run));
         } else if need == 0 || have - need > (2 * growth).max(need / 8) {
             freed = cut(&mut runs, need.next_multiple_of(growth).min(have));
@@ -150,9 +160,9 @@ impl Volume {
         let is_main = file.purpose == Purpose::Main;
         let capacity: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
         let kept_size = if is_main { capacity * page_bytes } else { file.size };
-        let moves = !taken.is_empty() || !freed.is_empty();
+        let moves = !taken.is_empty() || has_ahead || !freed.is_empty();
         let lists = moves || !file.is_listed || kept_size != file.kept_size;
-        Ok(Plan { id, runs, taken, freed, kept_size, lists })
+        Ok(Plan { id, runs, taken, freed, has_ahead, kept_size, lists })
     }
 
     /// Lets the directory have the pages that a database with a write-ahead log comes to, before they are
@@ -180,8 +190,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes pages of a database with a write-ahead log one by one: the log has them as well, so it matters
-    /// to nobody how many of them are there after a power cut.
+    /// Writes pages one by one, of which it matters to nobody how many are there after a power cut: those by
+    /// which a file grows, before the commit, or those that a write-ahead log has as well.
     fn write_each(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         let mut bytes = vec![0; self.page_bytes];
         for change in changes {
@@ -192,7 +202,11 @@ impl Volume {
     }
 
     fn give_up(&mut self, plans: &[Plan]) {
-        plans.iter().flat_map(|plan| &plan.taken).for_each(|&run| self.space.give(run));
+        for plan in plans {
+            // Some may have been written.
+            self.trim(&plan.taken);
+            plan.taken.iter().for_each(|&run| self.space.give(run));
+        }
     }
 
     fn changes(&self, plans: &[Plan]) -> Vec<Change> {
@@ -239,21 +253,47 @@ impl Volume {
             None => None,
         };
         let own = slot.as_ref().map_or(0, |(_, bytes)| bytes.len() / self.page_bytes);
-        let pages = work.changes.len() + own;
-        if self.settings.commits == Commits::Grouped && pages > self.group_pages_max() {
-            let directory = work.directory.clone().unwrap_or_else(|| self.same_directory());
-            return self.write_large(&work.changes, directory);
+        let is_large = |pages: usize, volume: &Volume| {
+            volume.settings.commits == Commits::Grouped && pages + own > volume.group_pages_max()
+        };
+        let is_placed = |change: &Change, files: &BTreeMap<FileId, File>| {
+            files.get(&change.file).is_some_and(|file| file.is_placed(change.page, change.home))
+        };
+        let mut changes: Vec<Change> =
+            work.changes.iter().copied().filter(|change| !is_placed(change, &self.files)).collect();
+        if is_large(changes.len(), self) {
+            // Nothing that was committed is where a file grows: that need not wait for the commit.
+            let is_new = |change: &Change, files: &BTreeMap<FileId, File>| {
+                files.get(&change.file).is_some_and(|file| change.page >= file.filled)
+            };
+            let (new, old): (Vec<Change>, Vec<Change>) =
+                changes.into_iter().partition(|change| is_new(change, &self.files));
+            self.write_each(&new)?;
+            changes = old;
         }
+        if is_large(changes.len(), self) {
+            let directory = work.directory.clone().unwrap_or_else(|| self.same_directory());
+            return self.write_large(&changes, directory);
+        }
+        self.write_group(&changes, slot.as_ref())?;
+        Ok(BTreeSet::new())
+    }
+
+    /// Writes pages, and a directory with its number, as one group.
+    fn write_group(&mut self, changes: &[Change], slot: Option<&(u64, Vec<u8>)>) -> Result<(), StoreError> {
         let page_bytes = self.page_bytes;
-        let spilled = self.load_spilled(&work.changes)?;
-        let mut group = gather(&self.files, spilled, &work.changes);
-        if let Some((sequence, bytes)) = &slot {
+        let spilled = self.load_spilled(changes)?;
+        let mut group = gather(&self.files, spilled, changes);
+        if let Some((sequence, bytes)) = slot {
             let first = slot_of(*sequence, page_bytes);
             let own =
                 bytes.chunks(page_bytes).zip(first..).map(|(page, lpn)| (Lpn(lpn), Cow::Borrowed(page)));
             group.extend(own);
         }
         let group: Vec<(Lpn, &[u8])> = group.iter().map(|(lpn, bytes)| (*lpn, &**bytes)).collect();
+        if group.is_empty() {
+            return Ok(());
+        }
         let store = &mut self.store;
         match self.settings.commits {
             Commits::Grouped => store.write_atomic(&group, Cause::Host)?,
@@ -264,10 +304,11 @@ impl Volume {
         if !store.durable_writes() {
             store.sync()?;
         }
+        let pages = group.len() as u64;
         self.stats.groups += 1;
-        self.stats.group_pages += pages as u64;
-        self.stats.largest_group = self.stats.largest_group.max(pages as u64);
-        Ok(BTreeSet::new())
+        self.stats.group_pages += pages;
+        self.stats.largest_group = self.stats.largest_group.max(pages);
+        Ok(())
     }
 }
 
@@ -289,7 +330,12 @@ impl Volume {
                 .filter(|change| change.file == plan.id)
                 .map(|change| change.page)
                 .collect();
+            let (id, has_ahead) = (plan.id, plan.has_ahead);
             let mut spilled = self.install_file(plan, &written);
+            match self.files.get_mut(&id).filter(|_| has_ahead) {
+                Some(file) => file.ahead.clear(),
+                None => self.drop_ahead(id),
+            }
             spilled.retain(|run| !aside.contains(&run.first));
             self.trim(&spilled);
             spilled.into_iter().for_each(|run| self.space.give(run));
@@ -346,7 +392,7 @@ impl Volume {
         let mut spilled = Vec::new();
         for change in changes {
             let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
-            if let Some(&Slot::Spilled { lpn, crc }) = slot {
+            if let Some(&Slot::Spilled { lpn, crc, .. }) = slot {
                 let mut bytes = vec![0; self.page_bytes];
                 self.read_checked(lpn, crc, &mut bytes)?;
                 spilled.push(bytes);

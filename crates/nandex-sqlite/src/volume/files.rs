@@ -112,6 +112,7 @@ impl Volume {
         let _ = file.slots.drop_from(0, room);
         (file.size, file.visible) = file.settled;
         (file.is_failed, file.held_by, file.log) = (false, None, LogTail::default());
+        self.drop_ahead(id);
     }
 
     /// The write-ahead log of a database that has one.
@@ -163,6 +164,7 @@ impl Volume {
 
     /// Drops a file that has no name and no user.
     fn forget(&mut self, id: FileId) -> Result<(), StoreError> {
+        self.drop_ahead(id);
         let (file, room) = self.parts(id);
         let Some(file) = file else { return Ok(()) };
         let name = file.name.take();
@@ -270,7 +272,7 @@ impl Volume {
                 data.copy_from_slice(bytes);
                 return Ok(());
             }
-            Some(&Slot::Spilled { lpn, crc }) => return self.read_checked(lpn, crc, data),
+            Some(&Slot::Spilled { lpn, crc, .. }) => return self.read_checked(lpn, crc, data),
             None => {}
         }
         match file.home(page) {
@@ -358,7 +360,11 @@ impl Volume {
         let is_settled = self.is_settled(id, page, &whole);
         let (file, room) = self.parts(id);
         let Some(file) = file else { return Ok(()) };
-        if is_settled { file.slots.drop_page(page, room) } else { file.open_slots().put(page, whole, room) }
+        if is_settled {
+            return file.slots.drop_page(page, room);
+        }
+        file.open_slots().put(page, whole, room)?;
+        self.spill(id, page)
     }
 
     /// Whether a page is to be as its place has it, and should not wait: SQLite takes back what it wrote, and

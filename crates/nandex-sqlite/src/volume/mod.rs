@@ -20,6 +20,7 @@ mod mount;
 mod redo;
 mod slots;
 mod space;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod unchanged;
@@ -75,6 +76,8 @@ struct File {
     /// The directory on the flash has it.
     is_listed: bool,
     runs: Vec<Run>,
+    /// Pages taken for the file to grow by, before a commit lists them: what is spilled of it goes there.
+    ahead: Vec<Run>,
     /// Pages of the runs that may hold something: those beyond are zeros.
     filled: u32,
     /// The visible pages: as `filled`, where the file was shortened since the last commit.
@@ -121,14 +124,7 @@ impl File {
 
     /// The page of the store where one of its pages has its place.
     fn home(&self, page: u32) -> Option<u32> {
-        let mut before = page;
-        for run in &self.runs {
-            if before < run.pages {
-                return Some(run.first + before);
-            }
-            before -= run.pages;
-        }
-        None
+        home(&self.runs, page)
     }
 
     fn slot(&self, page: u32) -> Option<&Slot> {
@@ -152,6 +148,18 @@ impl File {
         let batch = self.batch.iter().flat_map(|batch| batch.slots.iter());
         earlier.chain(batch).map(|(page, _)| page).collect()
     }
+}
+
+/// The page of the store where this page of some runs is.
+fn home(runs: &[Run], page: u32) -> Option<u32> {
+    let mut before = page;
+    for run in runs {
+        if before < run.pages {
+            return Some(run.first + before);
+        }
+        before -= run.pages;
+    }
+    None
 }
 
 impl Volume {

@@ -93,7 +93,7 @@ impl Volume {
         for change in changes {
             let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
             let place = match slot {
-                Some(&Slot::Spilled { lpn, crc }) => (lpn, crc),
+                Some(&Slot::Spilled { lpn, crc, .. }) => (lpn, crc),
                 Some(Slot::Ram(bytes)) => {
                     let lpn = self.space.take(1, None)?[0].first;
                     taken.push(lpn);

@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Slot {
     /// In RAM.
     Ram(Box<[u8]>),
-    /// In a page of the store that no file has, because RAM ran short.
-    Spilled { lpn: u32, crc: u32 },
+    /// In a page of the store, because RAM ran short: one that no file has, or its own place where nothing
+    /// committed is there yet.
+    Spilled { lpn: u32, crc: u32, is_placed: bool },
 }
 
 /// Pages by their number in the file.
@@ -38,6 +39,11 @@ impl Room<'_> {
     /// Whether another page in RAM puts one of them out.
     pub(super) const fn is_short(&self) -> bool {
         *self.used >= self.most
+    }
+
+    /// Whether one of them is to be put out.
+    pub(super) const fn is_over(&self) -> bool {
+        *self.used > self.most
     }
 }
 
@@ -67,34 +73,40 @@ impl Slots {
         }
     }
 
-    /// Puts a page, and makes room by spilling another one of the same file.
+    /// Puts a page in RAM.
     ///
     /// # Errors
     ///
-    /// Where a page had to be spilled and could not be: the store is full, or fails. The page was put.
+    /// Where the store fails a trim. The page was put.
     pub(super) fn put(&mut self, page: u32, bytes: Box<[u8]>, mut room: Room<'_>) -> Result<(), StoreError> {
-        self.forget(page, &mut room)?;
+        let forgotten = self.forget(page, &mut room);
         self.pages.insert(page, Slot::Ram(bytes));
         self.ram.insert(page);
         *room.used += 1;
-        while *room.used > room.most {
-            // The lowest but the one at hand; the first page of a database changes in every transaction.
-            let other = self.ram.iter().copied().find(|&other| other != page && other != 0);
-            let Some(victim) = other else { break };
-            self.spill(victim, &mut room)?;
-        }
-        Ok(())
+        forgotten
     }
 
-    fn spill(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
+    /// The page in RAM that is spilled next: the lowest but the one at hand; the first page of a database
+    /// changes in every transaction.
+    pub(super) fn victim(&self, at_hand: u32) -> Option<u32> {
+        self.ram.iter().copied().find(|&other| other != at_hand && other != 0)
+    }
+
+    /// Spills a page to this one of the store.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store: the page is still in RAM.
+    pub(super) fn spill(
+        &mut self,
+        page: u32,
+        (lpn, is_placed): (u32, bool),
+        room: Room<'_>,
+    ) -> Result<(), StoreError> {
         let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return Ok(()) };
         let crc = crc32fast::hash(bytes);
-        let lpn = room.space.take(1, None)?[0].first;
-        if let Err(error) = room.store.write(Lpn(lpn), Cause::CacheEviction, bytes) {
-            room.space.give(Run { first: lpn, pages: 1 });
-            return Err(error);
-        }
-        self.pages.insert(page, Slot::Spilled { lpn, crc });
+        room.store.write(Lpn(lpn), Cause::CacheEviction, bytes)?;
+        self.pages.insert(page, Slot::Spilled { lpn, crc, is_placed });
         self.ram.remove(&page);
         *room.used -= 1;
         *room.spilled += 1;
@@ -108,11 +120,11 @@ impl Slots {
                 *room.used -= 1;
                 Ok(())
             }
-            Some(Slot::Spilled { lpn, .. }) => {
+            Some(Slot::Spilled { lpn, is_placed: false, .. }) => {
                 room.space.give(Run { first: lpn, pages: 1 });
                 room.store.trim(Lpn(lpn))
             }
-            None => Ok(()),
+            Some(Slot::Spilled { .. }) | None => Ok(()),
         }
     }
 
@@ -121,14 +133,15 @@ impl Slots {
         self.forget(page, &mut room)
     }
 
-    /// Forgets all pages and returns where spilled ones are: whoever asks has them now.
+    /// Forgets all pages and returns where spilled ones are that are not in their places: whoever asks has
+    /// them now.
     pub(super) fn take_spilled(&mut self, used: &mut usize) -> Vec<u32> {
         *used -= self.ram.len();
         self.ram.clear();
         let pages = std::mem::take(&mut self.pages).into_values();
         let spilled = pages.filter_map(|slot| match slot {
-            Slot::Ram(_) => None,
-            Slot::Spilled { lpn, .. } => Some(lpn),
+            Slot::Spilled { lpn, is_placed: false, .. } => Some(lpn),
+            Slot::Spilled { .. } | Slot::Ram(_) => None,
         });
         spilled.collect()
     }

@@ -24,8 +24,8 @@ impl<N: Nand> Plow<N> {
                 least = Some((self.blocks.erases(block), block));
             }
         }
-        if let Some((_, block)) = least {
-            self.look_at_second(block, sequence, seen)?;
+        if let Some(least) = least {
+            self.look_at_second(least, seen)?;
         }
         Ok(())
     }
@@ -71,9 +71,9 @@ impl<N: Nand> Plow<N> {
 
     /// Looks behind the first page of the block that is erased next: where that page is one of before, the
     /// block may have been erased and begun after the newest commit page.
-    fn look_at_second(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
+    fn look_at_second(&mut self, (erases, block): (u16, Pbn), seen: &mut Seen) -> Result<(), IndexFault> {
         match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
-            Found::Whole(header) if header.sequence > sequence => {
+            Found::Whole(header) if header.erases > erases => {
                 let first = self.geometry.page_at(block, 0);
                 Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
             }

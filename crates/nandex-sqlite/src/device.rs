@@ -171,6 +171,9 @@ impl Device {
         let old = match old {
             Some(Head::Label(label)) => Some(label),
             Some(Head::Zeros) if self.create => None,
+            Some(Head::Plain) => {
+                return Err(StoreError::other(Differs::Kind, "the file is a database without a chip"));
+            }
             _ => return Err(StoreError::other(Differs::Kind, "the file is no image of a chip")),
         };
         let mut label = match old {
@@ -233,6 +236,8 @@ type Unlabelled = (Slice<InProcess>, Vec<u8>);
 enum Head {
     Label(Label),
     Zeros,
+    /// A database of SQLite as it is in a file.
+    Plain,
 }
 
 /// The label of an image: what it says of its chip.
@@ -293,7 +298,9 @@ fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));
     read.map_err(|error| failed(path, "read", &error))?;
     let zeros = !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0);
-    Ok(Label::decode(&bytes).map(Head::Label).or(zeros.then_some(Head::Zeros)))
+    let plain = bytes.starts_with(b"SQLite format 3\0");
+    let other = if plain { Some(Head::Plain) } else { zeros.then_some(Head::Zeros) };
+    Ok(Label::decode(&bytes).map(Head::Label).or(other))
 }
 
 /// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to

@@ -76,6 +76,7 @@ impl Vfs {
         let usual = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())?;
+        self.registered.teach(&connection)?;
         if let Some(page_bytes) = best_page_size(&connection)? {
             // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages
             // already.

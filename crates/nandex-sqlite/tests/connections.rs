@@ -355,6 +355,21 @@ fn one_of_two_databases_fails() {
     }
 }
 
+#[test]
+fn the_last_error_is_one_call_away() {
+    let vfs = vfs("words", 24);
+    let database = vfs.open("a.db").unwrap();
+    let told = |database: &Connection| -> Option<String> {
+        database.query_row("SELECT nandex_error()", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(told(&database), None);
+    database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    assert!(fill(&database, 5_000, 1_500).is_err());
+    assert_eq!(told(&database).as_deref(), Some("no room is left; nothing was changed"));
+    assert!(vfs.open("a.db-journal").is_err());
+    assert!(told(&database).unwrap().contains("journal of another"));
+}
+
 /// The pages by which a database grows go straight to their places, once.
 #[test]
 fn a_first_transaction_takes_nearly_all_of_a_volume() {

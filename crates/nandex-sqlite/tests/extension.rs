@@ -51,6 +51,14 @@ fn a_chip_in_memory_works() {
 }
 
 #[test]
+fn every_mistake_has_a_text_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(told) = run(&["tells", folder.path().to_str().unwrap()]) {
+        println!("{told}");
+    }
+}
+
+#[test]
 fn a_refused_statement_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let lives = std::env::var("NANDEX_REFUSALS").unwrap_or_else(|_| String::from("8"));

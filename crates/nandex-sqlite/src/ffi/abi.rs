@@ -30,6 +30,12 @@ pub(super) const IOERR_DELETE_NOENT: c_int = io_error(23);
 pub(super) const IOERR_COMMIT_ATOMIC: c_int = io_error(30);
 pub(super) const IOERR_ROLLBACK_ATOMIC: c_int = io_error(31);
 
+/// The encoding of the texts of a function.
+pub(super) const UTF8: c_int = 1;
+
+/// A function of SQL: its context, and how many arguments it has, which ones.
+pub(super) type Answer = unsafe extern "C" fn(*mut c_void, c_int, *mut *mut c_void);
+
 pub(super) const OPEN_CREATE: c_int = 0x4;
 pub(super) const OPEN_MAIN_DB: c_int = 0x100;
 pub(super) const OPEN_MAIN_JOURNAL: c_int = 0x800;
@@ -143,6 +149,7 @@ mod tests {
             (OPEN_SUPER_JOURNAL, ffi::SQLITE_OPEN_SUPER_JOURNAL),
             (OPEN_WAL, ffi::SQLITE_OPEN_WAL),
             (OPEN_CREATE, ffi::SQLITE_OPEN_CREATE),
+            (UTF8, ffi::SQLITE_UTF8),
             (IOCAP_BATCH_ATOMIC, ffi::SQLITE_IOCAP_BATCH_ATOMIC),
             (IOCAP_POWERSAFE_OVERWRITE, ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE),
             (IOCAP_SAFE_APPEND, ffi::SQLITE_IOCAP_SAFE_APPEND),

@@ -2,6 +2,7 @@
 //! extension.
 
 use super::abi::Vfs;
+use super::words::Functions;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 pub(super) type OfName = unsafe extern "C" fn(*const c_char) -> *const c_char;
@@ -28,17 +29,46 @@ const VERSION_MIN: c_int = 3_031_000;
 
 /// Places of the functions in `sqlite3_api_routines`, which only ever grows at its end (`sqlite3ext.h`).
 mod place {
+    pub(super) const CREATE_FUNCTION: usize = 45;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
     pub(super) const MALLOC: usize = 68;
+    pub(super) const RESULT_TEXT: usize = 85;
+    pub(super) const USER_DATA: usize = 101;
     pub(super) const VFS_FIND: usize = 141;
     pub(super) const VFS_REGISTER: usize = 142;
     pub(super) const VFS_UNREGISTER: usize = 143;
     pub(super) const COMPILEOPTION_USED: usize = 161;
     pub(super) const LOG: usize = 167;
     pub(super) const URI_PARAMETER: usize = 189;
+    pub(super) const AUTO_EXTENSION: usize = 192;
     pub(super) const URI_KEY: usize = 245;
     pub(super) const FILENAME_JOURNAL: usize = 247;
     pub(super) const FILENAME_WAL: usize = 248;
+}
+
+/// The entry point of an extension: a connection, where an error goes, and the table.
+pub(super) type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const c_void) -> c_int;
+
+/// The functions in the table that an extension gets by which one of SQL is added, and the one that makes it
+/// be added to connections to come.
+///
+/// # Safety
+///
+/// As for [`Api::of_table`], which has taken the table.
+pub(super) unsafe fn functions_of_table(
+    table: *const c_void,
+) -> (Functions, unsafe extern "C" fn(Entry) -> c_int) {
+    // SAFETY: the types are those of sqlite3ext.h at these places, but for those of contexts and values, to
+    // which there are only pointers.
+    unsafe {
+        let at = |place: usize| table.cast::<*const c_void>().add(place);
+        let functions = Functions {
+            create_function: *at(place::CREATE_FUNCTION).cast(),
+            user_data: *at(place::USER_DATA).cast(),
+            result_text: *at(place::RESULT_TEXT).cast(),
+        };
+        (functions, *at(place::AUTO_EXTENSION).cast())
+    }
 }
 
 impl Api {

@@ -1,13 +1,14 @@
 //! The entry points of the loadable extension: `SELECT load_extension('libnandex_sqlite')`.
 
 use super::abi;
-use super::api::Api;
+use super::api::{Api, functions_of_table};
 use super::file::guarded;
-use super::vfs::Registered;
+use super::vfs::{App, Registered};
 use crate::router::Router;
 use crate::settings::VolumeSettings;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
 /// The name of the VFS.
 const NAME: &str = "nandex";
@@ -19,7 +20,7 @@ const NAME: &str = "nandex";
 /// SQLite calls it, with its table of functions.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
-    _: *mut c_void,
+    database: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
@@ -31,22 +32,41 @@ pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
                 Ok(api) => api,
                 Err(_) => return abi::ERROR,
             };
-            let name = c"nandex";
             // Loaded again, by another connection or under another path: the VFS is there.
-            if !(api.vfs_find)(name.as_ptr()).is_null() {
-                return abi::OK_LOAD_PERMANENTLY;
-            }
-            match Registered::register(api, NAME, Router::new(VolumeSettings::default(), None)) {
-                Ok(_) => abi::OK_LOAD_PERMANENTLY,
-                Err(text) => {
-                    if !error.is_null() {
-                        ptr::write(error, api.string(&text));
+            if (api.vfs_find)(c"nandex".as_ptr()).is_null() {
+                match Registered::register(api, NAME, Router::new(VolumeSettings::default(), None)) {
+                    Ok(registered) => {
+                        APP.get_or_init(|| registered.app());
+                        (functions_of_table(table).1)(teach);
                     }
-                    abi::ERROR
+                    Err(text) => {
+                        if !error.is_null() {
+                            ptr::write(error, api.string(&text));
+                        }
+                        return abi::ERROR;
+                    }
                 }
             }
+            teach(database, error, table);
         }
+        abi::OK_LOAD_PERMANENTLY
     })
+}
+
+/// The state of the VFS.
+static APP: OnceLock<&'static App> = OnceLock::new();
+
+/// Adds the SQL function `nandex_error()` to a connection that is opened.
+///
+/// # Safety
+///
+/// As for [`sqlite3_nandexsqlite_init`].
+unsafe extern "C" fn teach(database: *mut c_void, _: *mut *mut c_char, table: *const c_void) -> c_int {
+    match APP.get().filter(|_| !database.is_null()) {
+        // SAFETY: the table is SQLite's (F5), and the connection is one of it.
+        Some(app) => unsafe { functions_of_table(table).0.add_to_loader(database, app) },
+        None => abi::OK,
+    }
 }
 
 /// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program

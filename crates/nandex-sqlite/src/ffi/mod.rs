@@ -18,6 +18,7 @@ mod api;
 mod extension;
 mod file;
 mod vfs;
+mod words;
 
 #[cfg(feature = "bundled")]
 pub(crate) use vfs::Registered;

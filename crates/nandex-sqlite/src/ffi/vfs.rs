@@ -35,6 +35,10 @@ pub(super) struct App {
     last: Mutex<String>,
 }
 
+// SAFETY: the base is only read (F1), SQLite's functions may be called on any thread, and what changes is
+// locked.
+unsafe impl Sync for App {}
+
 impl App {
     /// Notes and logs a failure.
     pub(super) fn fail(&self, failure: &Failure, otherwise: c_int) -> c_int {
@@ -43,6 +47,11 @@ impl App {
         self.api.tell(code, &text);
         *crate::router::locked(&self.last) = text;
         code
+    }
+
+    /// The last failure in words; nothing before there was one.
+    pub(super) fn told(&self) -> String {
+        crate::router::locked(&self.last).clone()
     }
 }
 
@@ -115,6 +124,27 @@ impl Registered {
     #[cfg(feature = "bundled")]
     pub(crate) fn has_batches(&self) -> bool {
         self.app.api.has_batches()
+    }
+
+    /// Adds the SQL function `nandex_error()` to a connection.
+    ///
+    /// # Errors
+    ///
+    /// Those of SQLite.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn teach(&self, connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+        // SAFETY: the connection is open as long as it is borrowed.
+        let code = unsafe { super::words::Functions::add_to_linked(connection.handle().cast(), self.app) };
+        if code == abi::OK {
+            Ok(())
+        } else {
+            Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None))
+        }
+    }
+
+    /// The state of the VFS.
+    pub(super) fn app(&self) -> &'static App {
+        self.app
     }
 
     /// Takes the name away. Databases that are open stay so: the VFS itself is never freed.

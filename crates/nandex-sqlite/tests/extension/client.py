@@ -212,6 +212,38 @@ def works(image):
     print("works")
 
 
+def tells(folder):
+    """Every mistake has a text of its own, which is one call away."""
+    plain = f"{folder}/plain.db"
+    database = sqlite3.connect(plain)
+    assert database.execute("SELECT nandex_error()").fetchone() == (None,)
+    database.execute("CREATE TABLE t(v)")
+    database.close()
+    with open(f"{folder}/letter", "w") as letter:
+        letter.write("Dear Sir")
+    image = f"{folder}/chip.img"
+    open_database("a.db", image, "size=4M").execute("CREATE TABLE t(v)").connection.close()
+    mistakes = {
+        "a text": uri("a.db", f"{folder}/letter", "size=4M"), "a plain database": uri("a.db", plain, "size=4M"),
+        "no device": "file:a.db?vfs=nandex", "no folder": uri("a.db", f"{folder}/no/chip.img", "size=4M"),
+        "too small": uri("a.db", f"{folder}/new.img", "size=64"), "no part": uri("a.db", "sim:abacus", ""),
+        "no image": uri("a.db", f"{folder}/none.img", "create=0"), "no file": uri("a.db", "/dev/null", "size=4M"),
+        "a key": uri("a.db", image, "sise=4M"), "a value": uri("a.db", image, "size=banana"),
+        "another size": uri("a.db", image, "size=8M"),
+    }
+    texts = {}
+    for what, name in mistakes.items():
+        try:
+            sqlite3.connect(name, uri=True).execute("SELECT 1 FROM t")
+        except sqlite3.OperationalError:
+            told = sqlite3.connect(":memory:").execute("SELECT nandex_error()").fetchone()[0]
+            assert told and told not in texts, f"{what}: {told} is told of {texts.get(told)}, too"
+            texts[told] = what
+            continue
+        raise AssertionError(f"{what}: {name} was opened")
+    print("\n".join(f"{what}: {told}" for told, what in texts.items()))
+
+
 def stats_of(database, schema):
     text = database.execute(f"PRAGMA {schema}.nandex_stats").fetchone()[0]
     return dict(line.split(" ", 1) for line in text.splitlines())
@@ -242,5 +274,5 @@ def is_refused(image):
 if __name__ == "__main__":
     load(sys.argv[1])
     actions = {"writes": writes, "reads": reads, "works": works, "simulates": simulates, "is_refused": is_refused,
-               "refuses": refuses}
+               "refuses": refuses, "tells": tells}
     actions[sys.argv[2]](*sys.argv[3:])

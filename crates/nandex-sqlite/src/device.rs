@@ -109,6 +109,11 @@ impl Device {
         self.name.starts_with("sim:")
     }
 
+    /// Refuses numbers that the chip of a volume which is open does not have.
+    pub(crate) fn require(&self, volume: &Volume) -> Result<(), StoreError> {
+        volume.chip_geometry().map_or(Ok(()), |geometry| self.stated.require(&self.name, geometry, None))
+    }
+
     /// The volume on the device; `open_telling` says how far its mount is.
     ///
     /// # Errors
@@ -136,6 +141,7 @@ impl Device {
             self.stated.require(&self.name, chip.geometry(), None)?;
             let chip = Shared::new(chip);
             let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
+            let volume = volume.on_chip(chip.geometry());
             return Ok(volume.watching(move || chip.lock().counters().into()));
         }
         #[cfg(target_os = "linux")]
@@ -143,7 +149,7 @@ impl Device {
             return mtd::open(self, ftl, settings, told);
         }
         let (chip, unlabelled) = self.image(told)?;
-        let counts = chip.counts();
+        let (counts, geometry) = (chip.counts(), chip.geometry());
         let store = match unlabelled {
             // The label comes last: what is unfinished has none, and may be begun again.
             Some((mut head, label)) => {
@@ -154,7 +160,7 @@ impl Device {
             }
             None => PageMapFtl::mount(chip, ftl)?,
         };
-        finish(Volume::open(store, settings)?, counts)
+        finish(Volume::open(store, settings)?, geometry, counts)
     }
 
     /// The chip in the image; for a new one the place of its label and the label, too.
@@ -223,10 +229,11 @@ impl Device {
 /// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
 type ImageChip = Counted<StoreNand<Slice<InProcess>>>;
 
-/// A volume whose mount is done, with the counters of its chip.
-fn finish(volume: Volume, counts: Arc<Counts>) -> Result<Volume, StoreError> {
+/// A volume whose mount is done, with its chip's shape as a name of a device states it, and its counters.
+fn finish(volume: Volume, geometry: Geometry, counts: Arc<Counts>) -> Result<Volume, StoreError> {
     counts.mount_is_done();
-    Ok(volume.mounted_in(counts.get().page_reads).watching(move || counts.get()))
+    let volume = volume.on_chip(geometry).mounted_in(counts.get().page_reads);
+    Ok(volume.watching(move || counts.get()))
 }
 
 /// Where the label of a new image goes, and the label.

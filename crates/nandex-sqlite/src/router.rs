@@ -319,7 +319,9 @@ impl Router {
                 false => std::path::absolute(&device.name)
                     .map_or_else(|_| device.name.clone(), |path| path.to_string_lossy().into_owned()),
             };
-            if !state.devices.contains_key(&key) {
+            if let Some(opened) = state.devices.get(&key) {
+                device.require(&locked(&opened.shelf))?;
+            } else {
                 let volume = match &request.told {
                     Some(told) => device.open_telling(self.settings, told)?,
                     None => device.open(self.settings)?,

@@ -30,7 +30,8 @@ pub(super) fn open(
         MtdError::InUse(what) => StoreError::InUse(what),
         other => refused(&other),
     })?;
-    device.stated.require(&device.name, chip.geometry(), None)?;
+    let geometry = chip.geometry();
+    device.stated.require(&device.name, geometry, None)?;
     let events = chip.events();
     let mut chip = Counted::new(LentSpare::new(chip, SPARE_BYTES as u32), told);
     let counts = chip.counts();
@@ -40,7 +41,7 @@ pub(super) fn open(
         Volume::open(store, settings)
     })();
     match opened {
-        Ok(volume) => finish(volume, counts),
+        Ok(volume) => finish(volume, geometry, counts),
         // The driver knows block, page and the system's words.
         Err(error) => Err(match events.counts().last_fault {
             Some(fault) => refused(&format!("{error} (the device failed last: {fault})")),

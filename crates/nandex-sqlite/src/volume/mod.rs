@@ -32,7 +32,7 @@ use crate::locks::Locks;
 use crate::settings::VolumeSettings;
 use crate::stats::{ChipCounts, VolumeStats};
 use log_tail::LogTail;
-use nandex::PageStore;
+use nandex::{Geometry, PageStore};
 use redo::Moved;
 use slots::{Room, Slot, Slots};
 use space::{Run, Space};
@@ -61,6 +61,8 @@ pub struct Volume {
     ram_pages: usize,
     stats: VolumeStats,
     watch: Option<Watch>,
+    /// The shape of the chip, where a device was named.
+    geometry: Option<Geometry>,
     last_error: String,
     /// A directory may be on the flash that was not acknowledged: the next commit replaces it.
     is_unsure: bool,
@@ -192,6 +194,17 @@ impl Volume {
     pub fn watching(mut self, watch: impl Fn() -> ChipCounts + Send + 'static) -> Volume {
         self.watch = Some(Box::new(watch));
         self
+    }
+
+    /// Lets the volume know the chip below it.
+    pub(crate) fn on_chip(mut self, geometry: Geometry) -> Volume {
+        self.geometry = Some(geometry);
+        self
+    }
+
+    /// The shape of the chip below, where it is known.
+    pub(crate) fn chip_geometry(&self) -> Option<Geometry> {
+        self.geometry
     }
 
     /// Lets [`Volume::stats`] tell what the mount read.

@@ -68,6 +68,7 @@ impl Volume {
             ram_pages: 0,
             stats: VolumeStats::default(),
             watch: None,
+            geometry: None,
             last_error: String::new(),
             is_unsure: false,
             known: Known::default(),

@@ -400,6 +400,18 @@ fn a_first_transaction_takes_nearly_all_of_a_volume() {
     }
 }
 
+#[test]
+fn a_volume_that_is_nearly_half_full_can_be_vacuumed() {
+    let vfs = vfs("half", 128);
+    let free = vfs.with_volume(|volume| volume.free_pages()).unwrap();
+    let database = vfs.open("a.db").unwrap();
+    database.execute_batch("PRAGMA page_size=2048; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    let rows = free / 100 * 45;
+    fill(&database, rows, 1_900).unwrap();
+    database.execute_batch("VACUUM").unwrap();
+    assert_eq!(number(&database, "SELECT count(*) FROM t WHERE length(v) = 1900"), i64::from(rows));
+}
+
 /// A transaction that cannot be written, nor rolled back, leaves what was committed.
 #[test]
 fn what_cannot_be_rolled_back_is_not_kept() {

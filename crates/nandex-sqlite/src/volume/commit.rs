@@ -91,9 +91,10 @@ impl Volume {
     /// Commits; pages that are as their places have them are left out, those that may be or, `compared`, all.
     fn commit_some(&mut self, ids: &[FileId], compared: bool) -> Result<(), StoreError> {
         self.finish_moved()?;
-        let is_logged = matches!(ids, &[id] if self.log_of(id).is_some());
-        if is_logged {
-            self.list(ids[0])?;
+        if let &[id] = ids
+            && self.log_of(id).is_some()
+        {
+            self.list(id)?;
         }
         let mut plans = Vec::new();
         for &id in ids {
@@ -117,11 +118,7 @@ impl Volume {
             self.drop_slots(ids);
             return Ok(());
         }
-        let done = match is_logged && work.directory.is_none() && work.changes.len() > self.group_pages_max()
-        {
-            true => self.write_each(&work.changes).map(|()| BTreeSet::new()),
-            false => self.write_work(&work),
-        };
+        let done = self.write_work(&work);
         match &done {
             Ok(aside) => self.install(plans, work, aside),
             // A directory that is there after all has the new runs: no one else may get them.
@@ -190,8 +187,20 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes pages one by one, of which it matters to nobody how many are there after a power cut: those by
-    /// which a file grows, before the commit, or those that a write-ahead log has as well.
+    /// Whether a page was spilled to its place: then it is not written again.
+    fn is_placed(&self, change: &Change) -> bool {
+        let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
+        matches!(slot, Some(&Slot::Spilled { lpn, is_placed: true, .. }) if lpn == change.home)
+    }
+
+    /// Whether a page may be in its place before the commit: nothing that was committed is where a file
+    /// grows, and what a write-ahead log has goes to its database at any time.
+    fn may_come_first(&self, change: &Change) -> bool {
+        self.files.get(&change.file).is_some_and(|file| change.page >= file.filled)
+            || self.log_of(change.file).is_some()
+    }
+
+    /// Writes pages one by one that may come before the commit.
     fn write_each(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         let mut bytes = vec![0; self.page_bytes];
         for change in changes {
@@ -253,25 +262,19 @@ impl Volume {
             None => None,
         };
         let own = slot.as_ref().map_or(0, |(_, bytes)| bytes.len() / self.page_bytes);
-        let is_large = |pages: usize, volume: &Volume| {
-            volume.settings.commits == Commits::Grouped && pages + own > volume.group_pages_max()
+        let most = match self.settings.commits {
+            Commits::Grouped => self.group_pages_max(),
+            Commits::PageByPage => usize::MAX,
         };
-        let is_placed = |change: &Change, files: &BTreeMap<FileId, File>| {
-            files.get(&change.file).is_some_and(|file| file.is_placed(change.page, change.home))
-        };
-        let mut changes: Vec<Change> =
-            work.changes.iter().copied().filter(|change| !is_placed(change, &self.files)).collect();
-        if is_large(changes.len(), self) {
-            // Nothing that was committed is where a file grows: that need not wait for the commit.
-            let is_new = |change: &Change, files: &BTreeMap<FileId, File>| {
-                files.get(&change.file).is_some_and(|file| change.page >= file.filled)
-            };
-            let (new, old): (Vec<Change>, Vec<Change>) =
-                changes.into_iter().partition(|change| is_new(change, &self.files));
-            self.write_each(&new)?;
-            changes = old;
+        let mut changes = work.changes.clone();
+        changes.retain(|change| !self.is_placed(change));
+        if changes.len() + own > most {
+            let (first, others): (Vec<Change>, Vec<Change>) =
+                changes.into_iter().partition(|change| self.may_come_first(change));
+            self.write_each(&first)?;
+            changes = others;
         }
-        if is_large(changes.len(), self) {
+        if changes.len() + own > most {
             let directory = work.directory.clone().unwrap_or_else(|| self.same_directory());
             return self.write_large(&changes, directory);
         }

@@ -4,7 +4,7 @@
 //! commit need not write it again. Any other goes to a free page of the store.
 
 use super::space::Run;
-use super::{File, FileId, Purpose, Volume, home};
+use super::{FileId, Purpose, Volume, home};
 use nandex::StoreError;
 
 impl Volume {
@@ -60,12 +60,5 @@ impl Volume {
         let ahead = self.files.get_mut(&id).map(|file| std::mem::take(&mut file.ahead)).unwrap_or_default();
         self.trim(&ahead);
         ahead.into_iter().for_each(|run| self.space.give(run));
-    }
-}
-
-impl File {
-    /// Whether a page is in its place already, of these runs.
-    pub(super) fn is_placed(&self, page: u32, place: u32) -> bool {
-        matches!(self.slot(page), Some(&super::Slot::Spilled { lpn, is_placed: true, .. }) if lpn == place)
     }
 }

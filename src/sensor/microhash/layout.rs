@@ -23,10 +23,12 @@ impl<N: Nand> MicroHash<N> {
         u64::from(self.oldest) * self.pages_per_block()
     }
 
-    /// How many of the oldest blocks the next page gives up, so that enough are free.
+    /// How many of the oldest blocks the next page gives up, so that enough are free: those before the newest
+    /// one with readings at most. On a chip that dies the blocks after it may hold directories alone.
     fn plan_giving(&mut self) {
         let free = self.free.iter().filter(|free| !free.failed).count();
-        self.giving = FREE_MIN.saturating_sub(free).min(self.kept.len().saturating_sub(1)) as u32;
+        let older = self.newest_data.saturating_sub(self.oldest);
+        self.giving = older.min(FREE_MIN.saturating_sub(free) as u32);
     }
 
     /// A page was programmed that says which block is the oldest: those before it are free.

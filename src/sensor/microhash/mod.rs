@@ -193,6 +193,8 @@ pub struct MicroHash<N> {
     /// Blocks of the log, the oldest first, and the number of that one.
     kept: VecDeque<Segment>,
     oldest: u32,
+    /// The newest one with readings, which is not given up.
+    newest_data: u32,
     /// How many of them the next page that is programmed gives up.
     giving: u32,
     /// Whether the newest of them takes more pages.
@@ -274,6 +276,7 @@ impl<N: Nand> MicroHash<N> {
             capacity,
             kept: VecDeque::with_capacity(blocks),
             oldest: 0,
+            newest_data: 0,
             giving: 0,
             open: false,
             last: 0,
@@ -342,6 +345,7 @@ impl<N: Nand> MicroHash<N> {
         let written = self.program_log(header, &mut page);
         self.filling = page;
         let number = written?;
+        self.newest_data = (number / self.pages_per_block()) as u32;
         for i in 0..self.count {
             let value = page::reading(&self.filling, i).value;
             self.pending.push(Pending { page: number, value, place: i as u16 });

@@ -39,6 +39,18 @@ struct Seen {
 /// The newest directory, and the first page that may hold readings without an entry on flash.
 type Base = (Directory, u64);
 
+/// The newest block of the log that readings were added in, as far as the first pages of blocks tell.
+fn newest_with_readings(seen: &Seen, newest: &Pages) -> Option<u32> {
+    let mut after = newest.last?.readings_up_to();
+    for (&number, (_, first)) in seen.log.range(u64::from(seen.oldest)..).rev() {
+        if after > first.readings {
+            return u32::try_from(number).ok();
+        }
+        after = first.readings;
+    }
+    None
+}
+
 /// The contents of a block page by page.
 struct Pages {
     /// Up to the last sound one.
@@ -280,6 +292,7 @@ impl<N: Nand> MicroHash<N> {
             return Err(IndexError::Corrupted { what: "M2: more blocks than the chip has", at: newest });
         }
         self.oldest = seen.oldest;
+        self.newest_data = newest_with_readings(&seen, pages).unwrap_or(seen.oldest);
         self.free = seen.free;
         self.free.extend(seen.log.range(..oldest).map(|(_, block)| Free { block: block.0, failed: false }));
         let blocks = self.geometry.blocks as usize;

@@ -19,7 +19,8 @@ pub(super) const READY: usize = 2;
 pub(super) const SWEEP_BLOCKS: usize = 4;
 /// Blocks of a level at most that shares the blocks it writes to.
 const SHARED_BLOCKS: usize = 4;
-/// Records of the memtable that fit beside any root, or a sealed page is always reckoned with.
+/// Records, or as many as there are changes, that fit beside any root where the memtable is empty; else a
+/// sealed page is always reckoned with.
 const RECORDS_MIN: usize = 4;
 /// Pages of a level that one operation may write, its summary among them.
 const OPERATION_PAGES: u32 = 4;
@@ -157,22 +158,26 @@ impl<N: Nand> Plow<N> {
         if !self.has_room_for(changes) {
             self.dissolve(changes)?;
         }
+        // Removals are taken whatever room there is.
+        let more = if inserts { changes } else { 1 };
         // Where that was of no use, it is not until something more was changed.
         let is_due = self.changes.abs_diff(self.relieved_in_vain) >= self.page_records.div_ceil(16);
-        if !self.has_room() && is_due {
-            self.relieve()?;
-            self.relieved_in_vain = if self.has_room() { u64::MAX } else { self.changes };
+        if !self.has_room_for(more) && is_due {
+            self.relieve(more)?;
+            self.relieved_in_vain = if self.has_room_for(more) { u64::MAX } else { self.changes };
         }
-        if !self.has_room() && self.is_crowded() {
+        if !self.has_room_for(more) && self.is_crowded() {
             self.give_level_up()?;
         }
-        if !self.has_room() && (self.changes * 4 >= self.page_records || self.is_stuck(inserts)) {
-            self.sweep_all()?;
+        let may_sweep = self.changes * 4 >= self.page_records || self.is_stuck(inserts);
+        if !self.has_room_for(more) && may_sweep {
+            self.sweep_all(more)?;
             // What was in sealed pages has left the memtable.
-            if !self.has_room() {
+            if !self.has_room_for(more) {
                 self.dissolve(changes)?;
             }
         }
+        // Of several changes some may replace what waits: whether all had room shows when they wait.
         if inserts && !self.has_room() { Err(self.no_room()) } else { Ok(()) }
     }
 
@@ -188,11 +193,9 @@ impl<N: Nand> Plow<N> {
     /// another block of sealed pages.
     fn dissolve(&mut self, changes: usize) -> Result<(), IndexFault> {
         let is_small = self.commits.sealed_pages() == 0 && self.fits_for_good(self.memtable.len() + changes);
+        let few = changes.min(if self.map().is_some() { map::RECORDS_MIN } else { RECORDS_MIN });
         // Where roots may fill a page, there are sealed pages at all times.
-        if is_small
-            || self.memtable.len() > 0
-                && !self.fits_for_good(if self.map().is_some() { map::RECORDS_MIN } else { RECORDS_MIN })
-        {
+        if is_small || self.memtable.len() > 0 && !self.fits_for_good(few) {
             return Ok(());
         }
         let round = self.levels[0].round;
@@ -213,11 +216,11 @@ impl<N: Nand> Plow<N> {
 
     /// Steps until there is room, always of the level whose next block is free after the fewest, as long as
     /// one has a block more than its pages take.
-    fn relieve(&mut self) -> Result<(), IndexFault> {
+    fn relieve(&mut self, changes: usize) -> Result<(), IndexFault> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
             let Some(level) = self.level_with_holes() else { return Ok(()) };
-            if self.has_room() || !self.is_worth_it(level) || !self.can_step(level)? {
+            if self.has_room_for(changes) || !self.is_worth_it(level) || !self.can_step(level)? {
                 return Ok(());
             }
             self.counters.relieved += 1;
@@ -300,21 +303,21 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Sweeps the levels until there is room: the last one first, which takes what the level above it holds,
-    /// so that pages are given back from the first on. Then as many more, from the last one up, until all is
-    /// in the last level, and what is dead or double is gone. Before all of them a level above the last whose
-    /// pages lie in many blocks, as they do after some mounts: else the sweep of the last level may take many
-    /// of these pages until a block is dead.
-    fn sweep_all(&mut self) -> Result<(), IndexFault> {
+    /// Sweeps the levels until so many changes find room: the last one first, which takes what the level
+    /// above it holds, so that pages are given back from the first on. Then as many more, from the last one
+    /// up, until all is in the last level, and what is dead or double is gone. Before all of them a level
+    /// above the last whose pages lie in many blocks, as they do after some mounts: else the sweep of the
+    /// last level may take many of these pages until a block is dead.
+    fn sweep_all(&mut self, changes: usize) -> Result<(), IndexFault> {
         self.counters.sweeps += 1;
         self.changes = 0;
         self.sweeping = true;
-        let done = self.sweep_up();
+        let done = self.sweep_up(changes);
         self.sweeping = false;
         done
     }
 
-    fn sweep_up(&mut self) -> Result<(), IndexFault> {
+    fn sweep_up(&mut self, changes: usize) -> Result<(), IndexFault> {
         for level in (0..self.levels.len().saturating_sub(1)).rev() {
             if self.is_spread(level) {
                 self.sweep(level)?;
@@ -326,7 +329,7 @@ impl<N: Nand> Plow<N> {
                 self.sweep(level)?;
                 self.close_empty_levels();
             }
-            if self.has_room() {
+            if self.has_room_for(changes) {
                 break;
             }
         }

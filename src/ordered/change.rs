@@ -1,7 +1,7 @@
 //! One change of one record, as a batch has them and as buffers hand them to trees.
 
 use crate::check::IndexError;
-use crate::ordered::RecordFormat;
+use crate::ordered::{OrderedIndex, RecordFormat};
 use crate::sort;
 use alloc::vec::Vec;
 
@@ -31,6 +31,17 @@ impl<'a> Change<'a> {
     /// The value, none for a removal.
     pub const fn value(&self) -> Option<&'a [u8]> {
         self.value
+    }
+}
+
+/// Makes a change by itself: a batch of one, which needs no more room than that.
+pub(in crate::ordered) fn change_one<I: OrderedIndex + ?Sized>(
+    index: &mut I,
+    Change { key, value }: Change<'_>,
+) -> Result<(), IndexError> {
+    match value {
+        Some(value) => index.put(key, value),
+        None => index.remove(key).map(drop),
     }
 }
 

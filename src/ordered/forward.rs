@@ -42,6 +42,10 @@ macro_rules! forward_index {
             self.$field.batch_max()
         }
 
+        fn takes_batch(&self, changes: usize) -> Option<bool> {
+            self.$field.takes_batch(changes)
+        }
+
         fn apply(&mut self, batch: &[$crate::ordered::Change<'_>]) -> Result<(), $crate::IndexError> {
             self.$field.apply(batch)
         }

@@ -152,13 +152,19 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         1
     }
 
+    /// Whether a batch of so many new records finds room as things are, before anything is freed for it; none
+    /// where the index cannot tell without looking.
+    fn takes_batch(&self, changes: usize) -> Option<bool> {
+        let _ = changes;
+        None
+    }
+
     /// Makes several changes, one after the other, all or none: neither a refusal nor a power cut leaves some
     /// of them. As durable as one operation. [`IndexError::BatchTooLarge`] names the limit.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         match batch {
             [] => Ok(()),
-            [Change { key, value: Some(value) }] => self.put(key, value),
-            [Change { key, value: None }] => self.remove(key).map(drop),
+            [one] => change::change_one(self, *one),
             _ => Err(IndexError::BatchTooLarge { unit: "changes", most: 1 }),
         }
     }

@@ -397,6 +397,10 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         self.changes_max()
     }
 
+    fn takes_batch(&self, changes: usize) -> Option<bool> {
+        Some(changes <= self.changes_max() && self.has_room_for(changes))
+    }
+
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         self.usable()?;
         let done = self.apply_all(batch);

@@ -180,6 +180,17 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(values)
     }
 
+    /// Puts a log beside an index that was just formatted, as [`ValueLog::new`] does.
+    ///
+    /// Refused besides where the index has no room to be told of a single value of `max_value` bytes, with
+    /// the records that it takes and those for which there is room: then give the index more of the chip's
+    /// blocks.
+    pub fn format(index: I, nand: N, max_value: usize) -> Result<ValueLog<I, N>, IndexError> {
+        let values = ValueLog::new(index, nand, max_value)?;
+        values.index.require_room()?;
+        Ok(values)
+    }
+
     /// Bytes of a key at most.
     pub fn max_key(&self) -> usize {
         self.index.max_key()

@@ -26,7 +26,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u16;
 use crate::ordered::change::newest_by_key;
 use crate::ordered::look_ups::{Asked, look_all_up};
@@ -101,6 +101,30 @@ impl<I: OrderedIndex> Variable<I> {
             return Err(IndexError::BatchTooLarge { unit: words("pieces of a value"), most });
         }
         Ok(Variable { index, max_value, key: vec![0; key], value: vec![0; value] })
+    }
+
+    /// Wraps an index that was just formatted, as [`Variable::new`] does.
+    ///
+    /// Refused besides where the index has no room for a single value of `max_value` bytes, with the records
+    /// that it takes and those for which there is room.
+    pub fn format(index: I, max_value: usize) -> Result<Variable<I>, IndexError> {
+        let variable = Variable::new(index, max_value)?;
+        variable.require_room()?;
+        Ok(variable)
+    }
+
+    /// Refuses a new index in which no value of the largest size finds room. One piece does in each that
+    /// could be formatted; of several the index tells.
+    pub(in crate::ordered) fn require_room(&self) -> Result<(), IndexError> {
+        let pieces = self.pieces_max();
+        if pieces == 1 || self.index.takes_batch(pieces) != Some(false) {
+            return Ok(());
+        }
+        let most = (1..pieces).rev().find(|&fewer| self.index.takes_batch(fewer) == Some(true)).unwrap_or(1);
+        Err(IndexError::Unsupported(message!(
+            "a value takes up to {pieces} records of the index, as one batch, and there is room for {most}: it needs \
+             more blocks, or longer records"
+        ).into()))
     }
 
     /// Bytes of a key at most.

@@ -76,10 +76,8 @@ impl Body<'_> {
         let name = self.setup.victim.target.name();
         let joins = !JOIN_NO_NODES.contains(&name.rsplit(':').next().unwrap_or(name));
         let lost_max = if joins { ROOM_LOST_MAX } else { ROOM_LOST_MAX.max(of_a_leaf) };
-        // A value in pieces is several changes as one, which a small chip may never have had room for.
-        let is_batch = name.starts_with("variable:");
         // Two leaves more may be there with nothing in them but bounds.
-        if (held + 2) * lost_max < self.held_when_full || held == 0 && !is_batch {
+        if (held + 2) * lost_max < self.held_when_full || held == 0 {
             let before = self.held_when_full;
             let what = format!("full with {held} records, though {before} were held before");
             return Err(Fault::new(Kind::Refused, what));

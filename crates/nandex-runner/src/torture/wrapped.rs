@@ -83,7 +83,8 @@ fn pieces<const BELOW_AT: usize, const MOUNTS: bool>(
     let piece = (most / (1 + usize::from(key_bytes) % 3) + 2).clamp(8, 255) as u8;
     let record = RecordFormat::variable(key_bytes.saturating_add(KEY_FILL).min(KEY_MAX), piece);
     let below = open::<BELOW_AT, MOUNTS>(nand, &Settings { record, ..settings.clone() })?;
-    let long = Variable::new(below, most).map_err(unsupported)?;
+    let wrap = if MOUNTS { Variable::new } else { Variable::format };
+    let long = wrap(below, most).map_err(unsupported)?;
     Ok(Box::new(Filled { long, record: settings.record, fill: PIECES_FILL, held: Vec::new() }))
 }
 
@@ -100,7 +101,8 @@ fn values<const BELOW_AT: usize, const MOUNTS: bool>(
     let ram_bytes = settings.ram_bytes.map(|bytes| bytes.saturating_sub(taken));
     let below =
         open::<BELOW_AT, MOUNTS>(Box::new(keys), &Settings { record, ram_bytes, ..settings.clone() })?;
-    let long = ValueLog::new(below, log, most).map_err(unsupported)?;
+    let wrap = if MOUNTS { ValueLog::new } else { ValueLog::format };
+    let long = wrap(below, log, most).map_err(unsupported)?;
     Ok(Box::new(Filled { long, record: settings.record, fill, held: Vec::new() }))
 }
 

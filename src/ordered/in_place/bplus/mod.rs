@@ -86,7 +86,7 @@ pub(in crate::ordered) use walk::Walk;
 use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs};
-use crate::ordered::change::Change;
+use crate::ordered::change::{Change, change_one};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
@@ -437,7 +437,10 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
-        Ok(self.apply_all(batch)?)
+        match batch {
+            [one] => change_one(self, *one),
+            _ => Ok(self.apply_all(batch)?),
+        }
     }
 
     /// All of it is the store's.

@@ -48,7 +48,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may
     /// live before.
-    fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
+    pub(super) fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
         let pages = self.log.kept_pages() + batch_pages(changes, height);
         let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
         (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))

@@ -50,6 +50,7 @@ use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
+use crate::ordered::change::change_one;
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
@@ -487,8 +488,15 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         self.changes_max()
     }
 
+    fn takes_batch(&self, changes: usize) -> Option<bool> {
+        self.takes_changes(changes)
+    }
+
     fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
-        Ok(self.apply_as_one(batch)?)
+        match batch {
+            [one] => change_one(self, *one),
+            _ => Ok(self.apply_as_one(batch)?),
+        }
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {

@@ -75,12 +75,33 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(places)
     }
 
-    fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
+    /// Pages that a batch of so many changes takes, those that are free before it where it inserts, and pages
+    /// that live then at most.
+    fn need_of_changes(&self, changes: u32) -> (u32, u32, u32) {
         let height = self.height + 1;
         let more = (changes - 1) * self.scheme.pages_per_update(height);
         let grown = (changes - 1) * (u32::from(height) + 1);
         let (pages, wanted) = (self.pages_to_remove() + more, self.pages_to_insert() + more);
-        let live_max = self.live_max(height).saturating_sub(grown);
+        (pages, wanted, self.live_max(height).saturating_sub(grown))
+    }
+
+    pub(super) fn takes_changes(&self, changes: usize) -> Option<bool> {
+        if self.log.is_placed() || changes < 2 {
+            return None;
+        }
+        let few = changes.min(CHANGES_MAX);
+        let (wanted, live_max) = if S::MAPS_MOVES {
+            self.batch_room(few, self.height)
+        } else {
+            let (_, wanted, live_max) = self.need_of_changes(few as u32);
+            (wanted, live_max)
+        };
+        let has_room = self.log.free_pages() >= wanted && self.log.live_pages() <= u64::from(live_max);
+        Some(changes <= self.changes_max() && has_room)
+    }
+
+    fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
+        let (pages, wanted, live_max) = self.need_of_changes(changes);
         if has_inserts {
             self.settle_before_growth(live_max)?;
         }

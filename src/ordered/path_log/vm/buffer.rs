@@ -10,7 +10,7 @@
 use crate::check::{CheckReport, IndexError, message};
 use crate::fault::IndexFault;
 use crate::ordered::buffered::{Answers, Merge, Pending};
-use crate::ordered::change::{Change, check_batch, newest_by_key};
+use crate::ordered::change::{Change, change_one, check_batch, newest_by_key};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
 };
@@ -255,8 +255,15 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         BATCH_MAX
     }
 
+    fn takes_batch(&self, changes: usize) -> Option<bool> {
+        self.tree.takes_batch(changes)
+    }
+
     /// Changes that wait go first, so that the batch is one operation of the tree.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
+        if let [one] = batch {
+            return change_one(self, *one);
+        }
         self.tree.usable()?;
         check_batch(self.record(), batch, BATCH_MAX)?;
         self.flush()?;

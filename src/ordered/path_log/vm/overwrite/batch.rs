@@ -40,6 +40,16 @@ impl<N: Nand> InPlace<N> {
         changes.div_ceil(self.changes_shape().capacity)
     }
 
+    /// Pages that a batch of so many changes takes.
+    fn pages_of_batch(&self, changes: usize) -> u32 {
+        self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32
+    }
+
+    /// Whether they are free, before anything is collected.
+    pub(super) fn has_free_for_batch(&self, changes: usize) -> bool {
+        self.space.has_free(self.wanted_for(self.pages_of_batch(changes)))
+    }
+
     /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
     ///
     /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when
@@ -300,8 +310,7 @@ impl<N: Nand> TakesBatches for InPlace<N> {
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         self.writable()?;
-        let pages = self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32;
-        match self.make_room_for(pages) {
+        match self.make_room_for(self.pages_of_batch(changes)) {
             // A removal alone writes no page unless a program fails.
             Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.interrupted => {
                 self.require_spare_pages()

@@ -20,6 +20,11 @@ impl<N: Nand> InPlace<N> {
         self.make_room_for(0)
     }
 
+    /// Pages that are wanted free for an operation that takes so many.
+    pub(super) fn wanted_for(&self, pages: u32) -> u32 {
+        pages + self.pages_per_operation() + self.space.geometry.pages_per_block
+    }
+
     /// Makes room for so many pages more.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.writable()?;
@@ -28,7 +33,7 @@ impl<N: Nand> InPlace<N> {
         }
         self.retire_failing()?;
         self.renew_weak()?;
-        let wanted = pages + self.pages_per_operation() + self.space.geometry.pages_per_block;
+        let wanted = self.wanted_for(pages);
         if self.space.has_free(wanted) {
             return Ok(());
         }

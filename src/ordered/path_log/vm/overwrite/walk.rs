@@ -180,6 +180,10 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         Self::DURABILITY
     }
 
+    fn takes_batch(&self, changes: usize) -> Option<bool> {
+        Some(self.has_free_for_batch(changes))
+    }
+
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;

@@ -15,8 +15,8 @@ pub enum Commits {
 /// Where SQLite's rollback journals are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Journals {
-    /// In RAM (what does not fit, in free pages of the store): a cut finds the database as the last commit
-    /// left it, so that only the process itself ever needs one.
+    /// In RAM (where that runs short, what they save is read from its place): a cut finds the database as the
+    /// last commit left it, so that only the process itself ever needs one.
     #[default]
     Ram,
     /// On the flash, as files: for measuring what SQLite costs where the storage has no groups. A transaction
@@ -34,8 +34,9 @@ pub struct VolumeSettings {
     /// Whether SQLite is told that it may write atomically in batches. Where it was built without the flag it
     /// does not ask, and each sync is a group all the same.
     pub batch_atomic: bool,
-    /// Bytes of RAM for pages not committed yet, journals and temporary files, together. What is beyond goes
-    /// to free pages of the store. A group needs its pages in RAM, so the least is what one group takes.
+    /// Bytes of RAM for pages not committed yet, journals and temporary files, together. What is beyond is
+    /// kept as pieces of what lies in its place, or goes to free pages of the store. A group needs its pages
+    /// in RAM, so the least is what one group takes.
     pub ram_bytes: usize,
     /// Pages by which a database grows at least: the size on the flash changes once in so many.
     pub growth_pages: u32,

@@ -35,10 +35,18 @@ pub struct VolumeStats {
     pub group_pages: u64,
     /// Pages of the largest.
     pub largest_group: u64,
-    /// Commits too large for a group: written twice.
+    /// Pages by which files may grow.
+    pub free_pages: u64,
+    /// Free pages that are kept back for commits too large for a group, so that a full volume can delete.
+    pub kept_back_pages: u64,
+    /// The most pages of a group, the directory's included.
+    pub group_pages_max: u64,
+    /// Commits too large for a group.
     pub large_commits: u64,
-    /// Pages of these.
+    /// Pages of these. Those that did not fit beside the directory were written twice, or packed.
     pub large_commit_pages: u64,
+    /// The pages of large commits that were kept as pieces of what was in their places, many in a page.
+    pub packed_pages: u64,
     /// Commits that wrote the directory as well.
     pub directories: u64,
     /// Pages moved from RAM to free pages of the store.
@@ -65,8 +73,12 @@ impl fmt::Display for VolumeStats {
             ("groups", self.groups),
             ("group_pages", self.group_pages),
             ("largest_group", self.largest_group),
+            ("free_pages", self.free_pages),
+            ("kept_back_pages", self.kept_back_pages),
+            ("group_pages_max", self.group_pages_max),
             ("large_commits", self.large_commits),
             ("large_commit_pages", self.large_commit_pages),
+            ("packed_pages", self.packed_pages),
             ("directories", self.directories),
             ("spilled_pages", self.spilled_pages),
             ("trimmed_pages", self.trimmed_pages),

@@ -9,7 +9,7 @@ use super::slots::Slot;
 use super::space::Run;
 use super::{File, FileId, Purpose, Volume};
 use crate::settings::Commits;
-use nandex::{Cause, Lpn, StoreError};
+use nandex::{Cause, Lpn, PageStore, StoreError};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,6 +135,8 @@ impl Volume {
             return Err(StoreError::Unsupported(String::new().into()));
         };
         let (need, have) = (file.size.div_ceil(page_bytes) as u32, file.capacity());
+        let (is_main, size, owed) = (file.purpose == Purpose::Main, file.size, file.owed);
+        let (was_listed, was_size) = (file.is_listed, file.kept_size);
         let mut runs = file.runs.clone();
         let (mut taken, mut freed) = (Vec::new(), Vec::new());
         let has_ahead = need > have && !file.ahead.is_empty();
@@ -143,22 +145,22 @@ impl Volume {
             let have: u32 = runs.iter().map(|run| run.pages).sum();
             let more = need.saturating_sub(have);
             let ample = more + growth.max(need / 16) - need % growth;
-            let is_ample = ample.saturating_add(file.owed) <= self.space.pages();
+            let is_ample = ample.saturating_add(owed) <= self.space.room();
             taken = match more {
                 0 => Vec::new(),
                 _ => {
-                    self.space.take(if is_ample { ample } else { more }, runs.last().map(|run| run.end()))?
+                    let pages = if is_ample { ample } else { more };
+                    self.take_to_grow(id, pages, runs.last().map(|run| run.end()))?
                 }
             };
             taken.iter().for_each(|&run| append(&mut runs, run));
         } else if need == 0 || have - need > (2 * growth).max(need / 8) {
             freed = cut(&mut runs, need.next_multiple_of(growth).min(have));
         }
-        let is_main = file.purpose == Purpose::Main;
         let capacity: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
-        let kept_size = if is_main { capacity * page_bytes } else { file.size };
+        let kept_size = if is_main { capacity * page_bytes } else { size };
         let moves = !taken.is_empty() || has_ahead || !freed.is_empty();
-        let lists = moves || !file.is_listed || kept_size != file.kept_size;
+        let lists = moves || !was_listed || kept_size != was_size;
         Ok(Plan { id, runs, taken, freed, has_ahead, kept_size, lists })
     }
 
@@ -170,7 +172,7 @@ impl Volume {
             return Ok(());
         }
         let directory = self.directory(std::slice::from_ref(&plan), None);
-        if let Err(error) = self.write_directory(&directory) {
+        if let Err(error) = self.write_directory(&directory, &[]) {
             if error.is_refusal() {
                 self.give_up(&[plan]);
             }
@@ -285,7 +287,7 @@ impl Volume {
     /// Writes pages, and a directory with its number, as one group.
     fn write_group(&mut self, changes: &[Change], slot: Option<&(u64, Vec<u8>)>) -> Result<(), StoreError> {
         let page_bytes = self.page_bytes;
-        let spilled = self.load_spilled(changes)?;
+        let spilled = self.load_others(changes)?;
         let mut group = gather(&self.files, spilled, changes);
         if let Some((sequence, bytes)) = slot {
             let first = slot_of(*sequence, page_bytes);
@@ -355,9 +357,9 @@ impl Volume {
         // What is freed as a whole is trimmed as a whole.
         let is_freed = |run: &Run| plan.freed.iter().any(|f| f.first <= run.first && run.end() <= f.end());
         let mut gone: Vec<Run> = gone.filter(|run| !is_freed(run)).collect();
-        let mut spilled = file.slots.take_spilled(&mut self.ram_pages);
+        let mut spilled = file.slots.take_spilled(&mut self.ram_used);
         if let Some(mut batch) = file.batch.take() {
-            spilled.extend(batch.slots.take_spilled(&mut self.ram_pages));
+            spilled.extend(batch.slots.take_spilled(&mut self.ram_used));
         }
         let top = written.last().map_or(0, |page| page + 1);
         (file.runs, file.kept_size, file.is_listed) = (plan.runs, plan.kept_size, true);
@@ -373,9 +375,9 @@ impl Volume {
     fn drop_slots(&mut self, ids: &[FileId]) {
         for &id in ids {
             let Some(file) = self.files.get_mut(&id) else { continue };
-            let mut spilled = file.slots.take_spilled(&mut self.ram_pages);
+            let mut spilled = file.slots.take_spilled(&mut self.ram_used);
             if let Some(mut batch) = file.batch.take() {
-                spilled.extend(batch.slots.take_spilled(&mut self.ram_pages));
+                spilled.extend(batch.slots.take_spilled(&mut self.ram_used));
             }
             self.release_pages(spilled);
         }
@@ -390,26 +392,34 @@ impl Volume {
         }
     }
 
-    /// Reads those of the pages to be written that were spilled, in order.
-    fn load_spilled(&mut self, changes: &[Change]) -> Result<Vec<Vec<u8>>, StoreError> {
+    /// Reads those of the pages to be written that are not in RAM as they are, in order.
+    fn load_others(&mut self, changes: &[Change]) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut spilled = Vec::new();
         for change in changes {
             let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
-            if let Some(&Slot::Spilled { lpn, crc, .. }) = slot {
+            if !matches!(slot, Some(Slot::Ram(_)) | None) {
                 let mut bytes = vec![0; self.page_bytes];
-                self.read_checked(lpn, crc, &mut bytes)?;
+                self.load(change.file, change.page, &mut bytes)?;
                 spilled.push(bytes);
             }
         }
         Ok(spilled)
     }
 
-    /// Writes a directory by itself: whole or not at all.
-    pub(super) fn write_directory(&mut self, directory: &Directory) -> Result<(), StoreError> {
+    /// Writes a directory, and so many pages with it as a group takes: whole or not at all.
+    pub(super) fn write_directory(
+        &mut self,
+        directory: &Directory,
+        changes: &[Change],
+    ) -> Result<(), StoreError> {
         let bytes = directory.encode(self.page_bytes)?;
         let first = slot_of(directory.sequence, self.page_bytes);
-        let pages: Vec<(Lpn, &[u8])> = (first..).map(Lpn).zip(bytes.chunks(self.page_bytes)).collect();
-        let done = self.write_slot(&pages);
+        let own = (first..).map(Lpn).zip(bytes.chunks(self.page_bytes).map(Cow::Borrowed));
+        let others = self.load_others(changes)?;
+        let group: Vec<(Lpn, Cow<'_, [u8]>)> = own.chain(gather(&self.files, others, changes)).collect();
+        let pages: Vec<(Lpn, &[u8])> = group.iter().map(|(lpn, bytes)| (*lpn, &**bytes)).collect();
+        let most = self.group_pages_max();
+        let done = write_slot(&mut *self.store, &pages, most);
         match &done {
             Ok(()) => {
                 self.sequence = directory.sequence;
@@ -420,25 +430,11 @@ impl Volume {
         done
     }
 
-    fn write_slot(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
-        let durable = self.store.durable_writes();
-        if pages.len() <= self.group_pages_max() {
-            self.store.write_atomic(pages, Cause::Host)?;
-        } else if let Some((head, tail)) = pages.split_first() {
-            tail.iter().try_for_each(|(lpn, bytes)| self.store.write(*lpn, Cause::Host, bytes))?;
-            if !durable && !tail.is_empty() {
-                self.store.sync()?;
-            }
-            self.store.write(head.0, Cause::Host, head.1)?;
-        }
-        if durable { Ok(()) } else { self.store.sync() }
-    }
-
     /// Takes a file that has lost its name out of the directory, and gives its pages back.
     pub(super) fn unlist(&mut self, id: FileId) -> Result<(), StoreError> {
         self.finish_moved()?;
         let directory = self.same_directory();
-        self.write_directory(&directory)?;
+        self.write_directory(&directory, &[])?;
         self.stats.directories += 1;
         let Some(file) = self.files.get_mut(&id) else { return Ok(()) };
         let runs = std::mem::take(&mut file.runs);
@@ -447,6 +443,21 @@ impl Volume {
         runs.into_iter().for_each(|run| self.space.give(run));
         Ok(())
     }
+}
+
+/// Writes the pages of a directory, as a group where one takes so many, else the one with the checksum last.
+fn write_slot(store: &mut dyn PageStore, pages: &[(Lpn, &[u8])], most: usize) -> Result<(), StoreError> {
+    let durable = store.durable_writes();
+    if pages.len() <= most {
+        store.write_atomic(pages, Cause::Host)?;
+    } else if let Some((head, tail)) = pages.split_first() {
+        tail.iter().try_for_each(|(lpn, bytes)| store.write(*lpn, Cause::Host, bytes))?;
+        if !durable && !tail.is_empty() {
+            store.sync()?;
+        }
+        store.write(head.0, Cause::Host, head.1)?;
+    }
+    if durable { Ok(()) } else { store.sync() }
 }
 
 /// The bytes of the pages to be written, each with its place.

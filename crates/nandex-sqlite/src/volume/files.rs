@@ -138,7 +138,7 @@ impl Volume {
         let Some(file) = self.files.get(&id) else { return Ok(()) };
         let main = file.name.as_deref().and_then(|name| self.names.get(name.strip_suffix("-wal")?));
         let of_main = main.and_then(|main| self.files.get(main)).map_or(0, |main| growth(main, bytes));
-        if of_main + growth(file, file.size) > self.space.pages() {
+        if of_main + growth(file, file.size) > self.space.room() {
             self.give_up_on(id, &StoreError::Full);
             return Err(StoreError::Full);
         }
@@ -168,6 +168,7 @@ impl Volume {
         let (file, room) = self.parts(id);
         let Some(file) = file else { return Ok(()) };
         let name = file.name.take();
+        *room.used -= file.journal.ram_bytes();
         let dropped = file.slots.drop_from(0, room);
         self.files.remove(&id);
         if let Some(name) = name {
@@ -238,6 +239,9 @@ impl Volume {
         }
         let size = self.size(id);
         let there = size.saturating_sub(offset).min(data.len() as u64) as usize;
+        if self.is_of_ram(id) {
+            return self.read_journal(id, offset, &mut data[..there]).map(|()| there);
+        }
         let page_bytes = self.page_bytes as u64;
         let mut done = 0;
         while done < there {
@@ -273,6 +277,10 @@ impl Volume {
                 return Ok(());
             }
             Some(&Slot::Spilled { lpn, crc, .. }) => return self.read_checked(lpn, crc, data),
+            Some(Slot::Packed { pieces, crc }) => {
+                let (pieces, crc) = (pieces.clone(), *crc);
+                return self.load_packed((id, page), &pieces, crc, data);
+            }
             None => {}
         }
         match file.home(page) {
@@ -300,13 +308,15 @@ impl Volume {
     /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the
     /// store.
     pub(crate) fn write(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        let is_of_ram = self.files.get(&id).is_some_and(|file| file.purpose == Purpose::RamJournal);
+        let is_of_ram = self.is_of_ram(id);
         if is_of_ram && offset == 0 && data == [0; JOURNAL_HEADER_BYTES] {
             // The journal says no more, and takes the RAM of transactions to come.
             self.truncate(id, 0)?;
         }
         self.apply_checkpoint(id)?;
-        if let Err(error) = self.write_all(id, offset, data) {
+        let written =
+            if is_of_ram { self.write_journal(id, offset, data) } else { self.write_all(id, offset, data) };
+        if let Err(error) = written {
             self.give_up_on(id, &error);
             return Err(error);
         }
@@ -316,6 +326,11 @@ impl Volume {
             Some(bytes) => self.commit_log(id, bytes),
             None => Ok(()),
         }
+    }
+
+    /// Whether a file is a journal that only the process itself needs.
+    fn is_of_ram(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.purpose == Purpose::RamJournal)
     }
 
     fn write_all(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
@@ -386,6 +401,9 @@ impl Volume {
     ///
     /// Those of [`Volume::write`].
     pub(crate) fn truncate(&mut self, id: FileId, size: u64) -> Result<(), StoreError> {
+        if self.is_of_ram(id) {
+            return self.truncate_journal(id, size);
+        }
         let within = (size % self.page_bytes as u64) as usize;
         if within > 0 && size < self.size(id) {
             // What lies beyond must read as zeros when the file grows again.

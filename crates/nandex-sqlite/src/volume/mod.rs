@@ -13,10 +13,14 @@
 //! - V3: a free page was trimmed, and is again after a mount.
 
 mod commit;
+mod delta;
 mod directory;
 mod files;
+mod journal;
+mod kept_back;
 mod log_tail;
 mod mount;
+mod packed;
 mod redo;
 mod slots;
 mod space;
@@ -31,6 +35,7 @@ pub(crate) use files::Purpose;
 use crate::locks::Locks;
 use crate::settings::VolumeSettings;
 use crate::stats::{ChipCounts, VolumeStats};
+use journal::Pieces;
 use log_tail::LogTail;
 use nandex::{Geometry, PageStore};
 use redo::Moved;
@@ -57,8 +62,8 @@ pub struct Volume {
     files: BTreeMap<FileId, File>,
     names: BTreeMap<String, FileId>,
     next: u32,
-    /// Pages in RAM, over all slots.
-    ram_pages: usize,
+    /// Bytes of RAM that slots take, all together.
+    ram_used: usize,
     stats: VolumeStats,
     watch: Option<Watch>,
     /// The shape of the chip, where a device was named.
@@ -89,6 +94,8 @@ struct File {
     /// Bytes, as those who have it open see it.
     size: u64,
     slots: Slots,
+    /// The pieces of a journal in RAM, which has no slots.
+    journal: Pieces,
     /// The pages written since an atomic batch began.
     batch: Option<Batch>,
     /// Bytes and visible pages, as the last commit left them.
@@ -138,9 +145,20 @@ impl File {
         !self.slots.is_empty() || self.batch.as_ref().is_some_and(|batch| !batch.slots.is_empty())
     }
 
+    /// The slots of the batch that is open.
+    fn batch_slots(&self) -> Option<&Slots> {
+        self.batch.as_ref().map(|batch| &batch.slots)
+    }
+
     /// The slots that take what is written now.
     fn open_slots(&mut self) -> &mut Slots {
         self.batch.as_mut().map_or(&mut self.slots, |batch| &mut batch.slots)
+    }
+
+    /// The slots that have a page, as [`File::slot`] finds it.
+    fn slots_with(&mut self, page: u32) -> Option<&mut Slots> {
+        let batch = self.batch.as_mut().map(|batch| &mut batch.slots);
+        batch.filter(|slots| slots.get(page).is_some()).or(Some(&mut self.slots))
     }
 
     /// Pages in slots, each once.
@@ -175,14 +193,17 @@ impl Volume {
         self.settings
     }
 
-    /// Pages that no file has.
+    /// Pages by which files may grow: those that no file has, but for the ones kept back.
     pub fn free_pages(&self) -> u32 {
-        self.space.pages()
+        self.space.room()
     }
 
     /// The counters of the volume since it was opened.
     pub fn stats(&self) -> VolumeStats {
         VolumeStats {
+            free_pages: self.space.room().into(),
+            kept_back_pages: self.space.kept_back().min(self.space.pages()).into(),
+            group_pages_max: self.group_pages_max() as u64,
             store: self.store.stats(),
             chip: self.watch.as_ref().map(|watch| watch()),
             ..self.stats
@@ -234,11 +255,11 @@ impl Volume {
         let least = self.store.atomic_pages_max().max(16);
         // A database with a log puts nothing out: what it has goes to its place.
         let logged = if self.log_of(id).is_some() { LOGGED_PAGES } else { 0 };
-        let most = (self.settings.ram_bytes / self.page_bytes).max(least) + logged;
+        let most = self.settings.ram_bytes.max(least * self.page_bytes) + logged * self.page_bytes;
         let room = Room {
             store: &mut self.store,
             space: &mut self.space,
-            used: &mut self.ram_pages,
+            used: &mut self.ram_used,
             most,
             spilled: &mut self.stats.spilled_pages,
         };

@@ -65,7 +65,7 @@ impl Volume {
             files: BTreeMap::new(),
             names: BTreeMap::new(),
             next: 0,
-            ram_pages: 0,
+            ram_used: 0,
             stats: VolumeStats::default(),
             watch: None,
             geometry: None,

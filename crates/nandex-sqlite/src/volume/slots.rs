@@ -10,26 +10,53 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Slot {
     /// In RAM.
     Ram(Box<[u8]>),
+    /// In RAM as the pieces that it has of the page in its place, because RAM ran short.
+    Packed { pieces: Box<[u8]>, crc: u32 },
     /// In a page of the store, because RAM ran short: one that no file has, or its own place where nothing
     /// committed is there yet.
     Spilled { lpn: u32, crc: u32, is_placed: bool },
 }
 
+impl Slot {
+    /// Bytes that its page takes beside an entry in the list of a large commit.
+    pub(super) fn aside_bytes(&self) -> usize {
+        match self {
+            Slot::Ram(bytes) => bytes.len(),
+            Slot::Packed { pieces, .. } => pieces.len(),
+            Slot::Spilled { .. } => 0,
+        }
+    }
+
+    /// Bytes of RAM that it takes.
+    fn ram_bytes(&self) -> usize {
+        match self {
+            Slot::Ram(bytes) => bytes.len(),
+            Slot::Packed { pieces, .. } => pieces.len() + PACKED_BYTES,
+            Slot::Spilled { .. } => 0,
+        }
+    }
+}
+
+/// Bytes that a packed page takes beside its pieces: its entry among the slots.
+const PACKED_BYTES: usize = 64;
+
 /// Pages by their number in the file.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: BTreeMap<u32, Slot>,
-    /// The slots in RAM.
+    /// The slots in RAM that are not packed.
     ram: BTreeSet<u32>,
+    /// Bytes of RAM that all slots take.
+    ram_bytes: usize,
 }
 
 /// The room that slots need of the volume: where to spill, and how much RAM all of them may take.
 pub(super) struct Room<'a> {
     pub(super) store: &'a mut Box<dyn PageStore>,
     pub(super) space: &'a mut Space,
-    /// Pages in RAM now.
+    /// Bytes of RAM taken now.
     pub(super) used: &'a mut usize,
-    /// Pages in RAM at most.
+    /// Bytes of RAM at most.
     pub(super) most: usize,
     /// Pages spilled so far.
     pub(super) spilled: &'a mut u64,
@@ -37,8 +64,8 @@ pub(super) struct Room<'a> {
 
 impl Room<'_> {
     /// Whether another page in RAM puts one of them out.
-    pub(super) const fn is_short(&self) -> bool {
-        *self.used >= self.most
+    pub(super) fn is_short(&self) -> bool {
+        *self.used + self.store.page_bytes() > self.most
     }
 
     /// Whether one of them is to be put out.
@@ -80,10 +107,37 @@ impl Slots {
     /// Where the store fails a trim. The page was put.
     pub(super) fn put(&mut self, page: u32, bytes: Box<[u8]>, mut room: Room<'_>) -> Result<(), StoreError> {
         let forgotten = self.forget(page, &mut room);
-        self.pages.insert(page, Slot::Ram(bytes));
+        self.insert(page, Slot::Ram(bytes), room.used);
         self.ram.insert(page);
-        *room.used += 1;
         forgotten
+    }
+
+    fn insert(&mut self, page: u32, slot: Slot, used: &mut usize) {
+        let bytes = slot.ram_bytes();
+        self.ram_bytes += bytes;
+        *used += bytes;
+        let old = self.pages.insert(page, slot).map_or(0, |old| old.ram_bytes());
+        self.ram_bytes -= old;
+        *used -= old;
+    }
+
+    /// The first page from there on that is in RAM and not packed.
+    pub(super) fn unpacked_from(&self, page: u32) -> Option<u32> {
+        self.ram.range(page..).next().copied()
+    }
+
+    /// Bytes of RAM of the pages that are as they are.
+    pub(super) fn unpacked_bytes(&self) -> usize {
+        let page = self.ram.first().and_then(|first| self.pages.get(first));
+        page.map_or(0, Slot::ram_bytes) * self.ram.len()
+    }
+
+    /// Keeps the pieces of a page in place of the page.
+    pub(super) fn pack(&mut self, page: u32, pieces: Box<[u8]>, used: &mut usize) {
+        let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return };
+        let crc = crc32fast::hash(bytes);
+        self.insert(page, Slot::Packed { pieces, crc }, used);
+        self.ram.remove(&page);
     }
 
     /// The page in RAM that is spilled next: the lowest but the one at hand; the first page of a database
@@ -106,25 +160,23 @@ impl Slots {
         let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return Ok(()) };
         let crc = crc32fast::hash(bytes);
         room.store.write(Lpn(lpn), Cause::CacheEviction, bytes)?;
-        self.pages.insert(page, Slot::Spilled { lpn, crc, is_placed });
+        self.insert(page, Slot::Spilled { lpn, crc, is_placed }, room.used);
         self.ram.remove(&page);
-        *room.used -= 1;
         *room.spilled += 1;
         Ok(())
     }
 
     fn forget(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
-        match self.pages.remove(&page) {
-            Some(Slot::Ram(_)) => {
-                self.ram.remove(&page);
-                *room.used -= 1;
-                Ok(())
-            }
-            Some(Slot::Spilled { lpn, is_placed: false, .. }) => {
+        let Some(slot) = self.pages.remove(&page) else { return Ok(()) };
+        self.ram.remove(&page);
+        self.ram_bytes -= slot.ram_bytes();
+        *room.used -= slot.ram_bytes();
+        match slot {
+            Slot::Spilled { lpn, is_placed: false, .. } => {
                 room.space.give(Run { first: lpn, pages: 1 });
                 room.store.trim(Lpn(lpn))
             }
-            Some(Slot::Spilled { .. }) | None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -136,12 +188,12 @@ impl Slots {
     /// Forgets all pages and returns where spilled ones are that are not in their places: whoever asks has
     /// them now.
     pub(super) fn take_spilled(&mut self, used: &mut usize) -> Vec<u32> {
-        *used -= self.ram.len();
+        *used -= std::mem::take(&mut self.ram_bytes);
         self.ram.clear();
         let pages = std::mem::take(&mut self.pages).into_values();
         let spilled = pages.filter_map(|slot| match slot {
             Slot::Spilled { lpn, is_placed: false, .. } => Some(lpn),
-            Slot::Spilled { .. } | Slot::Ram(_) => None,
+            _ => None,
         });
         spilled.collect()
     }

@@ -18,18 +18,25 @@ impl Run {
     }
 }
 
+/// The share of all pages that is kept back: one in so many. A full volume has them for the lists of commits
+/// that are larger than a group, so that it can delete.
+const KEPT_BACK: u32 = 32;
+
 /// Free pages.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     /// Runs by their first page; no two touch.
     free: BTreeMap<u32, u32>,
     pages: u32,
+    /// Pages kept back for large commits.
+    kept_back: u32,
 }
 
 impl Space {
-    /// All pages of a range.
+    /// All pages of a range, of which some are kept back.
     pub(super) fn new(first: u32, end: u32) -> Space {
-        let mut space = Space::default();
+        let kept_back = end.saturating_sub(first) / KEPT_BACK;
+        let mut space = Space { kept_back, ..Space::default() };
         if first < end {
             space.give(Run { first, pages: end - first });
         }
@@ -39,6 +46,16 @@ impl Space {
     /// How many pages are free.
     pub(super) const fn pages(&self) -> u32 {
         self.pages
+    }
+
+    /// How many pages are free for files to grow by, and for what waits.
+    pub(super) const fn room(&self) -> u32 {
+        self.pages.saturating_sub(self.kept_back)
+    }
+
+    /// How many pages are kept back.
+    pub(super) const fn kept_back(&self) -> u32 {
+        self.kept_back
     }
 
     /// The free runs in order.
@@ -79,12 +96,22 @@ impl Space {
         true
     }
 
-    /// Takes pages in as few runs as the space has: what follows `after` first, then the largest runs.
+    /// Takes pages of the room, as [`Space::take_any`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] where the room is smaller; nothing is taken then.
+    pub(super) fn take(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
+        if pages > self.room() { Err(StoreError::Full) } else { self.take_any(pages, after) }
+    }
+
+    /// Takes pages, those kept back too, in as few runs as the space has: what follows `after` first, then
+    /// the largest runs.
     ///
     /// # Errors
     ///
     /// [`StoreError::Full`] where fewer are free; nothing is taken then.
-    pub(super) fn take(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
+    pub(super) fn take_any(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
         if pages > self.pages {
             return Err(StoreError::Full);
         }

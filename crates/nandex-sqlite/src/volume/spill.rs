@@ -1,7 +1,8 @@
 //! Where pages go that wait for a commit when RAM runs short.
 //!
-//! A page by which a database grows goes to its own place: nothing that was committed is there, and the
-//! commit need not write it again. Any other goes to a free page of the store.
+//! A page that is nearly as it was stays in RAM, packed. A page by which a database grows goes to its own
+//! place: nothing that was committed is there, and the commit need not write it again. Any other goes to a
+//! free page of the store.
 
 use super::space::Run;
 use super::{FileId, Purpose, Volume, home};
@@ -14,13 +15,32 @@ impl Volume {
     ///
     /// [`StoreError::Full`] where the store has no page for one; those of the store.
     pub(super) fn spill(&mut self, id: FileId, at_hand: u32) -> Result<(), StoreError> {
+        if self.parts(id).1.is_over()
+            && let Some(journal) = self.journal_of(id)
+        {
+            self.let_go(journal);
+        }
+        let mut base = 0;
         while self.parts(id).1.is_over() {
+            // What waited before a batch began is packed at most: the batch may be taken back.
+            let before = self.files.get(&id).filter(|file| file.batch.is_some());
+            if let Some(page) = before.and_then(|file| file.slots.unpacked_from(base)) {
+                base = page + 1;
+                self.pack_for_room(id, page);
+                continue;
+            }
             let victim = self.files.get_mut(&id).and_then(|file| file.open_slots().victim(at_hand));
             let Some(page) = victim else { break };
-            let placed = self.place_ahead(id, page)?;
+            if self.pack_for_room(id, page) {
+                continue;
+            }
+            let placed = self.place_ahead(id, page).or_else(|error| match error {
+                StoreError::Full => Ok(None),
+                other => Err(other),
+            })?;
             let lpn = match placed {
                 Some(lpn) => lpn,
-                None => self.space.take(1, None)?[0].first,
+                None => self.take_to_spill(id)?,
             };
             let (file, room) = self.parts(id);
             let Some(file) = file else { break };
@@ -31,6 +51,12 @@ impl Volume {
             spilled?;
         }
         Ok(())
+    }
+
+    /// The rollback journal of a database, where it is in RAM.
+    fn journal_of(&self, id: FileId) -> Option<FileId> {
+        let name = self.files.get(&id).filter(|file| file.purpose == Purpose::Main)?.name.as_ref()?;
+        self.names.get(&format!("{name}-journal")).copied()
     }
 
     /// The place of a page by which a database grows, taken if need be; none where something is there.
@@ -48,7 +74,7 @@ impl Volume {
         let have: u32 = file.ahead.iter().map(|run| run.pages).sum();
         if place >= have {
             let need = place + 1 - have;
-            let pages = if need + growth <= self.space.pages() { need + growth } else { need };
+            let pages = if need + growth <= self.space.room() { need + growth } else { need };
             let after = file.ahead.last().or(file.runs.last()).map(|run| run.end());
             file.ahead.extend(self.space.take(pages, after)?);
         }

@@ -184,32 +184,63 @@ fn a_commit_that_finds_no_room_changes_nothing() {
 }
 
 /// A large commit that is on the flash, and whose pages cannot be put in their places: it holds.
+/// What a file of 40,000 bytes has before and after a commit: other bytes, nearly the same ones, or both and
+/// zeros.
+fn contents(kind: u64, rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+    let mut before = vec![0; 40_000];
+    rng.fill(&mut before);
+    let mut after = before.clone();
+    for page in after.chunks_mut(2048) {
+        match if kind == 2 { rng.below(3) } else { kind } {
+            0 => rng.fill(page),
+            1 => page.copy_within(7..300, 600),
+            _ => page.fill(0),
+        }
+    }
+    (before, after)
+}
+
+/// Cuts the power at this operation from now on.
+fn plan_cut(chip: &Shared<SimChip>, at: u64, torn: TornModel) {
+    let at_operation = chip.lock().operations() + at;
+    chip.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at });
+}
+
 #[test]
 fn a_large_commit_holds_wherever_the_power_goes() {
-    let mut held = 0;
-    for at in 0..60 {
+    let (mut held, mut packed) = ([0; 3], [0; 3]);
+    for life in 0..600 {
+        let mut rng = Rng::new(life);
+        let (kind, at) = (life % 3, life / 3 % 100);
+        let (before, after) = contents(kind, &mut rng);
+        let atomic = ftl([2, 16][life as usize / 300]);
+        let torn = [TornModel::Unreadable, TornModel::RandomBits][rng.below(2) as usize];
         let chip = chip(24);
-        let mut volume =
-            Volume::open(PageMapFtl::format(chip.clone(), ftl(2)).unwrap(), small_ram()).unwrap();
+        let store = PageMapFtl::format(chip.clone(), atomic).unwrap();
+        let mut volume = Volume::open(store, small_ram()).unwrap();
         let id = volume.open_file(Some("a"), Purpose::Kept, true).unwrap();
-        volume.write(id, 0, &[1; 40_000]).unwrap();
+        volume.write(id, 0, &before).unwrap();
         volume.commit(&[id]).unwrap();
-        volume.write(id, 0, &[2; 40_000]).unwrap();
-        let at_operation = chip.lock().operations() + at;
-        let cut = PowerCut { at_operation, when: CutWhen::Inside, torn: TornModel::Unreadable, seed: at };
-        chip.lock().plan_power_cut(cut);
+        volume.write(id, 0, &after).unwrap();
+        plan_cut(&chip, at, torn);
         let is_done = volume.commit(&[id]).is_ok();
+        packed[kind as usize] += volume.stats().packed_pages;
         drop(volume);
         chip.lock().power_on();
-        let mut volume = Volume::open(PageMapFtl::mount(chip, ftl(2)).unwrap(), small_ram()).unwrap();
+        // The power goes in the mount, too.
+        plan_cut(&chip, rng.below(60), torn);
+        let _ = PageMapFtl::mount(chip.clone(), atomic).map(|store| Volume::open(store, small_ram()));
+        chip.lock().power_on();
+        let mut volume = Volume::open(PageMapFtl::mount(chip, atomic).unwrap(), small_ram()).unwrap();
         let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
         let mut data = vec![0; 40_000];
         volume.read(id, 0, &mut data).unwrap();
-        assert!(data.iter().all(|&byte| byte == data[0]), "cut {at}: half a commit");
-        assert!(!is_done || data[0] == 2, "cut {at}: a commit that was acknowledged is gone");
-        held += u32::from(data[0] == 2);
+        assert!(data == before || data == after, "life {life}: half a commit");
+        assert!(!is_done || data == after, "life {life}: a commit that was acknowledged is gone");
+        held[kind as usize] += u32::from(data == after);
     }
-    assert!(held > 10, "{held} of 60 came after the commit");
+    assert!(held.iter().all(|&held| (20..190).contains(&held)), "{held:?} of 200 came after the commit");
+    assert!(packed[0] == 0 && packed[1] > 1_000, "{packed:?} pages were packed");
 }
 
 #[test]

@@ -1,0 +1,429 @@
+//! Rollback journals that only the process itself needs: what was written, in RAM.
+//!
+//! SQLite saves a page as the last commit left it, with its number in front and a checksum behind. So where
+//! RAM runs short the page is let go, and read from its place: there it stays what it is until the commit,
+//! after which nobody reads the journal.
+
+use super::{FileId, Purpose, Volume};
+use nandex::StoreError;
+use std::collections::BTreeMap;
+
+/// Bytes that a piece takes beside what it holds: its entry among the pieces.
+const PIECE_BYTES: usize = 48;
+
+/// Bytes of what a header of a journal says, and of a number of SQLite.
+const HEADER_BYTES: usize = 28;
+const WORD: u32 = 4;
+
+/// A part of a journal.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Box<[u8]>),
+    /// A page as the last commit left it, with its number and the checksum.
+    Record {
+        number: u32,
+        page_bytes: u32,
+        sum: u32,
+    },
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Record { page_bytes, .. } => (page_bytes + 2 * WORD) as usize,
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        PIECE_BYTES + if let Piece::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
+/// The next record of a journal to be looked at, whose pages have so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    at: u64,
+    sector: u64,
+    page_bytes: u32,
+}
+
+impl Next {
+    /// The first record behind the header at this place, if there is one.
+    fn after(header: &[u8], at: u64) -> Option<Next> {
+        let number = |from: usize| Some(u32::from_be_bytes(header.get(from..from + 4)?.try_into().ok()?));
+        let (sector, page_bytes) = (number(20)?, number(24)?);
+        let is_header = sector.is_power_of_two() && (32..=1 << 16).contains(&sector);
+        let is_page = page_bytes.is_power_of_two() && (512..=1 << 16).contains(&page_bytes);
+        let sector = u64::from(sector);
+        (is_header && is_page).then(|| Next { at: at + sector, sector, page_bytes })
+    }
+}
+
+/// The pieces of a journal by where they begin; no two overlap.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    pieces: BTreeMap<u64, Piece>,
+    ram_bytes: usize,
+    next: Option<Next>,
+}
+
+impl Pieces {
+    /// Bytes of RAM that they take.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.ram_bytes
+    }
+
+    fn insert(&mut self, at: u64, piece: Piece) {
+        self.remove(at);
+        self.ram_bytes += piece.ram_bytes();
+        self.pieces.insert(at, piece);
+    }
+
+    fn remove(&mut self, at: u64) -> Option<Piece> {
+        let piece = self.pieces.remove(&at)?;
+        self.ram_bytes -= piece.ram_bytes();
+        Some(piece)
+    }
+
+    /// Where the pieces begin that have something of this range.
+    fn within(&self, from: u64, to: u64) -> Vec<u64> {
+        let first = self.pieces.range(..from).next_back();
+        let first = first.filter(|(at, piece)| *at + piece.len() as u64 > from).map(|(at, _)| *at);
+        first.into_iter().chain(self.pieces.range(from..to).map(|(at, _)| *at)).collect()
+    }
+
+    /// Notes that from here on there is something else.
+    fn look_again_from(&mut self, place: u64) {
+        if self.next.is_some_and(|next| place < next.at) {
+            self.next = None;
+        }
+    }
+
+    /// Puts a record where bytes were; those before and behind it stay.
+    fn put_record(&mut self, from: u64, record: Piece) {
+        let to = from + record.len() as u64;
+        for at in self.within(from, to) {
+            let Some(Piece::Bytes(bytes)) = self.remove(at) else { continue };
+            let end = at + bytes.len() as u64;
+            if at < from {
+                self.insert(at, Piece::Bytes(bytes[..(from - at) as usize].into()));
+            }
+            if end > to {
+                self.insert(to, Piece::Bytes(bytes[(to - at) as usize..].into()));
+            }
+        }
+        self.insert(from, record);
+    }
+}
+
+impl Volume {
+    fn pieces(&mut self, id: FileId) -> Option<&mut Pieces> {
+        let file = self.files.get_mut(&id).filter(|file| file.purpose == Purpose::RamJournal)?;
+        Some(&mut file.journal)
+    }
+
+    /// The database to which a journal belongs.
+    fn database_of(&self, journal: FileId) -> Option<FileId> {
+        let name = self.files.get(&journal)?.name.as_deref()?;
+        self.names.get(name.strip_suffix("-journal")?).copied()
+    }
+
+    /// Writes to a journal in RAM.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] where RAM is short, and what else waits cannot be put out.
+    pub(super) fn write_journal(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let end = offset + data.len() as u64;
+        let Some(pieces) = self.pieces(id) else { return Ok(()) };
+        let within = pieces.within(offset, end);
+        let (mut from, mut whole) = (offset, Vec::new());
+        if within.iter().any(|at| *at != offset || pieces.pieces[at].len() != data.len()) {
+            from = within.iter().copied().min().unwrap_or(offset).min(offset);
+            let last = within.iter().map(|at| at + pieces.pieces[at].len() as u64).max();
+            whole.resize((last.unwrap_or(end).max(end) - from) as usize, 0);
+            self.read_journal(id, from, &mut whole)?;
+            let place = (offset - from) as usize;
+            whole[place..place + data.len()].copy_from_slice(data);
+        }
+        let bytes = if whole.is_empty() { data } else { &whole };
+        self.account(id, |pieces| {
+            within.iter().for_each(|&at| drop(pieces.remove(at)));
+            pieces.insert(from, Piece::Bytes(bytes.into()));
+            pieces.look_again_from(from);
+        });
+        if let Some(file) = self.files.get_mut(&id) {
+            file.size = file.size.max(end);
+        }
+        self.make_room(id)
+    }
+
+    /// Changes the pieces of a journal, and the count of RAM with them.
+    fn account(&mut self, id: FileId, change: impl FnOnce(&mut Pieces)) {
+        let Some(pieces) = self.pieces(id) else { return };
+        let before = pieces.ram_bytes;
+        change(pieces);
+        let after = pieces.ram_bytes;
+        self.ram_used = self.ram_used + after - before;
+    }
+
+    /// Lets a journal take no more RAM than there is: what waits elsewhere is put out.
+    fn make_room(&mut self, id: FileId) -> Result<(), StoreError> {
+        if self.parts(id).1.is_over() {
+            self.let_go(id);
+        }
+        let database = self.database_of(id);
+        let others: Vec<FileId> =
+            self.files.keys().copied().filter(|other| Some(*other) != database).collect();
+        for other in database.into_iter().chain(others) {
+            if !self.parts(id).1.is_over() {
+                return Ok(());
+            }
+            self.spill(other, u32::MAX)?;
+        }
+        if self.parts(id).1.is_over() { Err(StoreError::Full) } else { Ok(()) }
+    }
+
+    /// Lets the pages of a journal go that are what the last commit left in their places.
+    pub(super) fn let_go(&mut self, journal: FileId) {
+        let Some(database) = self.database_of(journal) else { return };
+        while let Some(next) = self.next_record(journal) {
+            let page_bytes = next.page_bytes as usize;
+            let mut record = vec![0; page_bytes + 2 * WORD as usize];
+            let is_written = next.at + record.len() as u64 <= self.size(journal);
+            if !is_written || self.read_journal(journal, next.at, &mut record).is_err() {
+                return;
+            }
+            let word = |from: usize| record[from..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+            let (number, sum) = (word(0), word(page_bytes + WORD as usize));
+            let mut committed = vec![0; page_bytes];
+            let place = u64::from(number.saturating_sub(1)) * page_bytes as u64;
+            let read = self.read_committed(database, place, &mut committed);
+            let is_committed =
+                number > 0 && read.is_ok() && record[WORD as usize..][..page_bytes] == *committed;
+            let at = next.at + record.len() as u64;
+            self.account(journal, |pieces| {
+                if is_committed {
+                    pieces.put_record(next.at, Piece::Record { number, page_bytes: next.page_bytes, sum });
+                }
+                pieces.next = Some(Next { at, ..next });
+            });
+        }
+    }
+
+    /// The next record of a journal to be looked at.
+    fn next_record(&mut self, journal: FileId) -> Option<Next> {
+        let next = self.pieces(journal)?.next;
+        let at = next.map_or(0, |next| next.at.next_multiple_of(next.sector));
+        let mut header = [0; HEADER_BYTES];
+        self.read_journal(journal, at, &mut header).ok()?;
+        let follows = Next::after(&header, at);
+        // SQLite begins a new header at a sector, and fills the rest of the one before with nothing.
+        let is_header = next.is_none_or(|next| {
+            follows
+                .is_some_and(|follows| (follows.sector, follows.page_bytes) == (next.sector, next.page_bytes))
+        });
+        let found = if is_header { follows } else { next };
+        let pieces = self.pieces(journal)?;
+        pieces.next = found;
+        found
+    }
+
+    /// Reads from a journal in RAM; what was not written is zeros.
+    pub(super) fn read_journal(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<(), StoreError> {
+        data.fill(0);
+        let end = offset + data.len() as u64;
+        let database = self.database_of(id);
+        let Some(pieces) = self.pieces(id) else { return Ok(()) };
+        for at in pieces.within(offset, end) {
+            let Some(piece) = self.pieces(id).and_then(|pieces| pieces.pieces.get(&at)) else { continue };
+            let (from, to) = (at.max(offset), (at + piece.len() as u64).min(end));
+            let target = &mut data[(from - offset) as usize..(to - offset) as usize];
+            let part = (from - at) as usize..(to - at) as usize;
+            match *piece {
+                Piece::Bytes(ref bytes) => target.copy_from_slice(&bytes[part]),
+                Piece::Record { number, page_bytes, sum } => {
+                    let lost = StoreError::Corrupted { what: "a journal has lost its database", at };
+                    let mut record = Vec::from(number.to_be_bytes());
+                    record.resize((WORD + page_bytes) as usize, 0);
+                    let place = u64::from(number - 1) * u64::from(page_bytes);
+                    self.read_committed(database.ok_or(lost)?, place, &mut record[WORD as usize..])?;
+                    record.extend(sum.to_be_bytes());
+                    target.copy_from_slice(&record[part]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shortens a journal in RAM, or lengthens it.
+    pub(super) fn truncate_journal(&mut self, id: FileId, size: u64) -> Result<(), StoreError> {
+        let Some(pieces) = self.pieces(id) else { return Ok(()) };
+        let gone = pieces.within(size, u64::MAX);
+        let first = gone.first().copied().filter(|first| *first < size);
+        let mut left = vec![0; first.map_or(0, |first| (size - first) as usize)];
+        if let Some(first) = first {
+            self.read_journal(id, first, &mut left)?;
+        }
+        self.account(id, |pieces| {
+            gone.iter().for_each(|&at| drop(pieces.remove(at)));
+            pieces.look_again_from(size);
+            if let Some(first) = first {
+                pieces.insert(first, Piece::Bytes(left.into_boxed_slice()));
+            }
+        });
+        if let Some(file) = self.files.get_mut(&id) {
+            file.size = size;
+        }
+        Ok(())
+    }
+
+    /// Reads what the last commit left in a file.
+    pub(super) fn read_committed(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<(), StoreError> {
+        let page_bytes = self.page_bytes as u64;
+        let mut whole = vec![0; self.page_bytes];
+        let mut done = 0;
+        while done < data.len() {
+            let place = offset + done as u64;
+            let (page, within) = ((place / page_bytes) as u32, (place % page_bytes) as usize);
+            let bytes = (self.page_bytes - within).min(data.len() - done);
+            let file = self.files.get(&id);
+            match file.and_then(|file| file.home(page).filter(|_| page < file.settled.1)) {
+                Some(home) => self.read_home(home, &mut whole)?,
+                None => whole.fill(0),
+            }
+            data[done..done + bytes].copy_from_slice(&whole[within..within + bytes]);
+            done += bytes;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::VolumeSettings;
+    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+    use nandex::nand::{catalogue, sim::SimChip};
+    use nandex::rng::Rng;
+
+    /// A volume with a database of random bytes and its journal.
+    fn volume(pages: u64, rng: &mut Rng) -> (Volume, FileId, Vec<u8>) {
+        let settings = VolumeSettings { ram_bytes: 1 << 16, ..VolumeSettings::default() };
+        let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(24);
+        let ftl = FtlSettings { atomic_pages: 16, ..FtlSettings::default() };
+        let store = PageMapFtl::format(SimChip::new(&part).unwrap(), ftl).unwrap();
+        let mut volume = Volume::open(store, settings).unwrap();
+        let database = volume.open_file(Some("a"), Purpose::Main, true).unwrap();
+        let mut bytes = vec![0; pages as usize * 512];
+        rng.fill(&mut bytes);
+        volume.write(database, 0, &bytes).unwrap();
+        volume.commit(&[database]).unwrap();
+        let journal = volume.open_file(Some("a-journal"), Purpose::Journal, true).unwrap();
+        volume.write(journal, 0, &header()).unwrap();
+        (volume, journal, bytes)
+    }
+
+    /// A header of a sector of 512 bytes, before records of pages of as many.
+    fn header() -> Vec<u8> {
+        let mut header = vec![0; 512];
+        header[20..24].copy_from_slice(&512u32.to_be_bytes());
+        header[24..28].copy_from_slice(&512u32.to_be_bytes());
+        header
+    }
+
+    fn record(number: usize, database: &[u8]) -> Vec<u8> {
+        let mut record = Vec::from((number as u32 + 1).to_be_bytes());
+        record.extend(&database[number * 512..][..512]);
+        record.extend([9; 4]);
+        record
+    }
+
+    #[test]
+    fn a_journal_reads_as_written() {
+        let mut rng = Rng::new(5);
+        let (mut volume, journal, database) = volume(100, &mut rng);
+        let mut model = header();
+        for round in 0..4_000 {
+            let mut at = rng.below(40_000);
+            let data = match rng.below(40) {
+                0 => {
+                    volume.truncate(journal, at).unwrap();
+                    model.resize(at as usize, 0);
+                    continue;
+                }
+                1 => {
+                    at = 0;
+                    header()
+                }
+                2..=35 => {
+                    at = 512 + at / 520 * 520;
+                    record(rng.below(100) as usize, &database)
+                }
+                _ => {
+                    let mut data = vec![0; 1 + rng.below(1_200) as usize];
+                    rng.fill(&mut data);
+                    data
+                }
+            };
+            // SQLite writes a record in three pieces, or in pieces of any size.
+            let mut left = &*data;
+            while let Some(part) =
+                left.split_off(..left.len().min(1 + rng.below(600) as usize)).filter(|p| !p.is_empty())
+            {
+                volume.write(journal, at + (data.len() - left.len() - part.len()) as u64, part).unwrap();
+            }
+            model.resize(model.len().max(at as usize + data.len()), 0);
+            model[at as usize..][..data.len()].copy_from_slice(&data);
+            if rng.chance(1, 2) {
+                volume.let_go(journal);
+            }
+            assert_eq!(volume.size(journal), model.len() as u64, "round {round}");
+            let mut found = vec![1; model.len()];
+            volume.read(journal, 0, &mut found).unwrap();
+            assert!(found == model, "round {round}");
+            let from = rng.below(model.len() as u64 + 1) as usize;
+            let mut part = vec![1; (model.len() - from).min(700)];
+            volume.read(journal, from as u64, &mut part).unwrap();
+            assert!(part == model[from..][..part.len()], "round {round}");
+        }
+        assert!(volume.ram_used > 0);
+        volume.truncate(journal, 0).unwrap();
+        assert_eq!(volume.ram_used, 0, "all is given back");
+    }
+
+    #[test]
+    fn saved_pages_take_no_ram_where_it_is_short() {
+        let mut rng = Rng::new(6);
+        let (mut volume, journal, database) = volume(300, &mut rng);
+        let most = volume.parts(journal).1.most;
+        for number in 0..300 {
+            let at = 512 + number as u64 * 520;
+            for (at, part) in (at..).step_by(260).zip(record(number, &database).chunks(260)) {
+                volume.write(journal, at, part).unwrap();
+                assert!(volume.ram_used <= most);
+            }
+        }
+        assert!(300 * 512 > 2 * most);
+        // Another page, which nobody committed, has no place to be read from.
+        let refused =
+            (0..200).find_map(|number| volume.write(journal, 200_000 + number * 512, &[1; 512]).err());
+        assert_eq!(refused, Some(StoreError::Full));
+        for (number, page) in database.chunks(512).enumerate() {
+            let mut saved = [0; 512];
+            volume.read(journal, number as u64 * 520 + 516, &mut saved).unwrap();
+            assert!(saved == *page);
+        }
+    }
+}

@@ -176,6 +176,46 @@ test_sqlite() {
     echo "ok sqlite"
 }
 
+# SQLite on this volume and on UBIFS, on the same part with the times of a chip: 25 us a read, 200 us a program,
+# 2 ms an erase. Not a test: run by its name.
+test_ubifs() {
+    mount -t debugfs debug /sys/kernel/debug
+    for module in deflate lzo zstd ubifs; do load $module; done
+    for module in crc16 deflate lzo zstd ubi ubifs; do insmod /modules/$module.ko 2> /dev/null; done
+    mkdir -p /mnt
+    rows=20000
+    for per in 1 100; do
+        for way in nandex DELETE WAL; do
+            chip $slc bch=4 parts=256 do_delays=1 access_delay=25 programm_delay=200 erase_delay=2
+            place=/dev/mtd0
+            if [ $way != nandex ]; then
+                ubiattach -p /dev/mtd0 > /dev/null || fail "ubifs: attach"
+                [ -e /dev/ubi0 ] || sleep 1
+                ubimkvol /dev/ubi0 -N rows -m > /dev/null || fail "ubifs: volume"
+                mount -t ubifs ubi0:rows /mnt || fail "ubifs: mount"
+                place=/mnt/rows.db
+            fi
+            sync
+            before=$(erases $way)
+            journal=$way
+            [ $way != nandex ] || journal=DELETE
+            mtd-sqlite $place write $rows $per $journal > told || fail "ubifs: $way"
+            sync
+            after=$(erases $way)
+            [ $way = nandex ] || umount /mnt
+            [ $way = nandex ] || ubidetach -p /dev/mtd0 > /dev/null
+            [ $way = nandex ] || echo "$(cat told), $((after - before)) erases" > told
+            echo "  $way, $per rows a commit: $(grep rows, told)"
+        done
+    done
+    echo "ok ubifs"
+}
+
+# Erases of all blocks so far, as UBI counts them.
+erases() {
+    [ "$1" = nandex ] || awk '$2 ~ /^[0-9]+$/ { sum += $2 } END { print sum }' /sys/kernel/debug/ubi/ubi0/detailed_erase_block_info
+}
+
 # A block device whose writes are logged; the host cuts the power at each of them.
 test_blocks() {
     load virtio_pci; insmod /modules/virtio_pci.ko 2> /dev/null

@@ -46,7 +46,8 @@ rm -rf "$root"
 mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
 cp "$(command -v busybox)" "$root/bin/busybox"
 for program in "$bins/nandex" "$bins/examples/mtd-sqlite" "$(command -v nanddump)" "$(command -v nandwrite)" \
-    "$(command -v flash_erase)" "$(command -v dmsetup)"; do
+    "$(command -v flash_erase)" "$(command -v dmsetup)" "$(command -v ubiattach)" "$(command -v ubimkvol)" \
+    "$(command -v ubidetach)"; do
     [ -x "$program" ] || { echo "test-mtd: $program is not there: build it first"; exit 1; }
     cp "$program" "$root/bin/"
     ldd "$program" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\).*/\1/p' | while read -r library; do
@@ -54,7 +55,7 @@ for program in "$bins/nandex" "$bins/examples/mtd-sqlite" "$(command -v nanddump
         cp -L "$library" "$root$library"
     done
 done
-for module in nandsim virtio_pci virtio_blk dm-log-writes; do
+for module in nandsim virtio_pci virtio_blk dm-log-writes deflate lzo zstd ubifs; do
     modprobe -d "$work/kernel" -S "$version" --show-depends "$module" | sed -n 's/^insmod \([^ ]*\).*/\1/p' |
         while read -r file; do
             cp -n "$file" "$root/modules/" 2>/dev/null || true

@@ -1,65 +1,105 @@
-//! SQLite on a real flash device of Linux, without a file system: a table is filled, found again and checked.
+//! SQLite on a flash device of Linux, without a file system, or in a file of one: a table is filled, found
+//! again and checked.
 //!
-//! `mtd-sqlite /dev/mtdN write ROWS` commits so many rows one at a time, onto a device that is erased or has
-//! a volume; `mtd-sqlite /dev/mtdN check ROWS` looks at each.
+//! `mtd-sqlite PLACE write ROWS [PER_COMMIT [JOURNAL]]` commits so many rows, one at a time unless told
+//! otherwise, onto a device `/dev/mtdN` that is erased or has a volume, or into the file PLACE, by SQLite's
+//! own means; `mtd-sqlite PLACE check ROWS` looks at each.
 
 #![allow(clippy::print_stdout)]
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use nandex_sqlite::{Device, OnProgress, Vfs, VolumeSettings};
+    use nandex_sqlite::{ChipCounts, Device, OnProgress, Vfs, VolumeSettings};
+    use rusqlite::Connection;
     use std::error::Error;
     use std::sync::Arc;
+    use std::time::Instant;
 
     fn value(row: u32) -> String {
         format!("{:0100}", row.wrapping_mul(2_654_435_761))
     }
 
-    fn programs(vfs: &Vfs) -> u64 {
-        vfs.stats().and_then(|stats| stats.chip).map_or(0, |chip| chip.page_programs)
+    /// A database, and the volume it is on.
+    struct Place {
+        vfs: Option<Vfs>,
+        database: Connection,
     }
 
-    pub(super) fn run(device: &str, action: &str, rows: u32) -> Result<(), Box<dyn Error>> {
-        let told: OnProgress =
-            Arc::new(|mount| println!("{} of {} pages read", mount.pages_read, mount.chip_pages));
-        let is_new = action == "write";
-        let device = Device { create: is_new, ..Device::new(device) };
-        let vfs = Vfs::register("flash", device.open_telling(VolumeSettings::default(), &told)?)?;
-        let database = vfs.open("rows.db")?;
-        if is_new {
-            database.execute_batch("CREATE TABLE rows (id INTEGER PRIMARY KEY, value TEXT)")?;
-            database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-            let before = programs(&vfs);
+    impl Place {
+        fn open(place: &str, is_new: bool) -> Result<Place, Box<dyn Error>> {
+            if !place.starts_with("/dev/") {
+                return Ok(Place { vfs: None, database: Connection::open(place)? });
+            }
+            let told: OnProgress =
+                Arc::new(|mount| println!("{} of {} pages read", mount.pages_read, mount.chip_pages));
+            let device = Device { create: is_new, ..Device::new(place) };
+            let vfs = Vfs::register("flash", device.open_telling(VolumeSettings::default(), &told)?)?;
+            let database = vfs.open("rows.db")?;
+            Ok(Place { vfs: Some(vfs), database })
+        }
+
+        fn counts(&self) -> Option<ChipCounts> {
+            self.vfs.as_ref()?.stats()?.chip
+        }
+
+        fn write(&self, rows: u32, per_commit: u32, journal: &str) -> Result<(), Box<dyn Error>> {
+            let begin = format!(
+                "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode={journal}; \
+                 PRAGMA synchronous=FULL; CREATE TABLE rows (id INTEGER PRIMARY KEY, value TEXT)"
+            );
+            self.database.execute_batch(&begin)?;
+            let (before, begun) = (self.counts(), Instant::now());
+            for first in (0..rows).step_by(per_commit.max(1) as usize) {
+                self.database.execute_batch("BEGIN")?;
+                for row in first..rows.min(first.saturating_add(per_commit)) {
+                    self.database.execute("INSERT INTO rows VALUES (?1, ?2)", (row, value(row)))?;
+                }
+                self.database.execute_batch("COMMIT")?;
+            }
+            let each = |total: f64| total / f64::from(rows.max(1));
+            print!("{rows} rows, {:.0} us each", each(begun.elapsed().as_secs_f64() * 1e6));
+            if let Some((before, after)) = before.zip(self.counts()) {
+                let programs = each((after.page_programs - before.page_programs) as f64);
+                print!(", {programs:.2} programs each, {} erases", after.block_erases - before.block_erases);
+            }
+            println!();
+            Ok(())
+        }
+
+        fn check(&self, rows: u32) -> Result<(), Box<dyn Error>> {
+            let sound: String = self.database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+            let mut query = self.database.prepare("SELECT value FROM rows WHERE id = ?1")?;
             for row in 0..rows {
-                database.execute("INSERT INTO rows VALUES (?1, ?2)", (row, value(row)))?;
+                let found: String = query.query_row([row], |row| row.get(0))?;
+                if found != value(row) {
+                    return Err(format!("row {row} holds {found}").into());
+                }
             }
-            let programs = programs(&vfs) - before;
-            println!("{rows} rows, {:.2} programs each", programs as f64 / f64::from(rows.max(1)));
-            return Ok(());
+            println!("{rows} rows as they should be, integrity {sound}");
+            if sound == "ok" { Ok(()) } else { Err(sound.into()) }
         }
-        let sound: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        let mut query = database.prepare("SELECT value FROM rows WHERE id = ?1")?;
-        for row in 0..rows {
-            let found: String = query.query_row([row], |row| row.get(0))?;
-            if found != value(row) {
-                return Err(format!("row {row} holds {found}").into());
+    }
+
+    pub(super) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
+        let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number of rows"));
+        let (&[place, action, rows], rest) =
+            args.split_first_chunk().ok_or("give a place, write or check, and rows")?;
+        match (action, rest) {
+            ("check", []) => Place::open(place, false)?.check(number(rows)?),
+            ("write", []) => Place::open(place, true)?.write(number(rows)?, 1, "DELETE"),
+            ("write", [per]) => Place::open(place, true)?.write(number(rows)?, number(per)?, "DELETE"),
+            ("write", [per, journal]) => {
+                Place::open(place, true)?.write(number(rows)?, number(per)?, journal)
             }
+            _ => Err(format!("'{action}' is neither write nor check, or too much follows").into()),
         }
-        println!("{rows} rows as they should be, integrity {sound}");
-        if sound == "ok" { Ok(()) } else { Err(sound.into()) }
     }
 }
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [device, action, rows] = &args[..] else {
-        return Err("give a device, write or check, and the number of rows".into());
-    };
-    if !["write", "check"].contains(&action.as_str()) {
-        return Err(format!("'{action}' is neither write nor check").into());
-    }
-    linux::run(device, action, rows.parse().map_err(|_| format!("'{rows}' is no number of rows"))?)
+    linux::run(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py demo-sqlite sqlite-extension sqlite-speedtest c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite sqlite-soak c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -79,6 +79,14 @@ demo-sqlite: ## what an insert into SQLite costs on raw flash: safe and unsafe w
 sqlite-speedtest: sqlite-extension ## SQLite's own load, speedtest1, on raw flash and on an ordinary file, with the SQLite of the distribution
 	tests/sqlite/speedtest.sh $(RELEASE)/libnandex_sqlite.so
 
+sqlite-suite: sqlite-extension ## Python's own tests of sqlite3 on raw flash; skipped where Python comes without them (libpython3-testsuite)
+	python3 tests/sqlite/suite.py $(RELEASE)/libnandex_sqlite.so || [ $$? = 77 ]
+
+# Lives of each kind; the seed is NANDEX_SEED.
+MODEL_LIVES ?= 10000
+sqlite-soak: ## random SQL on volumes that are full, cut and refused, against a database in memory (MODEL_LIVES=10000)
+	NANDEX_MODEL=$(MODEL_LIVES) $(CARGO) test --locked -p nandex-sqlite --test model -- --nocapture holds
+
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
 	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
 
@@ -116,3 +124,4 @@ soak: tools ## the tests with new inputs, power cuts at every operation of long 
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --until-death
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --damage
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --geometry
+	NANDEX_SEED=$${NANDEX_SEED:-$$(date +%s)} $(MAKE) --no-print-directory sqlite-soak

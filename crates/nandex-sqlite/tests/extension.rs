@@ -67,6 +67,21 @@ fn a_refused_statement_leaves_nothing_behind() {
     }
 }
 
+#[test]
+fn pythons_own_tests_of_sqlite_pass() {
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sqlite/suite.py");
+    let Output { status, stdout, stderr } =
+        Command::new("python3").arg(suite).arg(extension()).output().unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    if status.code() == Some(CANNOT) {
+        return println!("skipped: {out}");
+    }
+    assert!(status.success(), "{status}\n{out}{errors}");
+    // A test that opens no database on the chip would tell nothing.
+    assert!(out.contains(" 0 failures, 0 errors, ") && !out.contains("; 0 databases"), "{out}");
+    println!("{out}");
+}
+
 /// Kills the process after so many commits; returns the last row that it told of.
 fn kill_after(mut child: Child, commits: usize) -> Option<u64> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite sqlite-soak c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite sqlite-soak c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -34,6 +34,9 @@ test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is m
 
 test-py: ## the package for Python: its wheel, all its tests with Dask, pandas and the notebook (python3; the rest from PyPI)
 	crates/nandex-py/test.sh
+
+test-beside: ## nandex-sqlite in one program with the newest rusqlite, diesel and sqlx (from the registry)
+	tests/beside/run.sh
 
 test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back, cuts the power; skipped where that is missing
 	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-cli && \
@@ -88,7 +91,7 @@ sqlite-soak: ## random SQL on volumes that are full, cut and refused, against a 
 	NANDEX_MODEL=$(MODEL_LIVES) $(CARGO) test --locked -p nandex-sqlite --test model -- --nocapture holds
 
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
-	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
+	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features --features extension
 
 # A build of the C library for firmware: optimised for size, without an operating system, unwinding or debug assertions.
 C_PROFILE = CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \

@@ -20,16 +20,16 @@
 //! # }
 //! ```
 //!
-//! Built without the feature `bundled` this is a loadable extension for the SQLite of somebody else, and has
-//! no SQLite in it.
+//! Without the feature `bundled` there is no SQLite in it, and any SQLite of the process takes a volume:
+//! [`routines!`] and [`Vfs::register_with`]. The feature `extension` is for the library that SQLite loads.
 #![deny(missing_docs)]
 #![cfg(unix)]
 
 mod device;
+mod errors;
 #[allow(unsafe_code)]
 mod ffi;
 mod locks;
-#[cfg(feature = "bundled")]
 mod open;
 mod router;
 mod settings;
@@ -37,8 +37,9 @@ mod stats;
 mod volume;
 
 pub use device::{Device, MountProgress, OnProgress, Stated};
-#[cfg(feature = "bundled")]
-pub use open::{OpenError, Vfs};
+pub use errors::OpenError;
+pub use ffi::Routines;
+pub use open::Vfs;
 pub use settings::{Commits, Journals, VolumeSettings};
 pub use stats::{ChipCounts, VolumeStats};
 pub use volume::Volume;

@@ -1,39 +1,14 @@
-//! Opening databases from Rust.
+//! VFSes for programs in Rust, and opening databases.
 
-use crate::ffi::Registered;
+use crate::errors::OpenError;
+use crate::ffi::{Registered, Routines};
 use crate::router::{Router, locked};
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
 use crate::volume::Volume;
+#[cfg(feature = "bundled")]
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fmt;
-
-/// The errors that keep a database from being opened.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// SQLite refused the VFS, in words.
-    Vfs(String),
-    /// SQLite refused the database.
-    Sqlite(rusqlite::Error),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::Vfs(text) => write!(f, "{text}"),
-            OpenError::Sqlite(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl From<rusqlite::Error> for OpenError {
-    fn from(error: rusqlite::Error) -> OpenError {
-        OpenError::Sqlite(error)
-    }
-}
 
 /// A VFS of SQLite over one volume. Its name goes when it is dropped; connections that are open stay usable.
 pub struct Vfs {
@@ -42,13 +17,24 @@ pub struct Vfs {
 }
 
 impl Vfs {
-    /// Registers a VFS of this name.
+    /// Registers a VFS of this name with the SQLite that is linked in.
     ///
     /// # Errors
     ///
     /// [`OpenError::Vfs`] where the name is taken.
+    #[cfg(feature = "bundled")]
     pub fn register(name: &str, volume: Volume) -> Result<Vfs, OpenError> {
-        Vfs::of(name, Router::new(volume.settings(), Some(volume)))
+        Vfs::of(Registered::linked(name, Router::new(volume.settings(), Some(volume))), name)
+    }
+
+    /// Registers a VFS of this name with any SQLite of the process, whose databases are then opened by
+    /// `file:NAME?vfs=VFS` in whatever way it has. [`routines!`](crate::routines) finds its functions.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register_with(routines: Routines, name: &str, volume: Volume) -> Result<Vfs, OpenError> {
+        Vfs::of(Registered::with(routines, name, Router::new(volume.settings(), Some(volume))), name)
     }
 
     /// Registers a VFS without a volume of its own: each database names its device,
@@ -57,13 +43,27 @@ impl Vfs {
     /// # Errors
     ///
     /// [`OpenError::Vfs`] where the name is taken.
+    #[cfg(feature = "bundled")]
     pub fn register_for_devices(name: &str, settings: VolumeSettings) -> Result<Vfs, OpenError> {
-        Vfs::of(name, Router::new(settings, None))
+        Vfs::of(Registered::linked(name, Router::new(settings, None)), name)
     }
 
-    fn of(name: &str, router: Router) -> Result<Vfs, OpenError> {
-        let registered = Registered::linked(name, router).map_err(OpenError::Vfs)?;
-        Ok(Vfs { registered, name: String::from(name) })
+    /// Registers a VFS whose databases name their devices with any SQLite of the process, as
+    /// [`Vfs::register_with`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register_for_devices_with(
+        routines: Routines,
+        name: &str,
+        settings: VolumeSettings,
+    ) -> Result<Vfs, OpenError> {
+        Vfs::of(Registered::with(routines, name, Router::new(settings, None)), name)
+    }
+
+    fn of(registered: Result<Registered, String>, name: &str) -> Result<Vfs, OpenError> {
+        Ok(Vfs { registered: registered.map_err(OpenError::Vfs)?, name: String::from(name) })
     }
 
     /// Opens a database, or makes one; the name may be a URI. A new one gets the page size of the store, so
@@ -71,7 +71,9 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Sqlite`] where SQLite cannot open it.
+    /// [`OpenError::Sqlite`] where SQLite cannot open it; so, too, where the VFS is not with the SQLite that
+    /// is linked in.
+    #[cfg(feature = "bundled")]
     pub fn open(&self, name: &str) -> Result<Connection, OpenError> {
         let usual = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -85,7 +87,13 @@ impl Vfs {
         Ok(connection)
     }
 
-    /// Whether the SQLite that is linked in asks for atomic batches. Where it does not, each sync is an
+    /// The reason, in words, why the VFS refused or failed last; `None` before that. `SELECT nandex_error()`
+    /// answers it in connections of [`Vfs::open`] and of the extension.
+    pub fn last_error(&self) -> Option<String> {
+        Some(self.registered.told()).filter(|text| !text.is_empty())
+    }
+
+    /// Whether its SQLite asks for atomic batches. Where it does not, each sync is an
     /// atomic group.
     pub fn has_batches(&self) -> bool {
         self.registered.has_batches()
@@ -121,6 +129,7 @@ impl Vfs {
 }
 
 /// The page size that the volume of a database says is best, if SQLite takes it.
+#[cfg(feature = "bundled")]
 fn best_page_size(connection: &Connection) -> rusqlite::Result<Option<u32>> {
     let ask = || connection.query_row("PRAGMA nandex_stats", [], |row| row.get::<_, String>(0));
     let row = match ask() {

@@ -199,13 +199,11 @@ impl Router {
     }
 
     /// The volume that the VFS was made with.
-    #[cfg(feature = "bundled")]
     pub(crate) fn own(&self) -> Option<Shelf> {
         self.state().devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
     }
 
     /// Lets go of the volume that the VFS was made with; `None` while files are open.
-    #[cfg(feature = "bundled")]
     pub(crate) fn let_go(&self) -> Option<Volume> {
         let mut state = self.state();
         if state.devices.get(OWN)?.uses > 0 {
@@ -217,7 +215,6 @@ impl Router {
     }
 
     /// Keeps the volume that the VFS was made with no longer than its files are open.
-    #[cfg(feature = "bundled")]
     pub(crate) fn leave(&self) {
         let mut state = self.state();
         if let Some(opened) = state.devices.get_mut(OWN) {

@@ -157,6 +157,53 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
+/// A Python that loads extensions by itself; a word where there is none.
+fn python() -> Option<&'static str> {
+    let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| runs(python, &["-c", can]));
+    if found.is_none() {
+        println!("skipped: no python3 here loads extensions by itself");
+    }
+    found
+}
+
+/// Whether there is the shell of SQLite; a word where there is not.
+fn has_shell() -> bool {
+    let found = runs("sqlite3", &["--version"]);
+    if !found {
+        println!("skipped: no sqlite3 here");
+    }
+    found
+}
+
+#[test]
+fn the_examples_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let here = extension();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let adds = |program: &str, script: &str, image: &str, text: &str| {
+        let mut command = Command::new(program);
+        let done = command.arg(examples.join(script)).arg(&here).args([image, text]).output().unwrap();
+        let (out, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{script}: {out}{errors}");
+        out.into_owned()
+    };
+    if let Some(python) = python() {
+        let image = path("python.img");
+        assert_eq!(adds(python, "notes.py", &image, "it's one"), "it's one\n");
+        assert_eq!(adds(python, "notes.py", &image, "two"), "it's one\ntwo\n");
+    }
+    if has_shell() {
+        let image = path("shell.img");
+        assert_eq!(adds("sh", "notes.sh", &image, "it's one"), "it's one\n");
+        assert_eq!(adds("sh", "notes.sh", &image, "two"), "it's one\ntwo\n");
+        let copy = path("shell.img.db");
+        let counted = Command::new("sqlite3").args([&copy, "SELECT count(*) FROM note"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&counted.stdout), "2\n");
+    }
+}
+
 #[test]
 fn the_page_tells_what_works() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,16 +215,13 @@ fn the_page_tells_what_works() {
         assert!(done.status.success(), "{program}: {out}{errors}");
         assert!(out.contains(wanted), "{program}: {out}{errors}");
     };
-    let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
-    let python = ["python3", "/usr/bin/python3"].into_iter().find(|python| runs(python, &["-c", can]));
     let (python_recipes, shell_recipes) = (recipes("python"), recipes("sh"));
     assert_eq!((python_recipes.len(), shell_recipes.len()), (1, 1));
-    match python {
-        Some(python) => check(python, &["-c", &python_recipes[0]], "best_page_size 2048"),
-        None => println!("skipped: no python3 here loads extensions by itself"),
+    let python = python();
+    if let Some(python) = python {
+        check(python, &["-c", &python_recipes[0]], "best_page_size 2048");
     }
-    match runs("sqlite3", &["--version"]) && python.is_some() {
-        true => check("sh", &["-c", &shell_recipes[0]], "2\n"),
-        false => println!("skipped: no sqlite3 here"),
+    if has_shell() && python.is_some() {
+        check("sh", &["-c", &shell_recipes[0]], "2\n");
     }
 }

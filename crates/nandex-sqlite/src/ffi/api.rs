@@ -12,7 +12,6 @@ pub(super) type OfName = unsafe extern "C" fn(*const c_char) -> *const c_char;
 pub(super) struct Api {
     pub(super) vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
     pub(super) vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
-    #[cfg_attr(not(feature = "bundled"), allow(dead_code))]
     pub(super) vfs_unregister: unsafe extern "C" fn(*mut Vfs) -> c_int,
     /// Missing where SQLite was built without.
     pub(super) compileoption_used: Option<unsafe extern "C" fn(*const c_char) -> c_int>,

@@ -70,12 +70,12 @@ unsafe extern "C" fn teach(database: *mut c_void, _: *mut *mut c_char, table: *c
 }
 
 /// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program
-/// links: it may have others of that name.
+/// links, which may have others of that name: so a feature.
 ///
 /// # Safety
 ///
 /// As for [`sqlite3_nandexsqlite_init`].
-#[cfg(not(feature = "bundled"))]
+#[cfg(feature = "extension")]
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sqlite3_extension_init(
     database: *mut c_void,

@@ -17,8 +17,9 @@ mod abi;
 mod api;
 mod extension;
 mod file;
+mod routines;
 mod vfs;
 mod words;
 
-#[cfg(feature = "bundled")]
+pub use routines::Routines;
 pub(crate) use vfs::Registered;

@@ -3,6 +3,7 @@
 use super::abi::{self, File, Vfs};
 use super::api::Api;
 use super::file::{METHODS, Open, code_of, guarded};
+use super::routines::Routines;
 use crate::device::{Device, MountProgress, OnProgress};
 use crate::router::{Failure, Kind, Request, Router};
 use std::ffi::{CStr, CString, c_char, c_double, c_int};
@@ -13,7 +14,6 @@ use std::sync::{Arc, Mutex};
 const NAME_BYTES_MAX: c_int = 512;
 
 /// A VFS that SQLite knows, with all it needs.
-#[cfg_attr(not(feature = "bundled"), allow(dead_code))]
 pub(crate) struct Registered {
     vfs: *mut Vfs,
     app: &'static App,
@@ -68,6 +68,15 @@ impl Registered {
         Registered::register(Api::linked(), name, router)
     }
 
+    /// Registers a VFS with some SQLite.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Registered::linked`].
+    pub(crate) fn with(routines: Routines, name: &str, router: Router) -> Result<Registered, String> {
+        Registered::register(routines.0, name, router)
+    }
+
     /// Registers a VFS, for ever but for [`Registered::unregister`].
     pub(super) fn register(api: Api, name: &str, router: Router) -> Result<Registered, String> {
         let name = CString::new(name).map_err(|_| String::from("a name of a VFS has no zero byte"))?;
@@ -115,13 +124,11 @@ impl Registered {
     }
 
     /// The files.
-    #[cfg(feature = "bundled")]
     pub(crate) fn router(&self) -> &'static Router {
         &self.app.router
     }
 
     /// Whether SQLite asks for atomic batches.
-    #[cfg(feature = "bundled")]
     pub(crate) fn has_batches(&self) -> bool {
         self.app.api.has_batches()
     }
@@ -142,13 +149,17 @@ impl Registered {
         }
     }
 
+    /// The last failure in words; nothing before there was one.
+    pub(crate) fn told(&self) -> String {
+        self.app.told()
+    }
+
     /// The state of the VFS.
     pub(super) fn app(&self) -> &'static App {
         self.app
     }
 
     /// Takes the name away. Databases that are open stay so: the VFS itself is never freed.
-    #[cfg(feature = "bundled")]
     pub(crate) fn unregister(&self) {
         // SAFETY: it was registered, and SQLite accepts one that it does not know.
         unsafe { (self.app.api.vfs_unregister)(self.vfs) };

@@ -155,6 +155,14 @@ impl<N: Nand> Nand for LentSpare<N> {
     fn end_batch(&mut self) {
         self.nand.end_batch();
     }
+
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.nand.barrier()
+    }
+
+    fn waits(&self) -> bool {
+        self.nand.waits()
+    }
 }
 
 #[cfg(test)]

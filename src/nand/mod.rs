@@ -197,6 +197,18 @@ pub trait Nand: MaybeSend {
 
     /// Waits for all that was submitted since [`Nand::begin_batch`].
     fn end_batch(&mut self) {}
+
+    /// Waits until a power cut undoes nothing of what was programmed and erased before. A chip has nothing to
+    /// wait for; one in an image may leave what no barrier followed in any order, in parts
+    /// ([`StoreNand::waiting`](crate::store::store_nand::StoreNand::waiting)).
+    fn barrier(&mut self) -> Result<(), NandError> {
+        Ok(())
+    }
+
+    /// Whether programs wait for a barrier: then each erase is one, and those made together wait once.
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// The errors of a chip: an operation refused or failed.
@@ -337,6 +349,12 @@ macro_rules! forward {
             fn end_batch(&mut self) {
                 (**self).end_batch();
             }
+            fn barrier(&mut self) -> Result<(), NandError> {
+                (**self).barrier()
+            }
+            fn waits(&self) -> bool {
+                (**self).waits()
+            }
         }
     )*};
 }
@@ -385,5 +403,11 @@ impl<N: Nand> Nand for Shared<N> {
     }
     fn end_batch(&mut self) {
         self.lock().end_batch();
+    }
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.lock().barrier()
+    }
+    fn waits(&self) -> bool {
+        self.lock().waits()
     }
 }

@@ -157,6 +157,14 @@ impl<N: Nand> Nand for LowerPages<N> {
     fn end_batch(&mut self) {
         self.nand.end_batch();
     }
+
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.nand.barrier()
+    }
+
+    fn waits(&self) -> bool {
+        self.nand.waits()
+    }
 }
 
 #[cfg(test)]

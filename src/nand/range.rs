@@ -135,6 +135,14 @@ impl<N: Nand> Nand for BlockRange<N> {
         self.nand.end_batch();
     }
 
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.nand.barrier().map_err(|error| self.within(error))
+    }
+
+    fn waits(&self) -> bool {
+        self.nand.waits()
+    }
+
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         let page = self.page(ppn)?;
         self.nand.program(page, cause, data, spare).map_err(|error| self.within(error))

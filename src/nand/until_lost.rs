@@ -102,4 +102,17 @@ impl<N: Nand> Nand for UntilLost<N> {
     fn end_batch(&mut self) {
         self.nand.end_batch();
     }
+
+    fn barrier(&mut self) -> Result<(), NandError> {
+        let done = self.nand.barrier();
+        // Where there is nothing to wait for, nothing is left of this.
+        if done.is_err() {
+            self.is_lost = true;
+        }
+        done
+    }
+
+    fn waits(&self) -> bool {
+        self.nand.waits()
+    }
 }

@@ -19,6 +19,7 @@
 //!   tears a page, so neither does this chip, unless what is below is a file or a disk:
 //!   [`StoreNand::tearing`].
 //! * *Erase*: trims the pages up to the last programmed one, and syncs, lest a power cut bring them back.
+//! * *Barrier*: nothing, unless programs wait for it: [`StoreNand::waiting`].
 //!
 //! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a
 //! store answers for pages that it does not hold without going to a medium, so that this is about one read a
@@ -31,6 +32,9 @@
 //!   or hold anything.
 //! - S3: `ends` of a block is one more than its last programmed page, or unknown.
 //! - S4: while trims may be undone by a cut (`unsettled`), nothing is programmed.
+//! - S5: where programs wait for a barrier, S1 and S2 hold of what precedes the last one. Of the programs
+//!   since, each page is erased or torn or whole, whatever became of those before it. No block is erased
+//!   while programs wait (`waiting`): they may be copies of its pages.
 //!
 //! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. A store that is full or
 //! whose device fails fails programs and erases; since no block can be marked bad, the tree then gives up at
@@ -69,6 +73,10 @@ pub struct StoreNand<S> {
     replaces: bool,
     /// A power cut may leave a page of the store half written.
     tears: bool,
+    /// Programs need not survive a power cut before the next barrier.
+    waits: bool,
+    /// Programs may be undone by a power cut.
+    waiting: bool,
     failure: Option<StoreError>,
 }
 
@@ -98,6 +106,8 @@ impl<S: PageStore> StoreNand<S> {
             unsettled: true,
             replaces: false,
             tears: false,
+            waits: false,
+            waiting: false,
             failure: None,
             geometry,
             store,
@@ -116,6 +126,15 @@ impl<S: PageStore> StoreNand<S> {
     #[must_use]
     pub fn tearing(self) -> StoreNand<S> {
         StoreNand { tears: true, ..self }
+    }
+
+    /// This chip where the store syncs at barriers, before an erase and behind it, in place of after every
+    /// program. For an index or FTL whose mount copes with what a power cut leaves of the programs since the
+    /// last barrier: any of them, each whole or torn. The page-mapping FTL does
+    /// ([`ftl::page_map`](crate::ftl::page_map)). A store whose writes are durable syncs nothing.
+    #[must_use]
+    pub fn waiting(self) -> StoreNand<S> {
+        StoreNand { waits: !self.store.durable_writes(), tears: true, ..self }
     }
 
     /// The store below.
@@ -213,11 +232,19 @@ impl<S: PageStore> StoreNand<S> {
         self.ends[pbn.index()] = end as u16;
     }
 
-    /// Makes trims survive a power cut.
+    /// Makes trims survive a power cut, and with them programs that wait.
     fn settle(&mut self) -> Result<(), StoreError> {
         if self.unsettled {
             self.store.sync()?;
-            self.unsettled = false;
+            (self.unsettled, self.waiting) = (false, false);
+        }
+        Ok(())
+    }
+
+    /// Settles before a change, where programs wait. A sync that fails says nothing of the change.
+    fn settle_apart(&mut self) -> Result<(), NandError> {
+        if self.waits {
+            self.settle().map_err(|error| self.failed(error, NandError::PowerLost))?;
         }
         Ok(())
     }
@@ -226,8 +253,9 @@ impl<S: PageStore> StoreNand<S> {
     fn put(&mut self, ppn: Ppn, cause: Cause) -> Result<(), StoreError> {
         self.settle()?;
         debug_assert!(!self.unsettled, "S4: programmed while trims may be undone");
+        self.waiting = self.waits;
         self.store.write(Lpn(ppn.0), cause, &self.page)?;
-        if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
+        if self.waits || self.store.durable_writes() { Ok(()) } else { self.store.sync() }
     }
 
     /// Trims the first pages of a block for good.
@@ -236,7 +264,8 @@ impl<S: PageStore> StoreNand<S> {
             self.unsettled = true;
             self.store.trim(Lpn(self.geometry.page_at(pbn, page).0))?;
         }
-        self.settle()
+        // S4: the next program settles them.
+        if self.waits { Ok(()) } else { self.settle() }
     }
 }
 
@@ -271,6 +300,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
             let programmed = self.is_programmed(ppn, cause)?;
             return Err(if programmed { NandError::NotErased(ppn) } else { NandError::OutOfOrder(ppn) });
         }
+        self.settle_apart()?;
         let spare_at = self.geometry.page_bytes as usize;
         self.page.fill(0xff);
         self.page[..data.len()].copy_from_slice(data);
@@ -291,6 +321,9 @@ impl<S: PageStore> Nand for StoreNand<S> {
     fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
         self.require_block(pbn)?;
         let end = self.end_of(pbn, cause)?;
+        if end > 0 {
+            self.barrier()?;
+        }
         self.ends[pbn.index()] = UNKNOWN;
         self.clear(pbn, end).map_err(|error| self.failed(error, NandError::EraseFailed(pbn)))?;
         self.set_end(pbn, 0);
@@ -317,5 +350,18 @@ impl<S: PageStore> Nand for StoreNand<S> {
 
     fn replaces(&self) -> bool {
         self.replaces
+    }
+
+    /// Trims alone wait for a program (S4).
+    fn barrier(&mut self) -> Result<(), NandError> {
+        if !self.waiting {
+            return Ok(());
+        }
+        self.unsettled = true;
+        self.settle_apart()
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
     }
 }

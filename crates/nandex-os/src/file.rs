@@ -200,6 +200,25 @@ impl FilePageStore {
         Ok(u64::from(lpn.0) * expected as u64)
     }
 
+    /// Writes consecutive pages.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PageStore::write`]; then any of them may be written.
+    pub fn write_run(&mut self, first: Lpn, data: &[u8]) -> Result<(), StoreError> {
+        let page_bytes = self.options.page_bytes;
+        let pages = data.len() / page_bytes;
+        if self.is_direct || pages < 2 || !data.len().is_multiple_of(page_bytes) {
+            return (first.0..)
+                .zip(data.chunks(page_bytes))
+                .try_for_each(|(lpn, page)| self.write(Lpn(lpn), Cause::Host, page));
+        }
+        let last = u64::from(first.0) + pages as u64 - 1;
+        self.offset(Lpn(u32::try_from(last).unwrap_or(u32::MAX)), page_bytes)?;
+        let offset = self.offset(first, page_bytes)?;
+        self.file.write_all_at(data, offset).map_err(|e| self.failed("write", &e))
+    }
+
     fn failed(&self, doing: &str, error: &io::Error) -> StoreError {
         StoreError::Device(format!("{}: cannot {doing}: {error}", self.name))
     }

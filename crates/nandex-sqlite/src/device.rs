@@ -11,10 +11,14 @@
 //! label   magic 8 | page bytes 4 | pages of a block 4 | blocks 4 | crc 4     (little-endian, the rest zeros)
 //! ```
 //!
-//! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then
-//! it survives the end of the process, not that of the system.
+//! Programs go through the page cache. A commit waits for the medium (fdatasync) before its last page and
+//! after it, and the system may write in any order between two such barriers: the page-mapping FTL says why
+//! that suffices. Single writes of a large commit are gathered into groups. A device that was opened without
+//! `sync` has no barriers: what is written survives the end of the process, not that of the system.
 
 mod counted;
+mod gathering;
+mod image;
 #[cfg(target_os = "linux")]
 mod mtd;
 
@@ -22,6 +26,8 @@ use crate::settings::VolumeSettings;
 use crate::volume::Volume;
 use counted::{Counted, Counts};
 pub use counted::{MountProgress, OnProgress};
+use gathering::Gathering;
+use image::ImageFile;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Differs, catalogue};
@@ -58,7 +64,7 @@ pub struct Device {
     pub block_pages: u32,
     /// Whether an image may be made.
     pub create: bool,
-    /// Whether each program is on the medium when it returns.
+    /// Whether a commit is on the medium when it returns.
     pub sync: bool,
     /// The numbers that what is there must have.
     pub stated: Stated,
@@ -160,7 +166,11 @@ impl Device {
             }
             None => PageMapFtl::mount(chip, ftl)?,
         };
-        finish(Volume::open(store, settings)?, geometry, counts)
+        let volume = match self.sync {
+            true => Volume::open(Gathering::new(store), settings)?,
+            false => Volume::open(store, settings)?,
+        };
+        finish(volume, geometry, counts)
     }
 
     /// The chip in the image; for a new one the place of its label and the label, too.
@@ -186,11 +196,7 @@ impl Device {
             Some(label) => label,
             None => self.label(is_there)?,
         };
-        let options = FileOptions {
-            every_write_synced: self.sync,
-            direct: self.sync,
-            ..FileOptions::new(label.stored_bytes())
-        };
+        let options = FileOptions { direct: false, ..FileOptions::new(label.stored_bytes()) };
         let store = match is_there {
             true => FilePageStore::open_under(lock, options)?,
             false => FilePageStore::create_under(lock, label.pages()?, options)?,
@@ -206,7 +212,7 @@ impl Device {
                 format!("{} is shorter than its label says", self.name).into(),
             ));
         }
-        let mut slices = divide(InProcess(store), &[1, all - 1])?.into_iter();
+        let mut slices = divide(ImageFile::new(store, self.sync), &[1, all - 1])?.into_iter();
         let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported("an image of no pages".into()));
         };
@@ -227,7 +233,7 @@ impl Device {
 }
 
 /// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
-type ImageChip = Counted<StoreNand<Slice<InProcess>>>;
+type ImageChip = Counted<StoreNand<Slice<ImageFile>>>;
 
 /// A volume whose mount is done, with its chip's shape as a name of a device states it, and its counters.
 fn finish(volume: Volume, geometry: Geometry, counts: Arc<Counts>) -> Result<Volume, StoreError> {
@@ -237,7 +243,7 @@ fn finish(volume: Volume, geometry: Geometry, counts: Arc<Counts>) -> Result<Vol
 }
 
 /// Where the label of a new image goes, and the label.
-type Unlabelled = (Slice<InProcess>, Vec<u8>);
+type Unlabelled = (Slice<ImageFile>, Vec<u8>);
 
 /// The kind of file by its first bytes.
 enum Head {
@@ -269,7 +275,7 @@ impl Label {
 
     /// The chip in pages that have room for data, spare area and mark.
     fn chip<S: PageStore>(self, pages: S) -> Result<StoreNand<S>, StoreError> {
-        Ok(StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)?.tearing())
+        Ok(StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)?.waiting())
     }
 
     /// Pages of the file: the chip's, and the one of the label.
@@ -310,50 +316,12 @@ fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     Ok(Label::decode(&bytes).map(Head::Label).or(other))
 }
 
-/// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to
-/// survive.
-struct InProcess(FilePageStore);
-
-impl PageStore for InProcess {
-    fn page_bytes(&self) -> usize {
-        self.0.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.0.page_count()
-    }
-
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.0.read(lpn, cause, data)
-    }
-
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.0.write(lpn, cause, data)
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.0.trim(lpn)
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        if self.0.durable_writes() { self.0.sync() } else { Ok(()) }
-    }
-
-    fn durable_writes(&self) -> bool {
-        true
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.0.ram_bytes()
-    }
-}
 #[cfg(test)]
 #[cfg(feature = "bundled")]
 mod power;
+#[cfg(test)]
+#[cfg(feature = "bundled")]
+mod reorder;
 #[cfg(test)]
 mod tests {
     use super::*;

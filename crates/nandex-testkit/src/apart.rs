@@ -74,4 +74,12 @@ impl<N: Nand> Nand for Apart<N> {
     fn end_batch(&mut self) {
         self.with(Nand::end_batch);
     }
+
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.with(Nand::barrier)
+    }
+
+    fn waits(&self) -> bool {
+        self.chip.as_ref().expect("a chip until it is dropped").waits()
+    }
 }

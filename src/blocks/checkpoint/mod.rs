@@ -27,6 +27,10 @@
 //!   fails is retired for good; the last one is never erased, so that when it is full as well, writing fails
 //!   with `Full`.
 //!
+//! Where programs wait for a [barrier](Nand::barrier), each page of an appended record and of a reference
+//! comes after one, and what follows a reference, too. The pages of a checkpoint in new blocks may come in
+//! any order, as nobody looks for them there before the reference.
+//!
 //! Invariants
 //! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
 //! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two
@@ -402,6 +406,7 @@ impl CheckpointArea {
         for number in 0..pages {
             let ppn = self.run.page_at(self.geometry, first + number);
             let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
+            nand.barrier()?;
             if !program(nand, ppn, place, (record, blocks, page))? {
                 return Ok(Some(self.geometry.block_of(ppn)));
             }
@@ -532,10 +537,12 @@ impl CheckpointArea {
         for at in 0..pages * u32::from(self.copies) {
             let ppn = self.geometry.page_at(anchor, first + at);
             let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
+            nand.barrier()?;
             if !program(nand, ppn, place, (record, blocks, page))? {
                 return Ok(at / pages);
             }
         }
+        nand.barrier()?;
         Ok(self.copies.into())
     }
 

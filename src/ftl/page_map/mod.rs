@@ -34,6 +34,7 @@
 //! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for
 //!   collections and checkpoints, which wait. A frontier takes the channels of an array in turn, so what is
 //!   written together is spread evenly.
+//! - *Barrier* (`write`): where the chip waits for one, wherever a mount relies on an order.
 //! - *Trim*: changes the map.
 //! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at
 //!   `close`.
@@ -279,7 +280,8 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
-        Ok(self.write_checkpoint().map_err(worn_out)?)
+        self.write_checkpoint().map_err(worn_out)?;
+        Ok(self.nand.barrier()?)
     }
 
     /// Writes a checkpoint; `Full` where the chip has no block for it.

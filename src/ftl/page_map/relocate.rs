@@ -238,6 +238,9 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Makes the pending trims survive a power cut.
     pub(super) fn persist_trims(&mut self) -> Result<(), StoreFault> {
-        if self.changes.has_trims { self.outside_batch(PageMapFtl::write_record) } else { Ok(()) }
+        if self.changes.has_trims {
+            self.outside_batch(PageMapFtl::write_record)?;
+        }
+        Ok(self.nand.barrier()?)
     }
 }

@@ -1,4 +1,26 @@
 //! Writing: a group gets its room, its pages are programmed, then the map is changed.
+//!
+//! # Barriers
+//!
+//! A chip in an image ([`Nand::waits`]) may leave any of the programs since the last [`Nand::barrier`], each
+//! whole or torn, and an erase in part. Barriers stand where a mount relies on an order:
+//!
+//! - *Before the last page of a group*: it commits the others, and every version up to it is required.
+//! - *After it*: the write is acknowledged. So that page is alone between two barriers.
+//! - *Before each page of a note, or of a checkpoint appended to others*: it tells where copies are, and a
+//!   page that is lost among whole ones of its record is damage.
+//! - *Before each copy of a reference, and behind the last*: nothing of a checkpoint in new blocks is looked
+//!   for before, and the old one's blocks are given up then.
+//! - *Before an erase and behind it*, the chip's own: it may take the originals of copies, and what a record
+//!   no longer needs (P6); and no page of before lies among new ones. So the blocks of a group are erased
+//!   together, ahead of it.
+//! - *At the end of `sync` and of a checkpoint*, which promise what they wrote.
+//!
+//! What a cut takes apart is therefore copies, pages of a group without its last one, a checkpoint without a
+//! reference, and a last note with such pages behind it. A copy that is missing has its original. Pages of
+//! the group are beyond the horizon, which only copies and last pages raise. Where two missing pages hide
+//! others behind them, those are of the same kinds: none is needed, no frontier goes on behind them, and the
+//! block is erased before it is used. A note that is missing leaves the one before, and every page since.
 
 use super::settings::Separation;
 use super::state::{Frontier, LOST, NONE, Stream, VERSION_BITS};
@@ -49,6 +71,9 @@ impl<N: Nand> PageMapFtl<N> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
+            if kind == PageKind::Host {
+                self.nand.barrier()?;
+            }
             let version = self.state.next_version;
             let header = Header { kind, number: lpn.0, version, extra: 0 };
             match self.program(self.stream_of(*lpn), header, data, cause) {
@@ -60,7 +85,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
             self.state.next_version += 1;
         }
-        Ok(())
+        Ok(self.nand.barrier()?)
     }
 
     pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
@@ -96,6 +121,11 @@ impl<N: Nand> PageMapFtl<N> {
         // Moves may have taken what was left of the page.
         if self.due || !self.changes.has_room_for(pages.len()) {
             self.outside_batch(PageMapFtl::write_record)?;
+        }
+        if self.nand.waits() {
+            // All at once: then copies, records and erases wait once.
+            let blocks = self.blocks_wanted([wanted[Stream::Host as usize], 0]);
+            self.state.blocks.erase_ahead(&mut self.nand, blocks, Cause::GarbageCollection)?;
         }
         Ok(())
     }

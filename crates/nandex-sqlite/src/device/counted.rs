@@ -121,6 +121,14 @@ impl<N: Nand> Nand for Counted<N> {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.nand.mark_bad(pbn)
     }
+
+    fn barrier(&mut self) -> Result<(), NandError> {
+        self.nand.barrier()
+    }
+
+    fn waits(&self) -> bool {
+        self.nand.waits()
+    }
 }
 
 #[cfg(test)]

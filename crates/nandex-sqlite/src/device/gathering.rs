@@ -1,0 +1,119 @@
+//! Single writes gathered into groups, where each group waits for the medium.
+
+use nandex::store::StoreStats;
+use nandex::{Cause, Lpn, PageStore, Ppn, StoreError};
+use std::collections::BTreeMap;
+
+/// A store that keeps single writes in RAM until they make a group, or something must not come before them.
+///
+/// A cut finds a prefix of the writes: a group is whole or absent, and groups, trims and syncs wait for those
+/// that came before. Where a group is refused, its pages stay in RAM, and so is the next one.
+pub(super) struct Gathering<S> {
+    store: S,
+    waiting: BTreeMap<u32, Vec<u8>>,
+}
+
+impl<S: PageStore> Gathering<S> {
+    pub(super) fn new(store: S) -> Gathering<S> {
+        Gathering { store, waiting: BTreeMap::new() }
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let pages: Vec<(Lpn, &[u8])> =
+            self.waiting.iter().map(|(&lpn, data)| (Lpn(lpn), data.as_slice())).collect();
+        self.store.write_atomic(&pages, Cause::Host)?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+impl<S: PageStore> PageStore for Gathering<S> {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        match self.waiting.get(&lpn.0) {
+            Some(page) if page.len() == data.len() => {
+                data.copy_from_slice(page);
+                Ok(())
+            }
+            _ => self.store.read(lpn, cause, data),
+        }
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        if lpn.0 >= self.page_count() || data.len() != self.page_bytes() {
+            // It has words for that.
+            return self.store.write(lpn, cause, data);
+        }
+        if self.waiting.len() >= self.store.atomic_pages_max() {
+            self.flush()?;
+        }
+        self.waiting.insert(lpn.0, data.to_vec());
+        Ok(())
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.flush()?;
+        self.store.trim(lpn)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.store.sync()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.store.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.flush()?;
+        self.store.write_atomic(pages, cause)
+    }
+
+    fn durable_writes(&self) -> bool {
+        false
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.store.prefix_consistent()
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.store.ram_bytes() + self.store.atomic_pages_max() * self.store.page_bytes()
+    }
+
+    fn mount_ram_bytes(&self) -> usize {
+        self.store.mount_ram_bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.store.live_page(ppn)
+    }
+}

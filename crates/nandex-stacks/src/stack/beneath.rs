@@ -47,7 +47,10 @@ pub(crate) fn raw_tree(
         None => None,
         Some(ram) => {
             let held = chip.ram_bytes() + size_of::<OnFtl>();
-            Some(ram.checked_sub(held).ok_or_else(|| too_little(ram, held))?)
+            // The FTL mounts before there is anything else. A chip that was formatted with less stays readable.
+            let mount = if open == Open::Format { chip.store().mount_ram_bytes() } else { 0 };
+            let least = held.max(mount);
+            Some(if ram < least { Err(too_little(ram, least)) } else { Ok(ram - held) }?)
         }
     };
     let chip = Shared::new(chip);

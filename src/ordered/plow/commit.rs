@@ -235,11 +235,17 @@ impl<N: Nand> Plow<N> {
         // A mount takes them from there, whatever was sunk above them.
         let last = self.memtable.key(last).to_vec();
         self.note_top(&last);
-        if self.commits.sealed.len() == self.commits.sealed.capacity() {
-            self.commits.sealed.reserve_exact(4);
-        }
+        self.make_room_for_sealed();
         self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand });
         Ok(())
+    }
+
+    /// Makes the list of sealed pages as long as it gets: growing, it would be there twice.
+    pub(super) fn make_room_for_sealed(&mut self) {
+        if self.commits.sealed.len() == self.commits.sealed.capacity() {
+            let most = self.sealed_max() + 1;
+            self.commits.sealed.reserve_exact(most.saturating_sub(self.commits.sealed.len()).max(4));
+        }
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
@@ -274,6 +280,7 @@ impl<N: Nand> Plow<N> {
     fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
         let map = self.map.as_deref().filter(|_| MAPS);
         let pages = map.map_or(&[][..], |map| &map.pages);
+        let mut listed = core::mem::take(&mut self.commits.blocks);
         let needed = |block: Pbn| {
             let of = |ppn: Ppn| self.geometry.block_of(ppn);
             Some(block) == self.commits.newest
@@ -282,15 +289,15 @@ impl<N: Nand> Plow<N> {
                 || SEALS && self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
                 || pages.iter().any(|&ppn| of(ppn) == block)
         };
-        let (mut still, blocks) = (Vec::new(), &mut self.blocks);
-        for &block in &self.commits.blocks {
-            if needed(block) {
-                still.push(block);
-            } else {
+        let blocks = &mut self.blocks;
+        listed.retain(|&block| {
+            let stays = needed(block);
+            if !stays {
                 blocks.leave(block);
             }
-        }
-        self.commits.blocks = still;
+            stays
+        });
+        self.commits.blocks = listed;
         self.blocks.settle(&mut self.nand)
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn raw_tree(
         None => None,
         Some(ram) => {
             let held = chip.ram_bytes() + size_of::<OnFtl>();
-            // The FTL mounts before there is anything else. A chip that was formatted with less stays readable.
+            // The FTL mounts before there is anything else. A chip of before with less RAM stays readable.
             let mount = if open == Open::Format { chip.store().mount_ram_bytes() } else { 0 };
             let least = held.max(mount);
             Some(if ram < least { Err(too_little(ram, least)) } else { Ok(ram - held) }?)

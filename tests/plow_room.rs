@@ -10,18 +10,19 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::variable::Variable;
 use nandex::rng::Rng;
 use nandex::store::store_nand::StoreNand;
-use nandex::{
-    Durability, IndexError, Nand, OrderedIndex, PageStore, Plow, PlowConfig, RecordFormat, Shared, StoreError,
-};
+use nandex::{Durability, IndexError, Nand, PageStore, Plow, PlowConfig, RecordFormat, Shared, StoreError};
 use std::collections::BTreeMap;
 
 type Chip = Shared<SimChip>;
 type Index = Variable<Plow<Box<dyn Nand>>>;
 
+/// Formats or mounts what lies below the index on a chip.
+type Opening = fn(Chip, u32, bool) -> Result<Box<dyn Nand>, StoreError>;
+
 /// Pages of an FTL as a chip.
 struct Kind {
     name: &'static str,
-    open: fn(Chip, u32, bool) -> Result<Box<dyn Nand>, StoreError>,
+    open: Opening,
 }
 
 fn shown(store: impl PageStore + Send + 'static, pages_per_block: u32) -> Result<Box<dyn Nand>, StoreError> {

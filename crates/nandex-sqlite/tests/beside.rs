@@ -103,9 +103,9 @@ fn the_table_is_found_by_many_threads_and_no_entry_point_stays() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                (0..50).for_each(|_| {
+                for _ in 0..50 {
                     let _ = table();
-                })
+                }
             });
         }
     });

@@ -287,13 +287,10 @@ impl Volume {
     /// Writes pages, and a directory with its number, as one group.
     fn write_group(&mut self, changes: &[Change], slot: Option<&(u64, Vec<u8>)>) -> Result<(), StoreError> {
         let page_bytes = self.page_bytes;
-        let spilled = self.load_others(changes)?;
-        let mut group = gather(&self.files, spilled, changes);
+        let others = self.load_others(changes)?;
+        let mut group = gather(&self.files, others, changes);
         if let Some((sequence, bytes)) = slot {
-            let first = slot_of(*sequence, page_bytes);
-            let own =
-                bytes.chunks(page_bytes).zip(first..).map(|(page, lpn)| (Lpn(lpn), Cow::Borrowed(page)));
-            group.extend(own);
+            group.extend(pages_of(*sequence, bytes, page_bytes));
         }
         let group: Vec<(Lpn, &[u8])> = group.iter().map(|(lpn, bytes)| (*lpn, &**bytes)).collect();
         if group.is_empty() {
@@ -413,10 +410,9 @@ impl Volume {
         changes: &[Change],
     ) -> Result<(), StoreError> {
         let bytes = directory.encode(self.page_bytes)?;
-        let first = slot_of(directory.sequence, self.page_bytes);
-        let own = (first..).map(Lpn).zip(bytes.chunks(self.page_bytes).map(Cow::Borrowed));
         let others = self.load_others(changes)?;
-        let group: Vec<(Lpn, Cow<'_, [u8]>)> = own.chain(gather(&self.files, others, changes)).collect();
+        let mut group = gather(&self.files, others, changes);
+        group.extend(pages_of(directory.sequence, &bytes, self.page_bytes));
         let pages: Vec<(Lpn, &[u8])> = group.iter().map(|(lpn, bytes)| (*lpn, &**bytes)).collect();
         let most = self.group_pages_max();
         let done = write_slot(&mut *self.store, &pages, most);
@@ -443,6 +439,11 @@ impl Volume {
         runs.into_iter().for_each(|run| self.space.give(run));
         Ok(())
     }
+}
+
+/// The pages of a directory with this number, each with its place.
+fn pages_of(sequence: u64, bytes: &[u8], page_bytes: usize) -> impl Iterator<Item = (Lpn, Cow<'_, [u8]>)> {
+    (slot_of(sequence, page_bytes)..).map(Lpn).zip(bytes.chunks(page_bytes).map(Cow::Borrowed))
 }
 
 /// Writes the pages of a directory, as a group where one takes so many, else the one with the checksum last.

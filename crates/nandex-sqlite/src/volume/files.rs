@@ -1,7 +1,7 @@
 //! Opening, reading, writing, shortening and deleting files.
 
 use super::log_tail::LogTail;
-use super::slots::{Slot, Slots};
+use super::slots::Slot;
 use super::{Batch, File, LOGGED_PAGES, Volume};
 use crate::locks::{Level, Locks};
 use crate::settings::Journals;
@@ -434,7 +434,7 @@ impl Volume {
         if let Some(file) = self.files.get_mut(&id) {
             debug_assert!(file.batch.is_none(), "a batch within a batch");
             let (size, visible) = (file.size, file.visible);
-            file.batch = Some(Batch { slots: Slots::default(), size, visible, cut: u32::MAX });
+            file.batch = Some(Batch { size, visible, cut: u32::MAX, ..Batch::default() });
         }
     }
 

@@ -123,6 +123,8 @@ struct Batch {
     visible: u32,
     /// Earlier slots from this page on were cut off since.
     cut: u32,
+    /// Earlier slots before this page were packed, where that was worth while.
+    tried: u32,
 }
 
 impl File {
@@ -156,9 +158,17 @@ impl File {
     }
 
     /// The slots that have a page, as [`File::slot`] finds it.
-    fn slots_with(&mut self, page: u32) -> Option<&mut Slots> {
+    fn slots_with(&mut self, page: u32) -> &mut Slots {
         let batch = self.batch.as_mut().map(|batch| &mut batch.slots);
-        batch.filter(|slots| slots.get(page).is_some()).or(Some(&mut self.slots))
+        batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&mut self.slots)
+    }
+
+    /// The next page in RAM from before the batch that is open, each of them once.
+    fn next_before_batch(&mut self) -> Option<u32> {
+        let batch = self.batch.as_mut()?;
+        let page = self.slots.unpacked_from(batch.tried)?;
+        batch.tried = page + 1;
+        Some(page)
     }
 
     /// Pages in slots, each once.

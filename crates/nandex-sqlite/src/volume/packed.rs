@@ -3,17 +3,13 @@
 //! What lies there is the same until a commit replaces it, a power cut included. A page of zeros may have
 //! been trimmed, and then a cut brings back what was there before: nothing is made of pieces of such a page.
 
-use super::commit::Change;
 use super::slots::{Slot, Slots};
-use super::{FileId, Volume, delta};
+use super::{File, FileId, Volume, delta};
 use crate::settings::Commits;
 use nandex::StoreError;
 
 /// The share of a page that its pieces may take: one in so many.
 const SHARE: usize = 3;
-
-/// A page as pieces of another one, and its checksum.
-pub(super) type Packed = (Box<[u8]>, u32);
 
 impl Volume {
     /// Keeps a page that waits in RAM as pieces of what lies in its place, where RAM is short; whether that
@@ -27,41 +23,28 @@ impl Volume {
         packed <= room.most / 4 * 3 && self.pack(id, page)
     }
 
-    /// Keeps a page that waits in RAM as pieces of what lies in its place; whether that was worth while.
+    /// Keeps a page that waits in RAM as pieces of what lies in its place, where those are few and nothing
+    /// changes what lies there before the commit; whether it does.
     pub(super) fn pack(&mut self, id: FileId, page: u32) -> bool {
-        let Some(file) = self.files.get(&id).filter(|file| page < file.filled) else { return false };
-        let Some(home) = file.home(page) else { return false };
-        let packed = self.pieces_of(Change { file: id, page, home });
-        let (file, room) = self.parts(id);
-        let (Some(slots), Some((pieces, _))) = (file.and_then(|file| file.slots_with(page)), packed) else {
-            return false;
-        };
-        slots.pack(page, pieces, room.used);
-        true
-    }
-
-    /// A page to be written as pieces of what lies in its place, where those are few; `None` where what lies
-    /// there may change before the commit does.
-    pub(super) fn pieces_of(&mut self, change: Change) -> Option<Packed> {
         let is_stable = self.store.prefix_consistent() && self.settings.commits == Commits::Grouped;
-        if !is_stable || self.log_of(change.file).is_some() {
-            return None;
+        if !is_stable || self.log_of(id).is_some() {
+            return false;
         }
-        let mut old = Vec::new();
-        if matches!(self.files.get(&change.file)?.slot(change.page)?, Slot::Ram(_)) {
-            old.resize(self.page_bytes, 0);
-            self.read_home(change.home, &mut old).ok()?;
+        let in_ram = |file: &&File| page < file.filled && matches!(file.slot(page), Some(Slot::Ram(_)));
+        let home = self.files.get(&id).filter(in_ram).and_then(|file| file.home(page));
+        let mut old = vec![0; self.page_bytes];
+        if home.is_none_or(|home| self.read_home(home, &mut old).is_err())
+            || old.iter().all(|&byte| byte == 0)
+        {
+            return false;
         }
-        match self.files.get(&change.file)?.slot(change.page)? {
-            Slot::Packed { pieces, crc } => Some((pieces.clone(), *crc)),
-            Slot::Ram(new) if old.iter().any(|&byte| byte != 0) => {
-                let crc = crc32fast::hash(new);
-                let pieces = delta::pack(&old, new, self.page_bytes / SHARE)?;
-                // Another page with its checksum would be taken for the page.
-                (crc != crc32fast::hash(&old) || old == **new).then_some((pieces, crc))
-            }
-            _ => None,
-        }
+        let (most, (file, room)) = (self.page_bytes / SHARE, self.parts(id));
+        let Some(slots) = file.map(|file| file.slots_with(page)) else { return false };
+        let Some(Slot::Ram(new)) = slots.get(page) else { return false };
+        // Another page with its checksum would be taken for the page.
+        let is_told_apart = crc32fast::hash(new) != crc32fast::hash(&old) || old == **new;
+        let packed = delta::pack(&old, new, most).filter(|_| is_told_apart);
+        packed.map(|pieces| slots.pack(page, pieces, room.used)).is_some()
     }
 
     /// Reads a page that waits as pieces.

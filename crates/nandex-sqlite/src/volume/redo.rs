@@ -176,7 +176,11 @@ impl Volume {
         }
         let mut list = ListPage { lpn: self.take_aside(taken)?, ..ListPage::default() };
         for &change in changes {
-            let packed = self.pieces_of(change);
+            let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
+            let packed = match slot {
+                Some(Slot::Packed { pieces, crc }) => Some((pieces.clone(), *crc)),
+                _ => None,
+            };
             let bytes = ENTRY_BYTES + packed.as_ref().map_or(0, |(pieces, _)| 2 + pieces.len());
             if HEADER_BYTES + list.body.len() + bytes > self.page_bytes {
                 let next = self.take_aside(taken)?;

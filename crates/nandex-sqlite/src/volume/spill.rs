@@ -5,7 +5,7 @@
 //! free page of the store.
 
 use super::space::Run;
-use super::{FileId, Purpose, Volume, home};
+use super::{File, FileId, Purpose, Volume, home};
 use nandex::StoreError;
 
 impl Volume {
@@ -20,12 +20,9 @@ impl Volume {
         {
             self.let_go(journal);
         }
-        let mut base = 0;
         while self.parts(id).1.is_over() {
             // What waited before a batch began is packed at most: the batch may be taken back.
-            let before = self.files.get(&id).filter(|file| file.batch.is_some());
-            if let Some(page) = before.and_then(|file| file.slots.unpacked_from(base)) {
-                base = page + 1;
+            if let Some(page) = self.files.get_mut(&id).and_then(File::next_before_batch) {
                 self.pack_for_room(id, page);
                 continue;
             }

@@ -57,7 +57,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             let mut one = Vec::new();
             match change.value {
                 Some(value) if value.len() > self.short => {
-                    long.next().iter().for_each(|waiting| waiting.encode(&mut one));
+                    long.next().iter().for_each(|waiting| waiting.encode(&mut one, self.marked_from));
                 }
                 Some(value) => {
                     Held::begin_short(&mut one);

@@ -1,7 +1,7 @@
 //! Chunks that live in the log: counted by a mount, and checked.
 
 use super::ValueLog;
-use super::chunk::{Held, Place, chunk_bytes};
+use super::chunk::{Place, chunk_bytes};
 use super::walk::{Read, read_held};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::nand::{Cause, Nand};
@@ -25,7 +25,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             records += 1;
             value.clear();
             read_held(log, key, held, (Cause::Check, Read::Chunks), &mut value)?;
-            for place in Held::decode(held)?.places() {
+            for place in log.decode(key, held)?.places() {
                 live[log.geometry.block_of(place.page).index()] +=
                     chunk_bytes(key.len(), place.bytes.into()) as u32;
             }
@@ -46,7 +46,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     pub(super) fn find_live(&mut self) -> Result<(), IndexError> {
         let log = &mut self.log;
         each_held(&mut self.index, &mut |key, held| {
-            for place in Held::decode(held)?.places() {
+            for place in log.decode(key, held)?.places() {
                 let block = log.geometry.block_of(place.page);
                 if !log.has(place, key.len()) || log.blocks.is_bad(block) {
                     return Err(wrong("V1: a value lies outside its log", place));

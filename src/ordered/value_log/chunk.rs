@@ -2,14 +2,19 @@
 //! index keeps of them.
 //!
 //! ```text
-//! chunk                                     place, in the index
-//! bytes 0..4  CRC-32 of the page's number   bytes 0..4  page of the log
-//!             and of the bytes from 4 on          4..6  where in the page the chunk begins
-//!       4..6  bytes of the value in it            6..8  bytes of the value in it
-//!       6..8  its number in the value
-//!       8     bytes of the key
+//! chunk                                     places, in the index
+//! bytes 0..4  CRC-32 of the page's number   bytes 0     2
+//!             and of the bytes from 4 on          1..5  mark of the value
+//!       4..6  bytes of the value in it            5..7  where in its page the first chunk begins
+//!       6..8  its number in the value             7..9  bytes of the value in the last chunk
+//!       8     bytes of the key                    9..   page of the log of each chunk, 4 bytes
 //!       9..   the key, then the bytes
 //! ```
+//!
+//! All chunks but the first begin their pages, and all but the last end theirs. The *mark* is a CRC-32 over
+//! the checksums of the chunks: where the index is older than the log, or a page of the log an older one,
+//! chunks of two values of a key are not taken for one. Places without a mark are from before there was one,
+//! or of a value of one chunk in an index whose records have no room for it.
 
 use crate::check::{IndexError, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
@@ -20,12 +25,20 @@ use alloc::vec::Vec;
 pub(super) const HEAD_BYTES: usize = 9;
 /// Where in a chunk the bytes of its value are counted.
 pub(super) const LENGTH_AT: usize = 4;
-/// Bytes of a place.
+/// Bytes of a place without a mark.
 pub(super) const PLACE_BYTES: usize = 8;
 /// The first byte of what the index holds: the value itself follows.
 const SHORT: u8 = 0;
 /// The first byte of what the index holds: the places of its chunks follow.
 const LONG: u8 = 1;
+/// The first byte of what the index holds: the mark of the value and the places of its chunks follow.
+const MARKED: u8 = 2;
+/// Bytes before the pages of a value that has a mark.
+const MARKED_HEAD: usize = 9;
+/// Bytes of what the index holds for a marked value of one chunk.
+pub(super) const MARKED_ONE: usize = MARKED_HEAD + 4;
+/// Bytes of what the index holds for a value of one chunk without a mark.
+pub(super) const UNMARKED_ONE: usize = 1 + PLACE_BYTES;
 
 /// Bytes of a chunk.
 pub(super) const fn chunk_bytes(key: usize, value: usize) -> usize {
@@ -45,23 +58,62 @@ impl Place {
         Place { page: Ppn(get_u32(bytes, 0)), at: get_u16(bytes, 4), bytes: get_u16(bytes, 6) }
     }
 
-    pub(super) fn encode_to(self, list: &mut Vec<u8>) {
+    fn encode_to(self, list: &mut Vec<u8>) {
         list.extend_from_slice(&self.page.0.to_le_bytes());
         list.extend_from_slice(&self.at.to_le_bytes());
         list.extend_from_slice(&self.bytes.to_le_bytes());
     }
 }
 
+/// The mark of a value, of which a chunk with such a checksum is the next. It begins with 0.
+pub(super) fn mark_with(mark: u32, checksum: u32) -> u32 {
+    crc32(&[&mark.to_le_bytes(), &checksum.to_le_bytes()])
+}
+
 /// The value of the index for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Held<'a> {
     Short(&'a [u8]),
+    /// Places without a mark.
     Long(&'a [u8]),
+    Marked(Marked<'a>),
+}
+
+/// A mark and places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marked<'a> {
+    mark: u32,
+    /// Where the first chunk begins, and the bytes of the last one.
+    first: u16,
+    last: u16,
+    /// Bytes of a value in a chunk that fills a page.
+    most: usize,
+    pages: &'a [u8],
+}
+
+impl Marked<'_> {
+    fn place(&self, number: usize) -> Place {
+        let at = if number == 0 { self.first } else { 0 };
+        let is_last = (number + 1) * 4 == self.pages.len();
+        // What begins beyond the page's end is seen by where it lies.
+        let bytes = if is_last { self.last } else { self.most.saturating_sub(at.into()) as u16 };
+        Place { page: Ppn(get_u32(self.pages, number * 4)), at, bytes }
+    }
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn decode(held: &'a [u8]) -> Result<Held<'a>, IndexError> {
+    /// Reads it; a chunk with this key that fills a page has `most` bytes of a value.
+    pub(super) fn decode(held: &'a [u8], most: usize) -> Result<Held<'a>, IndexError> {
         match held {
+            [MARKED, ..] if held.len() >= MARKED_ONE && (held.len() - MARKED_HEAD).is_multiple_of(4) => {
+                Ok(Held::Marked(Marked {
+                    mark: get_u32(held, 1),
+                    first: get_u16(held, 5),
+                    last: get_u16(held, 7),
+                    most,
+                    pages: &held[MARKED_HEAD..],
+                }))
+            }
             [SHORT, value @ ..] => Ok(Held::Short(value)),
             [LONG, places @ ..] if !places.is_empty() && places.len().is_multiple_of(PLACE_BYTES) => {
                 Ok(Held::Long(places))
@@ -75,11 +127,23 @@ impl<'a> Held<'a> {
 
     /// The places of a long value; none of a short one.
     pub(super) fn places(self) -> impl Iterator<Item = Place> + 'a {
-        let places = match self {
-            Held::Short(_) => &[],
-            Held::Long(places) => places,
+        let count = match self {
+            Held::Short(_) => 0,
+            Held::Long(places) => places.len() / PLACE_BYTES,
+            Held::Marked(marked) => marked.pages.len() / 4,
         };
-        places.chunks_exact(PLACE_BYTES).map(Place::decode)
+        (0..count).map(move |number| match self {
+            Held::Marked(marked) => marked.place(number),
+            Held::Short(held) | Held::Long(held) => Place::decode(&held[number * PLACE_BYTES..]),
+        })
+    }
+
+    /// Whether a value whose chunks have this mark is the one that is held.
+    pub(super) fn is_of(self, mark: u32) -> bool {
+        match self {
+            Held::Marked(marked) => marked.mark == mark,
+            Held::Short(_) | Held::Long(_) => true,
+        }
     }
 
     pub(super) fn begin_short(list: &mut Vec<u8>) {
@@ -87,9 +151,19 @@ impl<'a> Held<'a> {
         list.push(SHORT);
     }
 
-    pub(super) fn begin_long(list: &mut Vec<u8>) {
+    /// Writes the places of a value, and its mark if there is one.
+    pub(super) fn encode(list: &mut Vec<u8>, places: &[Place], mark: Option<u32>) {
         list.clear();
-        list.push(LONG);
+        let (Some(mark), [first, .., last] | [first @ last]) = (mark, places) else {
+            list.push(LONG);
+            places.iter().for_each(|place| place.encode_to(list));
+            return;
+        };
+        list.push(MARKED);
+        list.extend_from_slice(&mark.to_le_bytes());
+        list.extend_from_slice(&first.at.to_le_bytes());
+        list.extend_from_slice(&last.bytes.to_le_bytes());
+        places.iter().for_each(|place| list.extend_from_slice(&place.page.0.to_le_bytes()));
     }
 }
 
@@ -186,13 +260,32 @@ mod tests {
         let mut list = Vec::new();
         Held::begin_short(&mut list);
         list.extend_from_slice(b"xy");
-        assert!(matches!(Held::decode(&list).unwrap(), Held::Short(b"xy")));
-        Held::begin_long(&mut list);
-        let place = Place { page: Ppn(0x01020304), at: 0x506, bytes: 0x708 };
-        place.encode_to(&mut list);
-        assert_eq!(Held::decode(&list).unwrap().places().collect::<Vec<_>>(), [place]);
-        for wrong in [&[][..], &[2, 1], &[1], &[1, 0, 0, 0, 0, 0, 0, 0], &list[..8]] {
-            assert!(matches!(Held::decode(wrong), Err(IndexError::Corrupted { .. })), "{wrong:?}");
+        assert!(matches!(Held::decode(&list, 900).unwrap(), Held::Short(b"xy")));
+        let place = Place { page: Ppn(0x01020304), at: 0x50, bytes: 0x70 };
+        Held::encode(&mut list, &[place], None);
+        assert_eq!(list.len(), UNMARKED_ONE);
+        assert_eq!(Held::decode(&list, 900).unwrap().places().collect::<Vec<_>>(), [place]);
+        for wrong in [&[][..], &[3, 1], &[1], &[1, 0, 0, 0, 0, 0, 0, 0], &list[..8], &[2; 12], &[2; 14]] {
+            assert!(matches!(Held::decode(wrong, 900), Err(IndexError::Corrupted { .. })), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn marked_places_are_those_that_were_written() {
+        let place = |page, at, bytes| Place { page: Ppn(page), at, bytes };
+        let lists = [
+            &[place(7, 30, 100)][..],
+            &[place(7, 30, 870), place(9, 0, 5)],
+            &[place(u32::MAX, 0, 900), place(0, 0, 900), place(1, 0, 900)],
+        ];
+        let mut list = Vec::new();
+        for places in lists {
+            Held::encode(&mut list, places, Some(0xfedc_ba98));
+            assert_eq!(list.len(), MARKED_ONE + 4 * (places.len() - 1));
+            let held = Held::decode(&list, 900).unwrap();
+            assert_eq!(held.places().collect::<Vec<_>>(), places);
+            assert!(held.is_of(0xfedc_ba98) && !held.is_of(0));
+        }
+        assert_ne!(mark_with(mark_with(0, 1), 2), mark_with(mark_with(0, 2), 1));
     }
 }

@@ -106,11 +106,12 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             // What waits lies elsewhere already.
             if is_whole
                 && key.len() <= self.max_key()
-                && !self.waiting.iter().any(|waiting| waiting.key == key)
+                && !self.waiting.iter().any(|waiting| *waiting.key == *key)
             {
-                let places = self.places_of(&key)?.unwrap_or_default();
-                if places.contains(&place) {
-                    self.move_value(&key, &places)?;
+                let is_here = self.places_of(&key)?.is_some_and(|places| places.contains(&place));
+                if is_here {
+                    let held = self.held.clone();
+                    self.move_value(&key, &held)?;
                 }
             }
             at += bytes;
@@ -118,9 +119,10 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     }
 
     /// Appends a value anew. One that cannot be read stays where it is, for whoever asks for it.
-    fn move_value(&mut self, key: &[u8], places: &[Place]) -> Result<(), IndexError> {
+    fn move_value(&mut self, key: &[u8], held: &[u8]) -> Result<(), IndexError> {
         let (mut value, cause) = (Waiting::new(key, true), Cause::GarbageCollection);
-        for (number, &place) in places.iter().enumerate() {
+        let (held, mut mark) = (self.log.decode(key, held)?, 0);
+        for (number, place) in held.places().enumerate() {
             let found = match self.log.find((key, number as u16), place, cause).map_err(IndexFault::from) {
                 Err(fault) if fault.is_loss() => {
                     value.give_up(&mut self.log);
@@ -128,6 +130,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
                 }
                 found => found?,
             };
+            mark = self.log.mark_found(mark, place);
             let (mut from, end) = (found.start, found.end);
             while from < end {
                 match value.append(&mut self.log, None, (from, end - from)) {
@@ -135,6 +138,10 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
                     None => value = self.write_tail_with(value, cause)?,
                 }
             }
+        }
+        if !held.is_of(mark) {
+            value.give_up(&mut self.log);
+            return Ok(());
         }
         value.is_whole = true;
         self.moved += 1;

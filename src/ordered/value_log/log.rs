@@ -1,10 +1,10 @@
 //! The log on the chip: the page that is being filled, in RAM, and the blocks that pages go to.
 
 use super::blocks::Blocks;
-use super::chunk::{Chunk, HEAD_BYTES, LENGTH_AT, Place, chunk_bytes, is_whole, seal};
+use super::chunk::{Chunk, HEAD_BYTES, Held, LENGTH_AT, Place, chunk_bytes, is_whole, mark_with, seal};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, words};
-use crate::codec::put_u16;
+use crate::codec::{get_u32, put_u16};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -57,6 +57,11 @@ impl<N: Nand> Log<N> {
 
     pub(super) fn page_bytes(&self) -> usize {
         self.tail.len()
+    }
+
+    /// Reads what the index holds for a key.
+    pub(super) fn decode<'a>(&self, key: &[u8], held: &'a [u8]) -> Result<Held<'a>, IndexError> {
+        Held::decode(held, self.tail.len().saturating_sub(HEAD_BYTES + key.len()))
     }
 
     pub(super) const fn block_bytes(&self) -> u32 {
@@ -213,17 +218,28 @@ impl<N: Nand> Log<N> {
             && usize::from(place.at) + chunk_bytes(key, place.bytes.into()) <= self.page.len()
     }
 
-    /// Adds the bytes of a chunk to a value: it alone is read, unless its page is at hand.
+    /// Adds the bytes of a chunk to a value: it alone is read, unless its page is at hand. Returns the mark
+    /// of the value with it.
     pub(super) fn read(
         &mut self,
-        of: (&[u8], u16),
+        (key, number, mark): (&[u8], u16, u32),
         place: Place,
         cause: Cause,
         value: &mut Vec<u8>,
-    ) -> Result<(), IndexError> {
-        let bytes = self.find(of, place, cause)?;
+    ) -> Result<u32, IndexError> {
+        let bytes = self.find((key, number), place, cause)?;
         value.extend_from_slice(&self.page[bytes]);
-        Ok(())
+        Ok(self.mark_found(mark, place))
+    }
+
+    /// The mark of a value with the chunk that was found last.
+    pub(super) fn mark_found(&self, mark: u32, place: Place) -> u32 {
+        mark_with(mark, get_u32(&self.page, place.at.into()))
+    }
+
+    /// The mark of a value with a chunk of the page that was programmed last.
+    pub(super) fn mark_programmed(&self, mark: u32, chunk: InTail) -> u32 {
+        mark_with(mark, get_u32(&self.tail, chunk.at.into()))
     }
 
     /// The bytes of a chunk in the buffer of the page read last.

@@ -4,7 +4,7 @@
 //! neighbour, in [plow](crate::ordered::plow) with each sweep. For short values that is cheap. For long ones
 //! it is most of what is written. So a `ValueLog` divides a chip in two: an index of keys and short values,
 //! and a log of blocks that long values are appended to. The index holds, for a long value, the places of its
-//! chunks: 8 bytes each.
+//! chunks: 4 bytes each, and 9 before them.
 //!
 //! ```text
 //! index   "cat" -> short "Felis catus"      "dog" -> page 17, byte 0, 900 bytes
@@ -26,7 +26,8 @@
 //! Invariants (`check`, and tests with power cuts):
 //!
 //! * V1: what the index holds for a key is a short value, or places within the log.
-//! * V2: at each such place lies a whole chunk with the key and the number of its place.
+//! * V2: at each such place lies a whole chunk with the key and the number of its place, and those of a value
+//!   have the mark that the index holds.
 //! * V3: the bytes known to live in a block are those of the chunks that the index names there.
 //!
 //! Keys and values apart: WiscKey (Lu and others 2016). What differs: no tail of the log is checkpointed and
@@ -52,7 +53,7 @@ use crate::ordered::{Durability, OrderedIndex, RecordFormat};
 use crate::units::Pbn;
 use alloc::vec::Vec;
 use blocks::Blocks;
-use chunk::{HEAD_BYTES, Held, PLACE_BYTES, Place};
+use chunk::{HEAD_BYTES, MARKED_ONE, PLACE_BYTES, Place, UNMARKED_ONE};
 use log::{CUT_SHARE, Log};
 pub use share::{log_blocks, ram_needed};
 use waiting::Waiting;
@@ -103,6 +104,8 @@ pub struct ValueLog<I, N> {
     max_value: usize,
     /// Bytes of a value that stays with its key at most.
     short: usize,
+    /// Chunks of a value from which on the index holds a mark of it: that of a single one takes bytes.
+    marked_from: usize,
     /// The block being cleaned, and the next page of it.
     cleaning: Option<(Pbn, u32)>,
     /// The value of the index for a key, for a moment.
@@ -157,6 +160,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         let short = usize::from(record.value_bytes).saturating_sub(VALUE_HEAD + 1);
         let held = (1 + share::places(max_value, chunk) * PLACE_BYTES).max(1 + short);
         let index = Variable::new(index, held)?;
+        let takes_mark_of_one = index.pieces_of(MARKED_ONE) == index.pieces_of(UNMARKED_ONE);
         let waiting_max = share::waiting_max(page, short);
         let mut values = ValueLog {
             index,
@@ -165,6 +169,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             waiting_max,
             max_value,
             short,
+            marked_from: if takes_mark_of_one { 1 } else { 2 },
             cleaning: None,
             held: Vec::new(),
             scrubbed: 0,
@@ -348,7 +353,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if !self.index.get_into(key, &mut self.held)? {
             return Ok(None);
         }
-        Ok(Some(Held::decode(&self.held)?.places().collect()))
+        Ok(Some(self.log.decode(key, &self.held)?.places().collect()))
     }
 
     /// Chunks at these places died.

@@ -105,7 +105,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         while let Some(at) = self.waiting.iter().position(Waiting::is_placed) {
             let waiting = self.waiting[at].clone();
             let before = self.places_of(&waiting.key)?.unwrap_or_default();
-            waiting.encode(&mut self.held);
+            waiting.encode(&mut self.held, self.marked_from);
             match self.index.put(&waiting.key, &self.held) {
                 Err(error) if error.is_refusal() && !waiting.is_value() => {
                     self.waiting.remove(at).give_up(&mut self.log);
@@ -124,7 +124,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
 
     /// Values of a key that wait are wanted no more.
     pub(super) fn forget(&mut self, key: &[u8]) {
-        while let Some(at) = self.waiting.iter().position(|waiting| waiting.key == key) {
+        while let Some(at) = self.waiting.iter().position(|waiting| *waiting.key == *key) {
             self.waiting.remove(at).give_up(&mut self.log);
         }
     }
@@ -135,7 +135,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         let mut at = newest;
         while at > 0 {
             at -= 1;
-            if self.waiting[at].key == key {
+            if *self.waiting[at].key == *key {
                 self.waiting.remove(at).give_up(&mut self.log);
             }
         }

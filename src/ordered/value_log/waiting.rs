@@ -6,14 +6,17 @@ use super::log::{InTail, Log};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// A value that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    pub(super) key: Vec<u8>,
+    pub(super) key: Box<[u8]>,
     /// The chunks that are programmed, and the one that is not.
     placed: Vec<Place>,
+    /// The mark of those that are.
+    mark: u32,
     tail: Option<InTail>,
     /// Whether cleaning moves it: then the index has it elsewhere, too.
     is_moved: bool,
@@ -23,7 +26,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(key: &[u8], is_moved: bool) -> Waiting {
-        Waiting { key: key.to_vec(), placed: Vec::new(), tail: None, is_moved, is_whole: false }
+        Waiting { key: key.into(), placed: Vec::new(), mark: 0, tail: None, is_moved, is_whole: false }
     }
 
     /// Whether it is a new value.
@@ -33,7 +36,7 @@ impl Waiting {
 
     /// Whether it is a new value of a key: look-ups are to find it.
     pub(super) fn is_value_of(&self, key: &[u8]) -> bool {
-        self.is_value() && self.key == key
+        self.is_value() && *self.key == *key
     }
 
     /// Whether cleaning moves it, all of it being there.
@@ -48,7 +51,8 @@ impl Waiting {
 
     /// The page being filled, in which it may have a chunk, was programmed.
     pub(super) fn place<N: Nand>(&mut self, page: Ppn, log: &mut Log<N>) {
-        if let Some(InTail { at, bytes }) = self.tail.take() {
+        if let Some(chunk @ InTail { at, bytes }) = self.tail.take() {
+            self.mark = log.mark_programmed(self.mark, chunk);
             let place = Place { page, at, bytes };
             log.blocks.add(place, self.key.len());
             // Mostly it is the only one.
@@ -65,13 +69,12 @@ impl Waiting {
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.key.capacity() + self.placed.capacity() * size_of::<Place>()
+        self.key.len() + self.placed.capacity() * size_of::<Place>()
     }
 
-    /// The value of the index for it.
-    pub(super) fn encode(&self, held: &mut Vec<u8>) {
-        Held::begin_long(held);
-        self.placed.iter().for_each(|place| place.encode_to(held));
+    /// The value of the index for it, with its mark if it has so many chunks.
+    pub(super) fn encode(&self, held: &mut Vec<u8>, marked_from: usize) {
+        Held::encode(held, &self.placed, (self.placed.len() >= marked_from).then_some(self.mark));
     }
 
     /// Reads it.
@@ -82,7 +85,7 @@ impl Waiting {
         value: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
         for (number, &place) in self.placed.iter().enumerate() {
-            log.read((&self.key, number as u16), place, cause, value)?;
+            log.read((&self.key, number as u16, 0), place, cause, value)?;
         }
         if let Some(chunk) = self.tail {
             value.extend_from_slice(log.in_tail(self.key.len(), chunk));

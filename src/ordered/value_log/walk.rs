@@ -4,7 +4,7 @@ use super::ValueLog;
 use super::chunk::Held;
 use super::log::Log;
 use super::waiting::Waiting;
-use crate::check::IndexError;
+use crate::check::{IndexError, words};
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, OrderedIndex, Visit, within};
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             };
             let mut is_replaced = false;
             while let Some(next) = new.pop_if(|next| is_before(&next.key)) {
-                is_replaced |= next.key == key;
+                is_replaced |= *next.key == *key;
                 value.clear();
                 done = next.read(log, Cause::Host, &mut value).map(|()| visit(&next.key, &value));
                 if !matches!(done, Ok(ControlFlow::Continue(()))) {
@@ -88,7 +88,8 @@ pub(super) fn read_held<N: Nand>(
     (cause, how): (Cause, Read),
     value: &mut Vec<u8>,
 ) -> Result<(), IndexError> {
-    let held = Held::decode(held)?;
+    let held = log.decode(key, held)?;
+    let mut mark = 0;
     if let Held::Short(short) = held {
         value.extend_from_slice(short);
     }
@@ -96,7 +97,14 @@ pub(super) fn read_held<N: Nand>(
         if how == Read::Pages && log.has(place, key.len()) {
             log.load(place.page, cause)?;
         }
-        log.read((key, number as u16), place, cause, value)?;
+        mark = log.read((key, number as u16, mark), place, cause, value)?;
     }
-    Ok(())
+    if held.is_of(mark) { Ok(()) } else { Err(of_two(held)) }
+}
+
+/// The refusal of a value whose chunks are not those that the index was told of.
+#[cold]
+fn of_two(held: Held<'_>) -> IndexError {
+    let at = held.places().next().map_or(0, |place| place.page.0.into());
+    IndexError::Corrupted { what: words("V2: the chunks of a value are not those that the index names"), at }
 }

@@ -142,6 +142,11 @@ impl<I: OrderedIndex> Variable<I> {
         pieces(self.max_value, self.value.len())
     }
 
+    /// Records of the index below that a value of so many bytes takes.
+    pub(in crate::ordered) fn pieces_of(&self, bytes: usize) -> usize {
+        pieces(bytes, self.value.len())
+    }
+
     /// The promise of the index below about a power cut: with several pieces, too.
     pub fn durability(&self) -> Durability {
         self.index.durability()

@@ -151,7 +151,8 @@ impl Run {
     pub(super) fn push(&mut self, page: Ppn, low: u64, joins: bool) {
         if !(joins && self.join(page, low)) {
             if self.extents.len() == self.extents.capacity() {
-                self.extents.reserve_exact(2);
+                // The list is copied then: no more than must be.
+                self.extents.reserve_exact(1);
             }
             self.extents.push(Extent { low, first: page, pages: 1, shift: 0, marks: 0 });
         }
@@ -279,7 +280,7 @@ impl Run {
         let first = Ppn(whole.first.0 + place as u32);
         let second = Extent { low, first, pages: whole.pages - place as u16, marks: within as u8, ..whole };
         if self.extents.len() == self.extents.capacity() {
-            self.extents.reserve_exact(2);
+            self.extents.reserve_exact(1);
         }
         self.extents.insert(at + 1, second);
         at + 1

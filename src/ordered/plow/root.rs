@@ -17,6 +17,7 @@
 //! key.
 
 use super::blocks::Blocks;
+use super::cost::LEVELS_MAX;
 use super::fences::Run;
 use super::level::Level;
 use super::map::{MAPS, Map};
@@ -92,6 +93,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn at(&self) -> usize {
         self.at
+    }
+
+    /// Bytes that are left.
+    fn left(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -351,6 +357,10 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
     let (is_mapped, mut rows) = (is_mapped && MAPS, Vec::new());
     let mut left = if is_mapped { u32::MAX } else { reader.below(geometry.pages() + 1)? };
     while left > 0 {
+        if rows.len() == rows.capacity() {
+            // Rows take four bytes each: a root that tells of more than its page has gets no RAM for them.
+            rows.reserve_exact(if is_mapped { 4 } else { (left as usize).min(reader.left() / 4 + 1) });
+        }
         left -= 1;
         let mut block = reader.short()?;
         if is_mapped {
@@ -391,8 +401,9 @@ fn read_level(reader: &mut Reader<'_>, (geometry, record, is_mapped): Form) -> O
 
 fn read_rest(reader: &mut Reader<'_>, form: Form) -> Option<Root> {
     let (geometry, _, is_mapped) = form;
-    let mut levels = Vec::new();
-    for _ in 0..reader.below(17).filter(|&count| count > 0)? {
+    let count = reader.below(17).filter(|&count| count > 0)?;
+    let mut levels = Vec::with_capacity((count as usize).min(LEVELS_MAX));
+    for _ in 0..count {
         levels.push(read_level(reader, form)?);
     }
     let sealed = reader.below(geometry.pages())?;

@@ -391,6 +391,8 @@ impl<N: Nand> Plow<N> {
             from: step.from,
             stop: step.stop,
         };
+        // The lists of extents and commits may be copied where they grow: no record is held then.
+        drop((step.below, step.surprise));
         let mut written = None;
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.output[HEADER_BYTES..][copies].fill(0);
@@ -472,12 +474,15 @@ impl<N: Nand> Plow<N> {
         // parted.
         let joins = self.levels.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.geometry.pages_per_block);
-        let of_level = &mut self.levels[level];
-        let run = if part == Part::New { &mut of_level.new } else { &mut of_level.old };
-        run.push(ppn, position(&first), joins);
+        let low = position(&first);
+        // The list of extents may be copied where it grows: no key is held then.
+        drop(first);
         if let Some(end) = end {
             self.note_top(&end);
         }
+        let of_level = &mut self.levels[level];
+        let run = if part == Part::New { &mut of_level.new } else { &mut of_level.old };
+        run.push(ppn, low, joins);
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {

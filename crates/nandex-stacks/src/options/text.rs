@@ -5,17 +5,19 @@ use nandex::{IndexError, StoreError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-/// Options by name, as given with `--set name=value`.
+/// Options by name, as given with `--set name=value`. Clones share them: opening an index takes no RAM for
+/// its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    values: BTreeMap<String, String>,
+    values: Arc<BTreeMap<String, String>>,
 }
 
 impl Options {
     /// Sets an option.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.values.insert(name.to_string(), value.to_string());
+        Arc::make_mut(&mut self.values).insert(name.to_string(), value.to_string());
     }
 
     /// The text of an option, if set.

@@ -36,6 +36,7 @@ mod doubt;
 pub(crate) mod journal;
 pub(crate) mod moves;
 mod path;
+mod places;
 mod range;
 mod reached;
 mod restore;

@@ -8,6 +8,7 @@
 //!
 //! [`Log::hold`]: crate::log::Log::hold
 
+use super::places::Table;
 use super::{RawScheme, RawTree, address};
 use crate::bits::{self, Word};
 use crate::blocks::BlockTable;
@@ -28,50 +29,6 @@ const PROBES: usize = 5;
 const ENTRY_BYTES: usize = 8;
 /// The step from one place to the next is at most this.
 const STEP_MAX: usize = 7;
-
-/// The table, in entries as narrow as the chip allows.
-#[derive(Clone, Debug)]
-enum Table {
-    Narrow(Vec<(u16, u16)>),
-    Wide(Vec<(u32, u32)>),
-}
-
-impl Table {
-    fn len(&self) -> usize {
-        match self {
-            Table::Narrow(entries) => entries.len(),
-            Table::Wide(entries) => entries.len(),
-        }
-    }
-
-    #[inline]
-    fn get(&self, at: usize) -> Option<(u32, u32)> {
-        match self {
-            Table::Narrow(entries) => {
-                let (named, now) = entries[at];
-                (named != u16::MAX).then_some((u32::from(named), u32::from(now)))
-            }
-            Table::Wide(entries) => Some(entries[at]).filter(|entry| entry.0 != u32::MAX),
-        }
-    }
-
-    fn set(&mut self, at: usize, entry: Option<(u32, u32)>) {
-        debug_assert!(
-            entry.is_none_or(|(named, now)| named != u32::MAX && now != u32::MAX),
-            "R9: a move from or to nowhere"
-        );
-        match self {
-            Table::Narrow(entries) => {
-                debug_assert!(
-                    entry.is_none_or(|(named, now)| named.max(now) < u32::from(u16::MAX)),
-                    "R9: a move too wide for the table"
-                );
-                entries[at] = entry.map_or((u16::MAX, 0), |(named, now)| (named as u16, now as u16));
-            }
-            Table::Wide(entries) => entries[at] = entry.unwrap_or((u32::MAX, 0)),
-        }
-    }
-}
 
 fn hash(named: u32, now: u32) -> u32 {
     (split_mix(u64::from(named) << 32 | u64::from(now)) >> 32) as u32
@@ -318,19 +275,27 @@ impl Moves {
             if !is_table {
                 break;
             }
-            self.restore(named, now);
+            self.restore(named, now, usize::MAX);
         }
         let what = words("the newest checkpoint keeps no table of moved nodes");
         if is_table { Ok(()) } else { Err(IndexError::other(Differs::Settings, what).into()) }
     }
 
-    /// Enters a move at a mount, where it may find no place.
-    pub(crate) fn restore(&mut self, named: u32, now: u32) {
+    /// Enters a move at a mount, where it may find no place. False where `most` others have none either: then
+    /// it is left out.
+    pub(crate) fn restore(&mut self, named: u32, now: u32, most: usize) -> bool {
         self.take(named);
-        if !self.insert(named, now) {
+        if self.insert(named, now) {
+            return true;
+        }
+        let is_taken = self.surplus.len() < most;
+        if is_taken {
+            // Never copied while it may have many: as many as it may have, or a few more.
+            self.surplus.reserve_exact(if most == usize::MAX { 1 } else { most - self.surplus.len() });
             self.surplus.push((named, now));
             self.digest ^= hash(named, now);
         }
+        is_taken
     }
 
     /// The number of an entry, and where it leads.
@@ -386,13 +351,15 @@ impl Moves {
             keeps
         });
         self.digest ^= dropped;
-        // There were as many as pages since the checkpoint. Of those that are left most find a place now.
-        let surplus = core::mem::take(&mut self.surplus);
-        for (named, now) in surplus {
-            if !self.enter(named, now) {
-                self.surplus.push((named, now));
-            }
-        }
+        // Of those that are left most find a place now.
+        let mut surplus = core::mem::take(&mut self.surplus);
+        surplus.retain(|&(named, now)| !self.enter(named, now));
+        self.surplus = surplus;
+    }
+
+    /// Gives back what a mount took for moves without a place.
+    pub(crate) fn end_mount(&mut self) {
+        self.surplus.shrink_to_fit();
     }
 
     pub(super) fn add_metrics(&self, metrics: &mut Vec<Metric>) {
@@ -545,9 +512,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.finish();
     }
 
-    /// Takes out the entries of which no node in the tree names the place.
-    pub(crate) fn keep_moves_in_use(&mut self) -> Result<(), IndexFault> {
+    /// Takes out the entries of which no node in the tree names the place. `all`: bits for all places that
+    /// are named.
+    pub(crate) fn keep_moves_in_use(&mut self, mut all: Option<&mut [Word]>) -> Result<(), IndexFault> {
         let height = self.height;
+        let pages = self.log.geometry().pages();
         let mut in_use = bits::clear(self.moves.table.len() + self.moves.surplus.len());
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((ppn, level)) = todo.pop() {
@@ -559,6 +528,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let named = address::<S>(shape.value(node, i));
+                if let Some(all) = all.as_deref_mut().filter(|_| named.0 < pages) {
+                    bits::set(all, named.0 as usize);
+                }
                 let found = self.moves.find(named.0);
                 if let Some((at, _)) = found {
                     if bits::is_set(&in_use, at) {

@@ -50,6 +50,7 @@ mod tests;
 pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
+use crate::bits;
 use crate::check::{IndexError, message};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::IndexFault;
@@ -418,30 +419,34 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
     place_root(tree, cause)
 }
 
-/// See [`RawScheme::restore_moves`].
-fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
-    let chip_pages = tree.log.geometry().pages();
-    let header_of = |tree: &mut RawTree<N, MappedPages>, page| {
-        tree.log.read(page, Cause::Recovery).map(|page| Header::decode(page.data))
-    };
-    // The last page of the last operation that is whole.
-    let (mut complete, mut last, mut last_page) = (pages.len(), None, None);
-    for page in pages.iter().rev() {
-        last = Some(header_of(tree, page)?).filter(|header| header.flags & LAST != 0);
-        if last.is_some() {
-            last_page = Some(page);
-            break;
-        }
-        complete -= 1;
-    }
+/// The header of a page, and the level of its node.
+fn header_of<N: Nand>(tree: &mut RawTree<N, MappedPages>, page: Ppn) -> Result<(Header, u8), IndexFault> {
+    tree.log.read(page, Cause::Recovery).map(|page| (Header::decode(page.data), page.tag.lowest_level))
+}
+
+/// Enters the moves of the pages since the checkpoint, of which `last` ends the last operation that is whole:
+/// those of the places that are named. As long as those are not known, moves of leaves are left out that find
+/// neither a place in the table nor the room of a path, which the tree takes after the mount; true if there
+/// are such.
+fn replay<N: Nand>(
+    tree: &mut RawTree<N, MappedPages>,
+    pages: &Runs,
+    (complete, last): (usize, Option<(Header, u8)>),
+    named: Option<&[bits::Word]>,
+) -> Result<bool, IndexFault> {
+    let (chip_pages, mut is_short) = (tree.log.geometry().pages(), false);
+    let path_bytes = tree.scheme.path_bytes(height_bound(&tree.scheme, chip_pages) + 1);
+    let most = path_bytes / (2 * size_of::<(u32, u32)>());
     for (at, page) in pages.iter().take(complete).enumerate() {
-        let header = match last {
+        let (header, level) = match last {
             Some(last) if at + 1 == complete => last,
             _ => header_of(tree, page)?,
         };
         tree.moves.take(page.0);
-        if header.flags & MAPPED != 0 && header.named < chip_pages && header.named != page.0 {
-            tree.moves.restore(header.named, page.0);
+        let is_move = header.flags & MAPPED != 0 && header.named < chip_pages && header.named != page.0;
+        if is_move && named.is_none_or(|named| bits::is_set(named, header.named as usize)) {
+            let most = if level == 1 && named.is_none() { most } else { usize::MAX };
+            is_short |= !tree.moves.restore(header.named, page.0, most);
         }
         if header.flags & ROOT != 0 {
             if header.height == 0 || header.height > LEVELS_MAX as u8 {
@@ -450,16 +455,37 @@ fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<
             (tree.root, tree.height) = (page, header.height);
         }
     }
+    Ok(is_short)
+}
+
+/// See [`RawScheme::restore_moves`].
+fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
+    // The last page of the last operation that is whole.
+    let (mut complete, mut last, mut last_page) = (pages.len(), None, None);
+    for page in pages.iter().rev() {
+        last = Some(header_of(tree, page)?).filter(|(header, _)| header.flags & LAST != 0);
+        if last.is_some() {
+            last_page = Some(page);
+            break;
+        }
+        complete -= 1;
+    }
+    let is_short = replay(tree, pages, (complete, last), None)?;
     for page in pages.iter().skip(complete) {
         tree.log.invalidate(page);
     }
     tree.log.finish();
     tree.log.set_root(Root { ppn: tree.root, height: tree.height });
-    if !pages.is_empty() {
-        tree.keep_moves_in_use()?;
+    if is_short {
+        let mut named = bits::clear(tree.log.geometry().pages() as usize);
+        tree.keep_moves_in_use(Some(&mut named))?;
+        replay(tree, pages, (complete, last), Some(&named))?;
+    } else if !pages.is_empty() {
+        tree.keep_moves_in_use(None)?;
     }
+    tree.moves.end_mount();
     tree.hold_moved();
-    if last.is_some_and(|last| last.digest != tree.moves.digest(tree.root)) {
+    if last.is_some_and(|(last, _)| last.digest != tree.moves.digest(tree.root)) {
         let page = last_page.map_or(0, |page| page.0);
         return Err(IndexFault::corrupted("R9: pages written before this one are missing", page));
     }

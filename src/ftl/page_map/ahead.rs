@@ -13,6 +13,7 @@ const BLOCKS_AHEAD: u32 = 2;
 impl<N: Nand> PageMapFtl<N> {
     /// Collects while blocks that hold half of their pages or less can be had.
     pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
+        self.wait_for_group()?;
         self.prepare(&[])?;
         let wanted = self.limits.floor_blocks + BLOCKS_AHEAD;
         let mut done = 0;

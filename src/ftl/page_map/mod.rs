@@ -136,6 +136,8 @@ pub struct PageMapFtl<N> {
     stale: bool,
     /// A checkpoint should come before the next write.
     due: bool,
+    /// The last group was written ahead, and nothing waited for it.
+    owes_barrier: bool,
     /// A logical page that was hard to read and is to be written anew, or [`NONE`].
     weak: u32,
     /// Logical pages that the round of scrubbing has passed.
@@ -238,6 +240,7 @@ impl<N: Nand> PageMapFtl<N> {
             holds_blocks: false,
             stale: false,
             due: false,
+            owes_barrier: false,
             weak: NONE,
             scrubbed: 0,
             page: vec![0; geometry.page_bytes as usize],
@@ -280,8 +283,34 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.wait_for_group()?;
         self.write_checkpoint().map_err(worn_out)?;
-        Ok(self.nand.barrier()?)
+        Ok(self.wait()?)
+    }
+
+    /// Writes a group as [`PageStore::write_atomic`] does, and does not wait for it: on a chip in an image
+    /// ([`Nand::waits`]) a power cut may undo it, whole, until the next write that waits or the next
+    /// [`PageStore::sync`]. It undoes no later write without it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PageStore::write_atomic`].
+    pub fn write_ahead(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.write_pages(pages, cause, false)
+    }
+
+    /// Pages that are best written ahead at once: larger groups take notes of more than a page.
+    pub fn pages_ahead(&self) -> usize {
+        note::told_at_once(self.geometry, self.limits.atomic_pages)
+    }
+
+    fn write_pages(&mut self, pages: &[(Lpn, &[u8])], cause: Cause, waits: bool) -> Result<(), StoreError> {
+        let most = self.limits.atomic_pages;
+        if pages.len() > most as usize {
+            let what = message!("{} pages at once, this store takes {most}", pages.len());
+            return Err(StoreError::Unsupported(what.into()));
+        }
+        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause, waits)?) }
     }
 
     /// Writes a checkpoint; `Full` where the chip has no block for it.
@@ -437,7 +466,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        Ok(self.write_group(&[(lpn, data)], cause)?)
+        Ok(self.write_group(&[(lpn, data)], cause, true)?)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
@@ -495,12 +524,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        let most = self.limits.atomic_pages;
-        if pages.len() > most as usize {
-            let what = message!("{} pages at once, this store takes {most}", pages.len());
-            return Err(StoreError::Unsupported(what.into()));
-        }
-        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause)?) }
+        self.write_pages(pages, cause, true)
     }
 
     fn begin_batch(&mut self) {

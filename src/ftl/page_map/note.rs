@@ -64,6 +64,14 @@ pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
     (room / pair_bytes(geometry)).min(PAIRS_MAX).max(atomic_pages as usize)
 }
 
+/// Logical pages of a group of which a full note tells, at most, where the blocks that they fill change with
+/// them.
+pub(super) fn told_at_once(geometry: Geometry, atomic_pages: u32) -> usize {
+    let blocks = ROWS + 2 + (atomic_pages / geometry.pages_per_block) as usize;
+    let room = full_bytes(geometry).saturating_sub(4 + NOTE_BYTES + blocks * ROW_BYTES);
+    (room / pair_bytes(geometry)).clamp(1, atomic_pages as usize)
+}
+
 /// The changes since the last record.
 pub(super) struct Changes {
     /// Logical pages, as often as they did.

@@ -82,7 +82,11 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
-    pub(super) fn outside_batch<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn outside_batch<E: From<StoreFault>>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.wait_for_group()?;
         let open = self.batches;
         (0..open).for_each(|_| self.nand.end_batch());
         let done = work(self);
@@ -241,6 +245,6 @@ impl<N: Nand> PageMapFtl<N> {
         if self.changes.has_trims {
             self.outside_batch(PageMapFtl::write_record)?;
         }
-        Ok(self.nand.barrier()?)
+        self.wait()
     }
 }

@@ -6,7 +6,9 @@
 //! whole or torn, and an erase in part. Barriers stand where a mount relies on an order:
 //!
 //! - *Before the last page of a group*: it commits the others, and every version up to it is required.
-//! - *After it*: the write is acknowledged. So that page is alone between two barriers.
+//! - *After it*: the write is acknowledged. So that page is alone between two barriers. Of a group that is
+//!   written ahead ([`PageMapFtl::write_ahead`]) this barrier is owed: pages of the next group may come before,
+//!   but for its last one, and nothing else.
 //! - *Before each page of a note, or of a checkpoint appended to others*: it tells where copies are, and a
 //!   page that is lost among whole ones of its record is damage.
 //! - *Before each copy of a reference, and behind the last*: nothing of a checkpoint in new blocks is looked
@@ -36,7 +38,12 @@ use crate::units::{Lpn, Pbn, Ppn};
 impl<N: Nand> PageMapFtl<N> {
     /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
     /// will be found by a mount.
-    pub(super) fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreFault> {
+    pub(super) fn write_group(
+        &mut self,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+        waits: bool,
+    ) -> Result<(), StoreFault> {
         for (lpn, data) in pages {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
@@ -46,7 +53,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
         self.prepare(pages).map_err(worn_out)?;
         self.nand.begin_batch();
-        let programmed = self.program_group(pages, cause);
+        let programmed = self.program_group(pages, cause, waits);
         self.nand.end_batch();
         programmed.map_err(worn_out)?;
         debug_assert!(self.group.len() == pages.len(), "a page of the group has no place");
@@ -67,12 +74,17 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Programs the pages of a group and notes where they are.
-    pub(super) fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreFault> {
+    pub(super) fn program_group(
+        &mut self,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+        waits: bool,
+    ) -> Result<(), StoreFault> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
             if kind == PageKind::Host {
-                self.nand.barrier()?;
+                self.wait()?;
             }
             let version = self.state.next_version;
             let header = Header { kind, number: lpn.0, version, extra: 0 };
@@ -85,7 +97,20 @@ impl<N: Nand> PageMapFtl<N> {
             }
             self.state.next_version += 1;
         }
-        Ok(self.nand.barrier()?)
+        self.owes_barrier = true;
+        if waits { self.wait() } else { Ok(()) }
+    }
+
+    /// Waits for all that was programmed.
+    pub(super) fn wait(&mut self) -> Result<(), StoreFault> {
+        self.nand.barrier()?;
+        self.owes_barrier = false;
+        Ok(())
+    }
+
+    /// Waits for a group that was written ahead.
+    pub(super) fn wait_for_group(&mut self) -> Result<(), StoreFault> {
+        if self.owes_barrier { self.wait() } else { Ok(()) }
     }
 
     pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {

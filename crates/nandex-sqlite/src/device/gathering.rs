@@ -1,20 +1,22 @@
 //! Single writes gathered into groups, where each group waits for the medium.
 
+use nandex::ftl::page_map::PageMapFtl;
 use nandex::store::StoreStats;
-use nandex::{Cause, Lpn, PageStore, Ppn, StoreError};
+use nandex::{Cause, Lpn, Nand, PageStore, Ppn, StoreError};
 use std::collections::BTreeMap;
 
 /// A store that keeps single writes in RAM until they make a group, or something must not come before them.
 ///
 /// A cut finds a prefix of the writes: a group is whole or absent, and groups, trims and syncs wait for those
-/// that came before. Where a group is refused, its pages stay in RAM, and so is the next one.
-pub(super) struct Gathering<S> {
-    store: S,
+/// that came before. A group that is gathered waits for the medium once; whatever comes next waits for what it
+/// leaves. Where a group is refused, its pages stay in RAM, and so is the next one.
+pub(super) struct Gathering<N> {
+    store: PageMapFtl<N>,
     waiting: BTreeMap<u32, Vec<u8>>,
 }
 
-impl<S: PageStore> Gathering<S> {
-    pub(super) fn new(store: S) -> Gathering<S> {
+impl<N: Nand> Gathering<N> {
+    pub(super) fn new(store: PageMapFtl<N>) -> Gathering<N> {
         Gathering { store, waiting: BTreeMap::new() }
     }
 
@@ -24,13 +26,13 @@ impl<S: PageStore> Gathering<S> {
         }
         let pages: Vec<(Lpn, &[u8])> =
             self.waiting.iter().map(|(&lpn, data)| (Lpn(lpn), data.as_slice())).collect();
-        self.store.write_atomic(&pages, Cause::Host)?;
+        self.store.write_ahead(&pages, Cause::Host)?;
         self.waiting.clear();
         Ok(())
     }
 }
 
-impl<S: PageStore> PageStore for Gathering<S> {
+impl<N: Nand> PageStore for Gathering<N> {
     fn page_bytes(&self) -> usize {
         self.store.page_bytes()
     }
@@ -54,7 +56,7 @@ impl<S: PageStore> PageStore for Gathering<S> {
             // It has words for that.
             return self.store.write(lpn, cause, data);
         }
-        if self.waiting.len() >= self.store.atomic_pages_max() {
+        if self.waiting.len() >= self.store.pages_ahead() {
             self.flush()?;
         }
         self.waiting.insert(lpn.0, data.to_vec());

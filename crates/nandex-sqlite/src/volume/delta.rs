@@ -1,4 +1,4 @@
-//! A page as what it has of the page in its place: pieces of it, zeros, and bytes of its own.
+//! A page as what it has of the page in its place, and of others: pieces of them, zeros, and bytes of its own.
 //!
 //! A row that was deleted, shortened or moved leaves pages of which nearly all was there before, if elsewhere
 //! in the page. Such a page takes some ten bytes for each row that changed.
@@ -8,8 +8,11 @@
 //!   kind 0   bytes of its own         the bytes
 //!   kind 1   zeros
 //!   kind 2   bytes of the old page    varint of how far on they are there (zigzag)
+//!            (beyond the old page: of the next one, where there are several)
 //!   kind 3   the same, as far on as the piece of kind 2 before; at first in the same place
 //! ```
+
+use std::collections::BTreeSet;
 
 /// The shortest piece of the old page from another place, and from the same one, that saves bytes.
 const MATCH_MIN: usize = 6;
@@ -17,22 +20,24 @@ const ALIGNED_MIN: usize = 4;
 
 /// Bytes by which a place of the old page is found.
 const KEY_BYTES: usize = 4;
+
+/// The bits of a hash: for one page, and for many.
 const TABLE_BITS: u32 = 12;
+const LARGE_TABLE_BITS: u32 = 16;
 
 /// No place of the old page.
 const NONE: u32 = u32::MAX;
 
-/// The new page as pieces of the old one; `None` where that takes more than so many bytes.
+/// The new page as pieces of the old one, which others may follow; `None` where that takes more than so many
+/// bytes.
 pub(super) fn pack(old: &[u8], new: &[u8], most: usize) -> Option<Box<[u8]>> {
-    if old.len() != new.len() {
-        return None;
-    }
-    let places = places(old);
+    let bits = if old.len() > 2 * new.len() { LARGE_TABLE_BITS } else { TABLE_BITS };
+    let places = places(old, bits);
     let mut out = Vec::new();
     // Bytes that have no piece yet are from `own` on.
     let (mut at, mut own, mut ahead) = (0, 0, 0i64);
     while at < new.len() {
-        let piece = best(old, &new[at..], at, ahead, &places);
+        let piece = best(old, &new[at..], at, ahead, (&places, bits));
         let Some((bytes, kind, far)) = piece else {
             at += 1;
             if out.len() + at - own > most {
@@ -54,7 +59,13 @@ pub(super) fn pack(old: &[u8], new: &[u8], most: usize) -> Option<Box<[u8]>> {
 }
 
 /// The longest piece with which this rest of the new page begins: its bytes, kind, and how far on it is.
-fn best(old: &[u8], rest: &[u8], at: usize, ahead: i64, places: &[u32]) -> Option<(usize, u64, i64)> {
+fn best(
+    old: &[u8],
+    rest: &[u8],
+    at: usize,
+    ahead: i64,
+    (places, bits): (&[u32], u32),
+) -> Option<(usize, u64, i64)> {
     let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
     let same = |far: i64| {
         let from = usize::try_from(at as i64 + far).ok().and_then(|from| old.get(from..));
@@ -67,24 +78,24 @@ fn best(old: &[u8], rest: &[u8], at: usize, ahead: i64, places: &[u32]) -> Optio
     if zeros >= ALIGNED_MIN {
         return Some((zeros, 1, 0));
     }
-    let place = rest.get(..KEY_BYTES).map_or(NONE, |key| places[hash(key)]);
+    let place = rest.get(..KEY_BYTES).map_or(NONE, |key| places[hash(key, bits)]);
     let hashed = if place == NONE { 0 } else { i64::from(place) - at as i64 };
     let (found, far) = [0, hashed].map(|far| (same(far), far)).into_iter().max()?;
     (found >= MATCH_MIN).then_some((found, 2, far))
 }
 
 /// The first place of the old page for each hash of the bytes there.
-fn places(old: &[u8]) -> Vec<u32> {
-    let mut places = vec![NONE; 1 << TABLE_BITS];
+fn places(old: &[u8], bits: u32) -> Vec<u32> {
+    let mut places = vec![NONE; 1 << bits];
     for (at, key) in old.windows(KEY_BYTES).enumerate().rev() {
-        places[hash(key)] = at as u32;
+        places[hash(key, bits)] = at as u32;
     }
     places
 }
 
-fn hash(key: &[u8]) -> usize {
+fn hash(key: &[u8], bits: u32) -> usize {
     let key = key.iter().fold(0u32, |key, &byte| key << 8 | u32::from(byte));
-    (key.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
+    (key.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
 }
 
 fn literal(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -102,27 +113,65 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Makes the new page of the old one; `None` where the pieces are not those of such a page.
-pub(super) fn unpack(old: &[u8], mut pieces: &[u8]) -> Option<Vec<u8>> {
-    let mut new = Vec::with_capacity(old.len());
-    let mut ahead = 0i64;
+/// Makes the new page, of so many bytes, of the old one and those that follow it; `None` where the pieces are
+/// not those of such a page.
+pub(super) fn unpack(old: &[u8], pieces: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    let mut new = Vec::with_capacity(bytes);
+    let whole = walk(pieces, bytes, |piece| {
+        match piece {
+            Piece::Own(own) => new.extend(own),
+            Piece::Zeros(zeros) => new.resize(new.len() + zeros, 0),
+            Piece::Old(from, bytes) => new.extend(old.get(from..)?.get(..bytes)?),
+        }
+        Some(())
+    });
+    whole.map(|()| new)
+}
+
+/// Which of the pages of so many bytes have pieces that make the new one; the old one is the first.
+pub(super) fn used(pieces: &[u8], bytes: usize) -> Option<BTreeSet<usize>> {
+    let mut used = BTreeSet::new();
+    let whole = walk(pieces, bytes, |piece| {
+        if let Piece::Old(from, length) = piece {
+            used.extend(from / bytes..(from + length).div_ceil(bytes));
+        }
+        Some(())
+    });
+    whole.map(|()| used)
+}
+
+/// A piece of a page: bytes of its own, so many zeros, or from where on so many bytes are old.
+enum Piece<'a> {
+    Own(&'a [u8]),
+    Zeros(usize),
+    Old(usize, usize),
+}
+
+/// Goes through the pieces of a page of so many bytes; `None` where they are none, or a visit is `None`.
+fn walk<'a>(
+    mut pieces: &'a [u8],
+    bytes: usize,
+    mut visit: impl FnMut(Piece<'a>) -> Option<()>,
+) -> Option<()> {
+    let (mut at, mut ahead) = (0, 0i64);
     while !pieces.is_empty() {
         let head = number(&mut pieces)?;
-        let bytes = usize::try_from(head >> 2).ok().filter(|&bytes| bytes <= old.len() - new.len())?;
+        let length = usize::try_from(head >> 2).ok().filter(|&length| length <= bytes - at)?;
         match head & 3 {
-            0 => new.extend(pieces.split_off(..bytes)?),
-            1 => new.resize(new.len() + bytes, 0),
+            0 => visit(Piece::Own(pieces.split_off(..length)?))?,
+            1 => visit(Piece::Zeros(length))?,
             kind => {
                 if kind == 2 {
                     let zigzag = number(&mut pieces)?;
                     ahead = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
                 }
-                let from = usize::try_from((new.len() as i64).checked_add(ahead)?).ok()?;
-                new.extend(old.get(from..)?.get(..bytes)?);
+                let from = usize::try_from((at as i64).checked_add(ahead)?).ok()?;
+                visit(Piece::Old(from, length))?;
             }
         }
+        at += length;
     }
-    (new.len() == old.len()).then_some(new)
+    (at == bytes).then_some(())
 }
 
 fn number(bytes: &mut &[u8]) -> Option<u64> {
@@ -167,7 +216,7 @@ mod tests {
         for round in 0..2_000 {
             let (old, new) = pages(&mut rng, [128, 512, 2048, 16_384][round % 4]);
             let packed = pack(&old, &new, 2 * old.len()).unwrap();
-            assert_eq!(unpack(&old, &packed).as_deref(), Some(&*new), "round {round}");
+            assert_eq!(unpack(&old, &packed, old.len()).as_deref(), Some(&*new), "round {round}");
             let most = packed.len() - 1;
             assert_eq!(pack(&old, &new, most), None, "round {round}: more than it may take");
             small += u32::from(packed.len() < old.len() / 4);
@@ -175,6 +224,28 @@ mod tests {
         assert!(small > 1_000, "{small} of 2000 are small");
         let zeros = pack(&[7; 2048], &[0; 2048], 10).unwrap();
         assert!(zeros.len() <= 3, "{zeros:?}");
+    }
+
+    #[test]
+    fn a_page_is_made_of_several() {
+        let mut rng = Rng::new(3);
+        for round in 0..200 {
+            let bytes = [512, 2048][round % 2];
+            let mut old = vec![0; 20 * bytes];
+            rng.fill(&mut old);
+            let mut from = BTreeSet::new();
+            let mut new = Vec::new();
+            while new.len() < bytes {
+                let (page, length) = (rng.below(20) as usize, 40 + rng.below(bytes as u64 / 2) as usize);
+                let at = page * bytes + rng.below((bytes - length) as u64) as usize;
+                new.extend_from_slice(&old[at..at + length]);
+                from.insert(page);
+            }
+            new.truncate(bytes);
+            let packed = pack(&old, &new, bytes / 3).unwrap();
+            assert_eq!(unpack(&old, &packed, bytes), Some(new), "round {round}");
+            assert!(used(&packed, bytes).unwrap().is_subset(&from), "round {round}");
+        }
     }
 
     #[test]
@@ -186,7 +257,8 @@ mod tests {
             let place = rng.below(packed.len() as u64) as usize;
             packed[place] ^= 1 << rng.below(8);
             packed.truncate(packed.len() - rng.below(2) as usize);
-            assert!(unpack(&old, &packed).is_none_or(|page| page.len() == old.len()));
+            assert!(unpack(&old, &packed, old.len()).is_none_or(|page| page.len() == old.len()));
+            assert!(used(&packed, 100).is_none_or(|used| used.iter().all(|&at| at < 256)));
         }
     }
 }

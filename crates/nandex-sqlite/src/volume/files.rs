@@ -277,10 +277,7 @@ impl Volume {
                 return Ok(());
             }
             Some(&Slot::Spilled { lpn, crc, .. }) => return self.read_checked(lpn, crc, data),
-            Some(Slot::Packed { pieces, crc }) => {
-                let (pieces, crc) = (pieces.clone(), *crc);
-                return self.load_packed((id, page), &pieces, crc, data);
-            }
+            Some(Slot::Packed { .. } | Slot::Bundled { .. }) => return self.load_packed(id, page, data),
             None => {}
         }
         match file.home(page) {

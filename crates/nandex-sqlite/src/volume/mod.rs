@@ -12,12 +12,14 @@
 //!   acknowledged.
 //! - V3: a free page was trimmed, and is again after a mount.
 
+mod bundles;
 mod commit;
 mod delta;
 mod directory;
 mod files;
 mod journal;
 mod kept_back;
+mod list;
 mod log_tail;
 mod mount;
 mod packed;
@@ -36,6 +38,7 @@ use crate::locks::Locks;
 use crate::settings::VolumeSettings;
 use crate::stats::{ChipCounts, VolumeStats};
 use journal::Pieces;
+use list::Record;
 use log_tail::LogTail;
 use nandex::{Geometry, PageStore};
 use redo::Moved;
@@ -161,6 +164,12 @@ impl File {
     fn slots_with(&mut self, page: u32) -> &mut Slots {
         let batch = self.batch.as_mut().map(|batch| &mut batch.slots);
         batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&mut self.slots)
+    }
+
+    /// What makes a page that is packed, and its checksum.
+    fn record(&self, page: u32) -> Option<(Record, u32)> {
+        let of_batch = self.batch.as_ref().map(|batch| &batch.slots);
+        of_batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&self.slots).record(page)
     }
 
     /// The next page in RAM from before the batch that is open, each of them once.

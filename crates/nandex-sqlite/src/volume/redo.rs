@@ -11,42 +11,27 @@
 //! Where 3 or 4 fails, the commit holds: reads find the pages where they are, and the next commit tries again
 //! before it begins.
 //!
-//! ```text
-//! a page of the list   magic 4 | crc 4 of all that follows | next page 4 | entries 4 | sequence of the directory 8 |
-//!                      entries of (place 4, page 4, crc 4), and where the page is none: bytes 2 | pieces
-//! ```
-//!
-//! A page of the list with pieces has another magic. What a cut of step 3 leaves in a place is the page or
-//! the one before, so that its checksum tells whether the pieces are still to be put together.
+//! What a cut of step 3 leaves in a place is the page or the one before, so that its checksum tells whether the
+//! pieces are still to be put together. Pages go to their places in the order of the list, and a page is made
+//! of pieces of others only where those come later: they are still as they were.
 
 use super::Volume;
 use super::commit::Change;
 use super::directory::{Directory, NO_PAGE};
-use super::packed::restore;
+use super::list::{Aside, Effort, Entry, Filled, ListPage, Place, RAW_BYTES_MAX};
+use super::packed::Of;
 use super::slots::Slot;
 use super::space::Run;
 use nandex::{Cause, Lpn, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
-
-const MAGIC: &[u8; 4] = b"NDXR";
-const MAGIC_PIECES: &[u8; 4] = b"NDXP";
-const HEADER_BYTES: usize = 24;
-const ENTRY_BYTES: usize = 12;
-
-/// The page of the store where a page is that is not in its place, or the page of the list with its pieces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    lpn: u32,
-    /// Where the pieces are in the page of the list, if there are any.
-    pieces: Option<(u32, u32)>,
-    crc: u32,
-}
 
 /// Pages that are committed and not in their places.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Moved {
     /// By their places.
     pages: BTreeMap<u32, Place>,
+    /// The places, in the order in which they are written.
+    order: Vec<u32>,
     /// Pages of the list.
     list: Vec<u32>,
 }
@@ -57,52 +42,23 @@ impl Moved {
         self.aside().chain(self.list.iter().copied()).map(|first| Run { first, pages: 1 })
     }
 
+    /// Adds what a page of the list says, which is there.
+    fn add(&mut self, lpn: u32, list: &ListPage) -> Result<(), StoreError> {
+        let places = list.places(lpn).ok_or(torn_list(lpn))?;
+        self.order.extend(places.iter().map(|(home, _)| home));
+        self.pages.extend(places);
+        self.list.push(lpn);
+        Ok(())
+    }
+
     /// How many pages are kept as pieces.
     fn packed(&self) -> usize {
-        self.pages.values().filter(|place| place.pieces.is_some()).count()
+        self.pages.values().filter(|place| place.made.is_some()).count()
     }
 
     /// The pages of the store where whole pages are.
     fn aside(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pages.values().filter(|place| place.pieces.is_none()).map(|place| place.lpn)
-    }
-}
-
-/// A page of the list while it is filled.
-#[derive(Debug, Default)]
-struct ListPage {
-    lpn: u32,
-    entries: u32,
-    body: Vec<u8>,
-    has_pieces: bool,
-}
-
-impl ListPage {
-    /// Adds the entry of a page that is aside at `lpn`, or made of pieces.
-    fn add(&mut self, home: u32, lpn: u32, pieces: Option<&[u8]>, crc: u32) -> Place {
-        self.entries += 1;
-        for number in [home, pieces.map_or(lpn, |_| NO_PAGE), crc] {
-            self.body.extend(number.to_le_bytes());
-        }
-        let Some(pieces) = pieces else { return Place { lpn, pieces: None, crc } };
-        self.has_pieces = true;
-        self.body.extend((pieces.len() as u16).to_le_bytes());
-        let at = HEADER_BYTES + self.body.len();
-        self.body.extend(pieces);
-        Place { lpn: self.lpn, pieces: Some((at as u32, pieces.len() as u32)), crc }
-    }
-
-    fn encode(&self, next: u32, sequence: u64, page_bytes: usize) -> Vec<u8> {
-        let mut body = Vec::with_capacity(page_bytes);
-        body.extend(next.to_le_bytes());
-        body.extend(self.entries.to_le_bytes());
-        body.extend(sequence.to_le_bytes());
-        body.extend(&self.body);
-        body.resize(page_bytes - 8, 0);
-        let mut page = Vec::from(if self.has_pieces { MAGIC_PIECES } else { MAGIC }.as_slice());
-        page.extend(crc32fast::hash(&body).to_le_bytes());
-        page.extend(body);
-        page
+        self.pages.values().filter(|place| place.made.is_none()).map(|place| place.lpn)
     }
 }
 
@@ -115,9 +71,9 @@ impl Volume {
         directory: Directory,
     ) -> Result<BTreeSet<u32>, StoreError> {
         let own = directory.encode(self.page_bytes)?.len() / self.page_bytes;
-        let (direct, others) = self.share_out(changes, self.group_pages_max().saturating_sub(own));
+        let (direct, others) = self.share_out(changes, self.group_pages_max().saturating_sub(own))?;
         let mut taken = Vec::new();
-        let moved = match self.put_aside(&others, directory.sequence, &mut taken) {
+        let moved = match self.put_aside(&others, &direct, directory.sequence, &mut taken) {
             Ok(moved) => moved,
             Err(error) => {
                 self.release_pages(taken);
@@ -148,59 +104,135 @@ impl Volume {
     }
 
     /// The changes that go to their places with the directory, so many at most, and the others. Those that
-    /// take most room aside are the first.
-    fn share_out(&mut self, changes: &[Change], direct: usize) -> (Vec<Change>, Vec<Change>) {
+    /// take most room aside are the first; the places of which others are made stay as they are.
+    fn share_out(
+        &mut self,
+        changes: &[Change],
+        direct: usize,
+    ) -> Result<(Vec<Change>, Vec<Change>), StoreError> {
+        let cited = self.cited(changes)?;
         let mut sorted = Vec::with_capacity(changes.len());
         for &change in changes {
-            self.pack(change.file, change.page);
+            self.pack(change.file, change.page, Of::Its);
             let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
             sorted.push((slot.map_or(0, Slot::aside_bytes), change));
         }
-        sorted.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        sorted.sort_by_key(|(bytes, change)| (cited.contains(&change.home), std::cmp::Reverse(*bytes)));
+        let may = sorted.partition_point(|(_, change)| !cited.contains(&change.home));
         let mut sorted: Vec<Change> = sorted.into_iter().map(|(_, change)| change).collect();
-        let mut others = sorted.split_off(direct.min(sorted.len()));
+        let mut others = sorted.split_off(direct.min(may));
         others.sort_unstable_by_key(|change| change.home);
-        (sorted, others)
+        Ok((sorted, others))
     }
 
-    /// Step 1.
+    /// Step 1. `direct` are the changes that the directory's group writes.
     fn put_aside(
         &mut self,
         changes: &[Change],
+        direct: &[Change],
         sequence: u64,
         taken: &mut Vec<u32>,
     ) -> Result<Moved, StoreError> {
-        let mut moved = Moved::default();
-        if changes.is_empty() {
-            return Ok(moved);
-        }
-        let mut list = ListPage { lpn: self.take_aside(taken)?, ..ListPage::default() };
+        let direct: BTreeSet<u32> = direct.iter().map(|change| change.home).collect();
+        let is_tight = self.is_tight(changes);
+        let mut whole = BTreeMap::new();
         for &change in changes {
-            let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
-            let packed = match slot {
-                Some(Slot::Packed { pieces, crc }) => Some((pieces.clone(), *crc)),
-                _ => None,
-            };
-            let bytes = ENTRY_BYTES + packed.as_ref().map_or(0, |(pieces, _)| 2 + pieces.len());
-            if HEADER_BYTES + list.body.len() + bytes > self.page_bytes {
-                let next = self.take_aside(taken)?;
-                self.write_list(&mut moved, &list, next, sequence)?;
-                list = ListPage { lpn: next, ..ListPage::default() };
+            if is_tight {
+                self.pack(change.file, change.page, Of::Several(&direct));
             }
-            let place = match packed {
-                Some((pieces, crc)) => list.add(change.home, NO_PAGE, Some(&pieces), crc),
-                None => {
-                    let (lpn, crc) = self.whole_aside(change, taken)?;
-                    list.add(change.home, lpn, None, crc)
-                }
-            };
-            moved.pages.insert(change.home, place);
+            self.whole_aside(change, &mut whole, taken)?;
         }
-        self.write_list(&mut moved, &list, NO_PAGE, sequence)?;
-        if !self.store.durable_writes() {
+        let ordered = self.in_order(changes, &mut whole, taken)?;
+        let effort = if is_tight { Effort::Much } else { Effort::Little };
+        self.write_list(&ordered, &whole, (sequence, effort), taken)
+    }
+
+    /// The changes in an order in which none is made of one before it. Where there is none, because pages
+    /// are made of each other, one of them is put aside.
+    fn in_order(
+        &mut self,
+        changes: &[Change],
+        whole: &mut BTreeMap<u32, (u32, u32)>,
+        taken: &mut Vec<u32>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let mut left: BTreeMap<u32, Change> = changes.iter().map(|&change| (change.home, change)).collect();
+        let mut made_of: BTreeMap<u32, Vec<u32>> =
+            changes.iter().map(|change| (change.home, self.others_of(change.file, change.page))).collect();
+        made_of.retain(|_, others| !others.is_empty());
+        // How many of those left are made of a page.
+        let mut citing = BTreeMap::<u32, u32>::new();
+        made_of.values().flatten().for_each(|&other| *citing.entry(other).or_default() += 1);
+        let mut ready: BTreeSet<u32> =
+            left.keys().copied().filter(|home| !citing.contains_key(home)).collect();
+        let mut ordered = Vec::with_capacity(changes.len());
+        while !left.is_empty() {
+            let next = ready.pop_first();
+            let Some(home) = next.or_else(|| made_of.keys().next().copied()) else { break };
+            for other in made_of.remove(&home).unwrap_or_default() {
+                let by = citing.entry(other).or_default();
+                *by = by.saturating_sub(1);
+                if *by == 0 && left.contains_key(&other) {
+                    ready.insert(other);
+                }
+            }
+            match next {
+                Some(_) => ordered.extend(left.remove(&home)),
+                None => {
+                    let change = left[&home];
+                    self.unpack(change.file, change.page)?;
+                    self.pack(change.file, change.page, Of::Its);
+                    self.whole_aside(change, whole, taken)?;
+                }
+            }
+        }
+        debug_assert_eq!(ordered.len(), changes.len(), "a page has no place in the list");
+        Ok(ordered)
+    }
+
+    /// Writes the list of changes, of which these are aside as they are.
+    fn write_list(
+        &mut self,
+        changes: &[Change],
+        whole: &BTreeMap<u32, (u32, u32)>,
+        (sequence, effort): (u64, Effort),
+        taken: &mut Vec<u32>,
+    ) -> Result<Moved, StoreError> {
+        let (mut moved, mut next) = (Moved::default(), None);
+        let (mut rest, mut entries, mut bytes) = (changes, Vec::new(), 0);
+        while !rest.is_empty() || !entries.is_empty() {
+            while bytes < RAW_BYTES_MAX
+                && let Some(change) = rest.split_off_first()
+            {
+                let entry = self.entry(*change, whole)?;
+                bytes += entry.bytes();
+                entries.push(entry);
+            }
+            let filled = Filled::with(&entries, self.page_bytes, effort);
+            bytes -= entries.drain(..filled.entries).map(|entry| entry.bytes()).sum::<usize>();
+            let lpn = next.take().map_or_else(|| self.take_aside(taken), Ok)?;
+            if !rest.is_empty() || !entries.is_empty() {
+                next = Some(self.take_aside(taken)?);
+            }
+            let page = filled.encode(next.unwrap_or(NO_PAGE), sequence, self.page_bytes);
+            self.store.write(Lpn(lpn), Cause::Host, &page)?;
+            moved.add(lpn, &ListPage::decode(&page).ok_or(torn_list(lpn))?)?;
+        }
+        if !moved.list.is_empty() && !self.store.durable_writes() {
             self.store.sync()?;
         }
         Ok(moved)
+    }
+
+    /// The entry of a page that is aside as it is, or packed.
+    fn entry(&self, change: Change, whole: &BTreeMap<u32, (u32, u32)>) -> Result<Entry, StoreError> {
+        let Change { file, page, home } = change;
+        if let Some(&(lpn, crc)) = whole.get(&home) {
+            return Ok(Entry { home, crc, aside: Aside::Page(lpn) });
+        }
+        let record = self.files.get(&file).and_then(|file| file.record(page));
+        let what = "a page of a large commit is nowhere";
+        let (record, crc) = record.ok_or(StoreError::Corrupted { what, at: page.into() })?;
+        Ok(Entry { home, crc, aside: Aside::Made(record) })
     }
 
     /// A page for what is put aside, one of those kept back if need be.
@@ -210,35 +242,41 @@ impl Volume {
         Ok(lpn)
     }
 
-    fn write_list(
-        &mut self,
-        moved: &mut Moved,
-        list: &ListPage,
-        next: u32,
-        sequence: u64,
-    ) -> Result<(), StoreError> {
-        moved.list.push(list.lpn);
-        self.store.write(Lpn(list.lpn), Cause::Host, &list.encode(next, sequence, self.page_bytes))
+    /// Whether pages that are put aside as they are take more room than there is.
+    fn is_tight(&self, changes: &[Change]) -> bool {
+        let slot = |change: &Change| self.files.get(&change.file).and_then(|file| file.slot(change.page));
+        let bytes: usize = changes.iter().filter_map(slot).map(Slot::aside_bytes).sum();
+        bytes / self.page_bytes > self.space.pages() as usize
     }
 
-    /// Puts a page aside, unless it was spilled; where it is, and its checksum.
-    fn whole_aside(&mut self, change: Change, taken: &mut Vec<u32>) -> Result<(u32, u32), StoreError> {
-        let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
-        if let Some(&Slot::Spilled { lpn, crc, .. }) = slot {
-            return Ok((lpn, crc));
-        }
-        let mut bytes = vec![0; self.page_bytes];
-        self.load(change.file, change.page, &mut bytes)?;
-        let lpn = self.take_aside(taken)?;
-        self.store.write(Lpn(lpn), Cause::Host, &bytes)?;
-        Ok((lpn, crc32fast::hash(&bytes)))
+    /// Puts a page aside that is not packed, unless it was spilled, and notes where it is with its checksum.
+    fn whole_aside(
+        &mut self,
+        change: Change,
+        whole: &mut BTreeMap<u32, (u32, u32)>,
+        taken: &mut Vec<u32>,
+    ) -> Result<(), StoreError> {
+        let place = match self.files.get(&change.file).and_then(|file| file.slot(change.page)) {
+            Some(Slot::Packed { .. } | Slot::Bundled { .. }) => return Ok(()),
+            Some(&Slot::Spilled { lpn, crc, .. }) => (lpn, crc),
+            _ => {
+                let mut bytes = vec![0; self.page_bytes];
+                self.load(change.file, change.page, &mut bytes)?;
+                let lpn = self.take_aside(taken)?;
+                self.store.write(Lpn(lpn), Cause::Host, &bytes)?;
+                (lpn, crc32fast::hash(&bytes))
+            }
+        };
+        whole.insert(change.home, place);
+        Ok(())
     }
 
     /// Step 3.
     fn put_in_place(&mut self) -> Result<(), StoreError> {
         let Some(moved) = &self.moved else { return Ok(()) };
-        let places: Vec<(u32, Place)> = moved.pages.iter().map(|(&home, &place)| (home, place)).collect();
-        let (mut bytes, mut list) = (vec![0; self.page_bytes], (NO_PAGE, Vec::new()));
+        let places: Vec<(u32, Place)> =
+            moved.order.iter().filter_map(|&home| Some((home, *moved.pages.get(&home)?))).collect();
+        let (mut bytes, mut list) = (vec![0; self.page_bytes], None);
         for (home, place) in places {
             self.read_moved(home, place, &mut list, &mut bytes)?;
             self.store.write(Lpn(home), Cause::Host, &bytes)?;
@@ -252,21 +290,20 @@ impl Volume {
         &mut self,
         home: u32,
         place: Place,
-        list: &mut (u32, Vec<u8>),
+        list: &mut Option<(u32, ListPage)>,
         data: &mut [u8],
     ) -> Result<(), StoreError> {
-        let Some((at, bytes)) = place.pieces else { return self.read_checked(place.lpn, place.crc, data) };
-        if list.0 != place.lpn {
-            *list = (NO_PAGE, vec![0; self.page_bytes]);
-            self.store.read(Lpn(place.lpn), Cause::Host, &mut list.1)?;
-            if decode(place.lpn, &list.1, &mut BTreeMap::new()).is_none() {
-                return Err(torn_list(place.lpn));
-            }
-            list.0 = place.lpn;
+        let Some(made) = place.made else { return self.read_checked(place.lpn, place.crc, data) };
+        if list.as_ref().is_none_or(|(lpn, _)| *lpn != place.lpn) {
+            let mut page = vec![0; self.page_bytes];
+            self.store.read(Lpn(place.lpn), Cause::Host, &mut page)?;
+            *list = Some((place.lpn, ListPage::decode(&page).ok_or(torn_list(place.lpn))?));
         }
-        self.store.read(Lpn(home), Cause::Host, data)?;
-        let pieces = list.1.get(at as usize..(at + bytes) as usize).ok_or(torn_list(place.lpn))?;
-        restore(data, pieces, place.crc, home)
+        let (_, list) = list.as_ref().ok_or(torn_list(place.lpn))?;
+        let record = made.of(&list.entries).ok_or(torn_list(place.lpn))?;
+        self.restore(home, (&record, place.crc), data, |volume, home, data| {
+            volume.store.read(Lpn(home), Cause::Host, data)
+        })
     }
 
     fn drop_moved(&mut self) {
@@ -291,7 +328,7 @@ impl Volume {
     /// Reads the page that belongs to a place.
     pub(super) fn read_home(&mut self, home: u32, data: &mut [u8]) -> Result<(), StoreError> {
         match self.moved.as_ref().and_then(|moved| moved.pages.get(&home)).copied() {
-            Some(place) => self.read_moved(home, place, &mut (NO_PAGE, Vec::new()), data),
+            Some(place) => self.read_moved(home, place, &mut None, data),
             None => self.store.read(Lpn(home), Cause::Host, data),
         }
     }
@@ -317,66 +354,14 @@ impl Volume {
                 return Err(torn_list(next));
             }
             self.store.read(Lpn(next), Cause::Recovery, &mut page)?;
-            moved.list.push(next);
-            next = decode(next, &page, &mut moved.pages).ok_or(torn_list(next))?;
+            let list = ListPage::decode(&page).ok_or(torn_list(next))?;
+            moved.add(next, &list)?;
+            next = list.next;
         }
         Ok(moved)
     }
 }
 
-/// Adds the entries of a page of the list, which lies there, and returns the next page.
-fn decode(lpn: u32, page: &[u8], pages: &mut BTreeMap<u32, Place>) -> Option<u32> {
-    let number = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
-    let has_pieces = page.get(..4)? == MAGIC_PIECES;
-    if page.get(..4)? != MAGIC && !has_pieces || number(4)? != crc32fast::hash(page.get(8..)?) {
-        return None;
-    }
-    let count = number(12)?;
-    if count == 0 {
-        return None;
-    }
-    let mut at = HEADER_BYTES;
-    for _ in 0..count {
-        let (home, aside, crc) = (number(at)?, number(at + 4)?, number(at + 8)?);
-        at += ENTRY_BYTES;
-        let place = if has_pieces && aside == NO_PAGE {
-            let bytes = u16::from_le_bytes(page.get(at..at + 2)?.try_into().ok()?);
-            let from = at + 2;
-            at = from + usize::from(bytes);
-            Place { lpn, pieces: Some((from as u32, bytes.into())), crc }
-        } else {
-            Place { lpn: aside, pieces: None, crc }
-        };
-        pages.insert(home, place);
-    }
-    (at <= page.len()).then_some(number(8)?)
-}
-
 fn torn_list(lpn: u32) -> StoreError {
     StoreError::Corrupted { what: "the list of a large commit is damaged", at: lpn.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_of_the_list_is_read_as_written_or_not_at_all() {
-        for pieces in [None, Some([1, 2, 3].as_slice())] {
-            let mut list = ListPage { lpn: 54, ..ListPage::default() };
-            let added = [list.add(7, 100, None, 0xdead), list.add(9, 101, pieces, 0xbeef)];
-            let page = list.encode(55, 3, 512);
-            let mut pages = BTreeMap::new();
-            assert_eq!(decode(54, &page, &mut pages), Some(55));
-            assert_eq!(pages, BTreeMap::from([(7, added[0]), (9, added[1])]));
-            if let Some((at, bytes)) = added[1].pieces {
-                assert_eq!(page[at as usize..(at + bytes) as usize], [1, 2, 3]);
-            }
-            for place in 0..512 {
-                let mut torn = page.clone();
-                torn[place] ^= 1;
-                assert_eq!(decode(54, &torn, &mut BTreeMap::new()), None, "byte {place}");
-            }
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! Pages of a file that are not in their place on the flash: what was written since the last commit, or all
 //! of a temporary file.
 
+use super::bundles::Bundles;
+use super::list::{Made, Record};
 use super::space::{Run, Space};
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Slot {
     /// In RAM.
     Ram(Box<[u8]>),
-    /// In RAM as the pieces that it has of the page in its place, because RAM ran short.
-    Packed { pieces: Box<[u8]>, crc: u32 },
+    /// In RAM as what makes it of the page in its place, and of others, because RAM ran short.
+    Packed { record: Record, crc: u32 },
+    /// The same, packed together with others.
+    Bundled { bundle: u32, made: Made, crc: u32 },
     /// In a page of the store, because RAM ran short: one that no file has, or its own place where nothing
     /// committed is there yet.
     Spilled { lpn: u32, crc: u32, is_placed: bool },
@@ -22,23 +26,29 @@ impl Slot {
     pub(super) fn aside_bytes(&self) -> usize {
         match self {
             Slot::Ram(bytes) => bytes.len(),
-            Slot::Packed { pieces, .. } => pieces.len(),
+            Slot::Packed { record, .. } => record.bytes().len(),
+            Slot::Bundled { made, .. } => made.bytes(),
             Slot::Spilled { .. } => 0,
         }
     }
 
-    /// Bytes of RAM that it takes.
+    /// Bytes of RAM that it takes, its bundle not among them.
     fn ram_bytes(&self) -> usize {
         match self {
             Slot::Ram(bytes) => bytes.len(),
-            Slot::Packed { pieces, .. } => pieces.len() + PACKED_BYTES,
+            Slot::Packed { record, .. } => record.bytes().len() + PACKED_BYTES,
+            Slot::Bundled { .. } => BUNDLED_BYTES,
             Slot::Spilled { .. } => 0,
         }
     }
 }
 
-/// Bytes that a packed page takes beside its pieces: its entry among the slots.
-const PACKED_BYTES: usize = 64;
+/// Bytes that a packed page takes beside its record: its entry among the slots.
+const PACKED_BYTES: usize = 72;
+const BUNDLED_BYTES: usize = 56;
+
+/// Packed pages in no bundle before any are made.
+const LOOSE_MIN: usize = 64;
 
 /// Pages by their number in the file.
 #[derive(Debug, Default)]
@@ -46,6 +56,11 @@ pub(super) struct Slots {
     pages: BTreeMap<u32, Slot>,
     /// The slots in RAM that are not packed.
     ram: BTreeSet<u32>,
+    /// The slots that are packed and in no bundle.
+    loose: BTreeSet<u32>,
+    /// How many of them are not worth a bundle.
+    left_loose: usize,
+    bundles: Bundles,
     /// Bytes of RAM that all slots take.
     ram_bytes: usize,
 }
@@ -116,9 +131,23 @@ impl Slots {
         let bytes = slot.ram_bytes();
         self.ram_bytes += bytes;
         *used += bytes;
-        let old = self.pages.insert(page, slot).map_or(0, |old| old.ram_bytes());
+        let old = self.pages.insert(page, slot).map_or(0, |old| self.let_go(page, &old));
         self.ram_bytes -= old;
         *used -= old;
+    }
+
+    /// The bytes of RAM that are free without a slot.
+    fn let_go(&mut self, page: u32, slot: &Slot) -> usize {
+        let bundle = match slot {
+            Slot::Ram(_) => return slot.ram_bytes(),
+            Slot::Packed { .. } => {
+                self.loose.remove(&page);
+                0
+            }
+            Slot::Bundled { bundle, .. } => self.bundles.forget(*bundle),
+            Slot::Spilled { .. } => 0,
+        };
+        slot.ram_bytes() + bundle
     }
 
     /// The first page from there on that is in RAM and not packed.
@@ -132,12 +161,50 @@ impl Slots {
         page.map_or(0, Slot::ram_bytes) * self.ram.len()
     }
 
-    /// Keeps the pieces of a page in place of the page.
-    pub(super) fn pack(&mut self, page: u32, pieces: Box<[u8]>, used: &mut usize) {
+    /// Keeps what makes a page in place of the page.
+    pub(super) fn pack(&mut self, page: u32, record: Record, used: &mut usize) {
         let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return };
         let crc = crc32fast::hash(bytes);
-        self.insert(page, Slot::Packed { pieces, crc }, used);
+        self.insert(page, Slot::Packed { record, crc }, used);
         self.ram.remove(&page);
+        self.loose.insert(page);
+    }
+
+    /// What makes a packed page, and its checksum.
+    pub(super) fn record(&self, page: u32) -> Option<(Record, u32)> {
+        match self.pages.get(&page)? {
+            Slot::Packed { record, crc } => Some((record.clone(), *crc)),
+            &Slot::Bundled { bundle, made, crc } => Some((self.bundles.record(bundle, made)?, crc)),
+            _ => None,
+        }
+    }
+
+    /// Packs together what makes packed pages, where many of them are in no bundle.
+    pub(super) fn bundle(&mut self, used: &mut usize) {
+        if self.loose.len() < LOOSE_MIN + 2 * self.left_loose {
+            return;
+        }
+        let loose = std::mem::take(&mut self.loose);
+        let mut rest: Vec<u32> = loose.into_iter().collect();
+        let mut left = BTreeSet::new();
+        while !rest.is_empty() {
+            let records = rest.iter().filter_map(|page| match self.pages.get(page) {
+                Some(Slot::Packed { record, .. }) => Some(record),
+                _ => None,
+            });
+            let Some((bundle, made, bytes)) = self.bundles.add(records, PACKED_BYTES - BUNDLED_BYTES) else {
+                left.extend(rest.drain(..rest.len().min(LOOSE_MIN)));
+                continue;
+            };
+            self.ram_bytes += bytes;
+            *used += bytes;
+            for (page, made) in rest.drain(..made.len()).zip(made) {
+                if let Some(&Slot::Packed { crc, .. }) = self.pages.get(&page) {
+                    self.insert(page, Slot::Bundled { bundle, made, crc }, used);
+                }
+            }
+        }
+        (self.left_loose, self.loose) = (left.len(), left);
     }
 
     /// The page in RAM that is spilled next: the lowest but the one at hand; the first page of a database
@@ -169,8 +236,9 @@ impl Slots {
     fn forget(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         let Some(slot) = self.pages.remove(&page) else { return Ok(()) };
         self.ram.remove(&page);
-        self.ram_bytes -= slot.ram_bytes();
-        *room.used -= slot.ram_bytes();
+        let bytes = self.let_go(page, &slot);
+        self.ram_bytes -= bytes;
+        *room.used -= bytes;
         match slot {
             Slot::Spilled { lpn, is_placed: false, .. } => {
                 room.space.give(Run { first: lpn, pages: 1 });
@@ -190,6 +258,8 @@ impl Slots {
     pub(super) fn take_spilled(&mut self, used: &mut usize) -> Vec<u32> {
         *used -= std::mem::take(&mut self.ram_bytes);
         self.ram.clear();
+        self.loose.clear();
+        self.bundles.clear();
         let pages = std::mem::take(&mut self.pages).into_values();
         let spilled = pages.filter_map(|slot| match slot {
             Slot::Spilled { lpn, is_placed: false, .. } => Some(lpn),

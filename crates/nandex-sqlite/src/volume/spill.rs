@@ -4,9 +4,11 @@
 //! place: nothing that was committed is there, and the commit need not write it again. Any other goes to a
 //! free page of the store.
 
+use super::packed::Of;
 use super::space::Run;
 use super::{File, FileId, Purpose, Volume, home};
 use nandex::StoreError;
+use std::collections::BTreeSet;
 
 impl Volume {
     /// Spills pages of a file, but for the one at hand, until RAM is no longer short.
@@ -23,12 +25,12 @@ impl Volume {
         while self.parts(id).1.is_over() {
             // What waited before a batch began is packed at most: the batch may be taken back.
             if let Some(page) = self.files.get_mut(&id).and_then(File::next_before_batch) {
-                self.pack_for_room(id, page);
+                self.pack_for_room(id, page, Of::Its);
                 continue;
             }
             let victim = self.files.get_mut(&id).and_then(|file| file.open_slots().victim(at_hand));
             let Some(page) = victim else { break };
-            if self.pack_for_room(id, page) {
+            if self.pack_for_room(id, page, Of::Its) {
                 continue;
             }
             let placed = self.place_ahead(id, page).or_else(|error| match error {
@@ -37,6 +39,12 @@ impl Volume {
             })?;
             let lpn = match placed {
                 Some(lpn) => lpn,
+                // What is kept back is for the list of the commit first.
+                None if self.space.room() == 0
+                    && self.pack_for_room(id, page, Of::Several(&BTreeSet::new())) =>
+                {
+                    continue;
+                }
                 None => self.take_to_spill(id)?,
             };
             let (file, room) = self.parts(id);

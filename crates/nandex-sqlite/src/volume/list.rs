@@ -1,0 +1,360 @@
+//! The list of a commit too large for a group: where each page belongs, and where it is or what makes it.
+//!
+//! ```text
+//! a page of the list   magic 4 | crc 4 of all that follows | next page 4 | entries 4 | sequence of the directory 8 |
+//!                      entries of (place 4, page 4, crc 4), and more of them where the page is none:
+//!   `NO_PAGE`          bytes 2 | pieces of the page in its place
+//!   `SEVERAL`          bytes 2 | pages 1 | page 4 .. | pieces of the page in its place and of these
+//! ```
+//!
+//! Each shape has a magic: entries of pages alone, entries with pieces, and entries that are packed with zstd
+//! (their bytes 4, and a frame) since they take more than the page. Pages of one table change in the same way, so that the pieces of forty of
+//! them may take what those of ten do.
+
+use super::directory::NO_PAGE;
+
+const MAGIC: &[u8; 4] = b"NDXR";
+const MAGIC_PIECES: &[u8; 4] = b"NDXP";
+const MAGIC_ZSTD: &[u8; 4] = b"NDXZ";
+
+/// In place of a page: what makes it is of several.
+const SEVERAL: u32 = NO_PAGE - 1;
+
+const HEADER_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 12;
+
+/// The most bytes of entries that are packed into one page.
+pub(super) const RAW_BYTES_MAX: usize = 1 << 16;
+
+/// A page of a commit, as its list has it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) home: u32,
+    pub(super) crc: u32,
+    pub(super) aside: Aside,
+}
+
+/// Where such a page is.
+#[derive(Debug)]
+pub(super) enum Aside {
+    /// In a page of the store.
+    Page(u32),
+    /// Made of what lies in its place, and in others.
+    Made(Record),
+}
+
+/// What makes a page of what lies in its place, and in others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    bytes: Box<[u8]>,
+    is_of_several: bool,
+}
+
+impl Record {
+    /// The pieces of a page, and the other places that have them.
+    pub(super) fn new(others: &[u32], pieces: &[u8]) -> Record {
+        let mut bytes = Vec::with_capacity(Record::bytes_beside(others.len()) + pieces.len());
+        if !others.is_empty() {
+            bytes.push(others.len() as u8);
+            others.iter().for_each(|other| bytes.extend(other.to_le_bytes()));
+        }
+        bytes.extend(pieces);
+        Record { bytes: bytes.into_boxed_slice(), is_of_several: !others.is_empty() }
+    }
+
+    /// The bytes of a record beside those of the pieces.
+    pub(super) const fn bytes_beside(others: usize) -> usize {
+        if others == 0 { 0 } else { 1 + 4 * others }
+    }
+
+    pub(super) const fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The other places, and the pieces.
+    pub(super) fn parts(&self) -> Option<(Vec<u32>, &[u8])> {
+        if !self.is_of_several {
+            return Some((Vec::new(), &self.bytes));
+        }
+        let (&count, bytes) = self.bytes.split_first()?;
+        let (others, pieces) = bytes.split_at_checked(4 * usize::from(count))?;
+        Some((others.chunks(4).filter_map(|number| number_at(number, 0)).collect(), pieces))
+    }
+
+    /// Adds it to others, and tells where it is.
+    pub(super) fn added_to(&self, out: &mut Vec<u8>) -> Made {
+        let made =
+            Made { at: out.len() as u32, bytes: self.bytes.len() as u32, is_of_several: self.is_of_several };
+        out.extend(&self.bytes);
+        made
+    }
+}
+
+/// Where a page of a commit is: a page of the store, or bytes of a page of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) lpn: u32,
+    pub(super) crc: u32,
+    pub(super) made: Option<Made>,
+}
+
+/// Where a record is among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    at: u32,
+    bytes: u32,
+    is_of_several: bool,
+}
+
+impl Made {
+    /// The bytes of the record.
+    pub(super) const fn bytes(self) -> usize {
+        self.bytes as usize
+    }
+
+    /// The record, of these bytes.
+    pub(super) fn of(self, all: &[u8]) -> Option<Record> {
+        let bytes = all.get(self.at as usize..)?.get(..self.bytes as usize)?;
+        Some(Record { bytes: bytes.into(), is_of_several: self.is_of_several })
+    }
+}
+
+impl Entry {
+    pub(super) fn bytes(&self) -> usize {
+        match &self.aside {
+            Aside::Page(_) => ENTRY_BYTES,
+            Aside::Made(record) => ENTRY_BYTES + 2 + record.bytes.len(),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let page = match &self.aside {
+            Aside::Page(lpn) => *lpn,
+            Aside::Made(record) if record.is_of_several => SEVERAL,
+            Aside::Made(_) => NO_PAGE,
+        };
+        for number in [self.home, page, self.crc] {
+            out.extend(number.to_le_bytes());
+        }
+        if let Aside::Made(record) = &self.aside {
+            out.extend((record.bytes.len() as u16).to_le_bytes());
+            out.extend(&record.bytes);
+        }
+    }
+}
+
+/// How much time is taken to make bytes fewer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Effort {
+    Little,
+    Much,
+}
+
+impl Effort {
+    /// Packs bytes: the length of a frame, and the frame.
+    pub(super) fn pack(self, bytes: &[u8]) -> Vec<u8> {
+        let level = match self {
+            Effort::Little => 3,
+            Effort::Much => 15,
+        };
+        // None is refused: the room is what the library asks for.
+        let frame = zstd::bulk::compress(bytes, level).unwrap_or_default();
+        [&(frame.len() as u32).to_le_bytes(), frame.as_slice()].concat()
+    }
+}
+
+/// Unpacks bytes of which there are so many at most.
+pub(super) fn unpack(packed: &[u8], most: usize) -> Option<Vec<u8>> {
+    let frame = packed.get(4..)?.get(..number_at(packed, 0)? as usize)?;
+    zstd::bulk::decompress(frame, most).ok()
+}
+
+/// The entries of a page of the list.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub(super) entries: usize,
+    magic: &'static [u8; 4],
+    body: Vec<u8>,
+}
+
+impl Filled {
+    /// As many of the entries as a page takes, from the first on: one at least.
+    pub(super) fn with(entries: &[Entry], page_bytes: usize, effort: Effort) -> Filled {
+        let room = page_bytes - HEADER_BYTES;
+        // The entries, and where each of them ends.
+        let (mut raw, mut ends) = (Vec::new(), Vec::new());
+        for entry in entries {
+            entry.encode(&mut raw);
+            if raw.len() > room.max(RAW_BYTES_MAX) {
+                break;
+            }
+            ends.push(raw.len());
+        }
+        let has_pieces = entries[..ends.len()].iter().any(|entry| matches!(entry.aside, Aside::Made(_)));
+        let plain = ends.partition_point(|&end| end <= room);
+        let magic = if has_pieces { MAGIC_PIECES } else { MAGIC };
+        let mut filled = Filled { entries: plain, magic, body: raw[..ends[plain - 1]].to_vec() };
+        // Twice as many until they do not fit, then the middle of what does and what does not.
+        let (mut most, mut has_met) = (ends.len(), false);
+        while has_pieces && filled.entries < most {
+            let more = if has_met { (most - filled.entries).div_ceil(2) } else { filled.entries };
+            let tried = (filled.entries + more).min(most);
+            let body = effort.pack(&raw[..ends[tried - 1]]);
+            if body.len() <= room {
+                filled = Filled { entries: tried, magic: MAGIC_ZSTD, body };
+            } else {
+                (most, has_met) = (tried - 1, true);
+            }
+        }
+        filled
+    }
+
+    /// The page, with the next one of the list and the number of the directory.
+    pub(super) fn encode(&self, next: u32, sequence: u64, page_bytes: usize) -> Vec<u8> {
+        let mut body = Vec::with_capacity(page_bytes);
+        body.extend(next.to_le_bytes());
+        body.extend((self.entries as u32).to_le_bytes());
+        body.extend(sequence.to_le_bytes());
+        body.extend(&self.body);
+        body.resize(page_bytes - 8, 0);
+        let mut page = Vec::from(self.magic.as_slice());
+        page.extend(crc32fast::hash(&body).to_le_bytes());
+        page.extend(body);
+        page
+    }
+}
+
+/// A page of the list as it was read.
+#[derive(Debug)]
+pub(super) struct ListPage {
+    pub(super) next: u32,
+    count: u32,
+    has_pieces: bool,
+    /// The bytes of the entries.
+    pub(super) entries: Vec<u8>,
+}
+
+impl ListPage {
+    /// `None` where the page is none of a list.
+    pub(super) fn decode(page: &[u8]) -> Option<ListPage> {
+        let magic = page.get(..4)?;
+        if number_at(page, 4)? != crc32fast::hash(page.get(8..)?) {
+            return None;
+        }
+        let body = page.get(HEADER_BYTES..)?;
+        let entries = match magic.first_chunk()? {
+            MAGIC | MAGIC_PIECES => body.to_vec(),
+            MAGIC_ZSTD => unpack(body, RAW_BYTES_MAX.max(body.len()))?,
+            _ => return None,
+        };
+        let (next, count) = (number_at(page, 8)?, number_at(page, 12)?);
+        (count > 0).then_some(ListPage { next, count, has_pieces: magic != MAGIC, entries })
+    }
+
+    /// The pages and where they are, where this page of the list is `lpn`; `None` where its entries are none.
+    pub(super) fn places(&self, lpn: u32) -> Option<Vec<(u32, Place)>> {
+        let (mut pages, mut at) = (Vec::new(), 0);
+        for _ in 0..self.count {
+            let number = |at: usize| number_at(&self.entries, at);
+            let (home, aside, crc) = (number(at)?, number(at + 4)?, number(at + 8)?);
+            at += ENTRY_BYTES;
+            let place = if self.has_pieces && aside >= SEVERAL {
+                let bytes = u16::from_le_bytes(*self.entries.get(at..)?.first_chunk()?).into();
+                let made = Made { at: at as u32 + 2, bytes, is_of_several: aside == SEVERAL };
+                at += 2 + bytes as usize;
+                Place { lpn, crc, made: Some(made) }
+            } else {
+                Place { lpn: aside, crc, made: None }
+            };
+            pages.push((home, place));
+        }
+        (at <= self.entries.len()).then_some(pages)
+    }
+}
+
+fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|number| u32::from_le_bytes(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::rng::Rng;
+    use std::collections::BTreeMap;
+
+    /// What a page of the list, which is `lpn`, says.
+    fn read(page: &[u8], lpn: u32) -> Option<BTreeMap<u32, (Place, Option<Record>)>> {
+        let list = ListPage::decode(page)?;
+        let read = |(home, place): (u32, Place)| match place.made {
+            None => Some((home, (place, None))),
+            Some(made) => made.of(&list.entries).map(|record| (home, (place, Some(record)))),
+        };
+        list.places(lpn)?.into_iter().map(read).collect()
+    }
+
+    fn drawn(home: u32, rng: &mut Rng, kinds: u64, shape: &[u8]) -> Entry {
+        let mut pieces = shape[..rng.below(40) as usize].to_vec();
+        pieces.extend(home.to_le_bytes());
+        let others: Vec<u32> = (0..rng.below(4) as u32).map(|i| home + i).collect();
+        let aside = match rng.below(kinds) {
+            0 => Aside::Page(7),
+            1 => Aside::Made(Record::new(&[], &pieces)),
+            _ => Aside::Made(Record::new(&others, &pieces)),
+        };
+        Entry { home, crc: !home, aside }
+    }
+
+    #[test]
+    fn a_page_of_the_list_is_read_as_written_or_not_at_all() {
+        let mut rng = Rng::new(1);
+        let (mut zipped, mut several) = (0, 0);
+        for round in 0..200 {
+            let page_bytes = [128, 512, 2048][round % 3];
+            let mut shape = [0; 40];
+            rng.fill(&mut shape);
+            let kinds = 1 + round as u64 % 3;
+            let entries: Vec<Entry> = (0..300).map(|home| drawn(home, &mut rng, kinds, &shape)).collect();
+            let mut rest = entries.as_slice();
+            while !rest.is_empty() {
+                let filled = Filled::with(rest, page_bytes, [Effort::Little, Effort::Much][round / 3 % 2]);
+                let page = filled.encode(55, 3, page_bytes);
+                assert_eq!(page.len(), page_bytes);
+                zipped += u32::from(page.starts_with(MAGIC_ZSTD));
+                let pages = read(&page, 54).unwrap();
+                assert_eq!(pages.len(), filled.entries);
+                for entry in &rest[..filled.entries] {
+                    let (place, made) = &pages[&entry.home];
+                    assert_eq!(place.crc, entry.crc);
+                    match &entry.aside {
+                        Aside::Page(lpn) => assert_eq!((place.lpn, made), (*lpn, &None)),
+                        Aside::Made(record) => {
+                            several += u32::from(record.is_of_several);
+                            assert_eq!((place.lpn, made.as_ref()), (54, Some(record)));
+                            assert_eq!(made.as_ref().and_then(Record::parts), record.parts());
+                        }
+                    }
+                }
+                let place = rng.below(page_bytes as u64) as usize;
+                let mut torn = page;
+                torn[place] ^= 1;
+                assert_eq!(read(&torn, 54), None, "byte {place}");
+                rest = &rest[filled.entries..];
+            }
+        }
+        assert!(zipped > 200 && several > 200, "{zipped} zipped, {several} of several");
+    }
+
+    #[test]
+    fn the_entries_of_no_list_are_refused() {
+        let mut rng = Rng::new(2);
+        for _ in 0..20_000 {
+            let mut page = vec![0; 256];
+            rng.fill(&mut page);
+            page[..4].copy_from_slice([MAGIC, MAGIC_PIECES, MAGIC_ZSTD][rng.below(3) as usize]);
+            page[12..16].copy_from_slice(&(1 + rng.below(9) as u32).to_le_bytes());
+            let crc = crc32fast::hash(&page[8..]).to_le_bytes();
+            page[4..8].copy_from_slice(&crc);
+            let _ = read(&page, 9);
+        }
+    }
+}

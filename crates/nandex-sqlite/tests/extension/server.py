@@ -15,8 +15,10 @@ def answer(database, request):
         database.close()
         return None, []
     if verb == "backup":
-        copy = sqlite3.connect(rest, uri=True, isolation_level=None)
+        uri, _, first = rest.partition(" ")
+        copy = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
+            copy.execute(first)
             database.backup(copy, pages=7)
         finally:
             copy.close()

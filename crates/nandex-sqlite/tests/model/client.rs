@@ -127,7 +127,7 @@ impl Engine for Client {
 
     fn back_up(&mut self, name: &str) -> Result<(), No> {
         let uri = self.uri(name);
-        self.ask(Side::Flash, &format!("backup {uri}")).map(drop)
+        self.ask(Side::Flash, &format!("backup {uri} {}", self.set_up.locking)).map(drop)
     }
 
     fn plan_cut(&mut self, cut: Cut) {

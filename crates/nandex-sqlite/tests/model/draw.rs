@@ -29,7 +29,7 @@ pub(crate) struct SetUp {
 
 impl SetUp {
     /// Whether a transaction over two databases is one, by SQLite's own rule.
-    fn is_joint(&self) -> bool {
+    pub(crate) fn is_joint(&self) -> bool {
         matches!(self.journal, "DELETE" | "TRUNCATE" | "PERSIST")
     }
 }

@@ -102,6 +102,7 @@ impl Engine for Linked {
     fn back_up(&mut self, name: &str) -> Result<(), No> {
         let vfs = self.vfs.as_ref().ok_or(No::Off)?;
         let mut copy = vfs.open(name).map_err(|error| self.refused(error))?;
+        copy.execute_batch(&self.set_up.locking).map_err(|error| self.no(Side::Flash, &error))?;
         let mut done = || -> rusqlite::Result<bool> {
             let backup = Backup::new(self.database(Side::Flash).unwrap(), &mut copy)?;
             while let StepResult::More = backup.step(7)? {}

@@ -97,6 +97,18 @@ fn the_extension_holds_it_too() {
     assert!(counts.lives < 6 || counts.changes > 50 && counts.mounts > 5, "{counts:?}");
 }
 
+/// A database in MEMORY mode beside one that gets its first page, and the copy of one in WAL mode over another.
+const ONCE: [u64; 2] = [10_236, 20_423];
+
+#[test]
+fn lives_that_once_went_wrong_go_well() {
+    for seed in ONCE {
+        let (set_up, steps) = draw::life(seed);
+        let make = |set_up: &SetUp| Some(Box::new(linked::Linked::new(set_up)?) as Box<dyn Engine>);
+        assert_eq!(live(&set_up, &steps, &make).1, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_volume_that_is_not_safe_is_found_out() {
     let mut found = 0;

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite sqlite-soak c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -85,11 +85,6 @@ sqlite-speedtest: sqlite-extension ## SQLite's own load, speedtest1, on raw flas
 sqlite-suite: sqlite-extension ## Python's own tests of sqlite3 on raw flash; skipped where Python comes without them (libpython3-testsuite)
 	python3 tests/sqlite/suite.py $(RELEASE)/libnandex_sqlite.so || [ $$? = 77 ]
 
-# Lives of each kind; the seed is NANDEX_SEED.
-MODEL_LIVES ?= 10000
-sqlite-soak: ## random SQL on volumes that are full, cut and refused, against a database in memory (MODEL_LIVES=10000)
-	NANDEX_MODEL=$(MODEL_LIVES) $(CARGO) test --locked -p nandex-sqlite --test model -- --nocapture holds
-
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
 	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features --features extension
 
@@ -119,7 +114,9 @@ fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain
 
 soak: tools ## the tests with new inputs, power cuts at every operation of long runs, hours of lives, geometry, damage, with debug assertions
 	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked
-	$(CARGO) build --profile campaign --locked -p nandex-cli
+	$(CARGO) build --profile campaign --locked -p nandex-sqlite --no-default-features --features extension
+	cp $(CAMPAIGN)/libnandex_sqlite.so $(CAMPAIGN)/soak.so
+	$(CARGO) build --profile campaign --locked -p nandex-cli --features sqlite
 	for index in $$($(CAMPAIGN)/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
 		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
 	$(CAMPAIGN)/nandex crash --ftl page-map --ops 2000 --cuts all
@@ -127,4 +124,4 @@ soak: tools ## the tests with new inputs, power cuts at every operation of long 
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --until-death
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --damage
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --geometry
-	NANDEX_SEED=$${NANDEX_SEED:-$$(date +%s)} $(MAKE) --no-print-directory sqlite-soak
+	$(CAMPAIGN)/nandex torture --sqlite --minutes 20 --seed $${NANDEX_SEED:-$$(date +%s)} --extension $(CAMPAIGN)/soak.so

@@ -6,7 +6,8 @@ use crate::device_args::Device;
 use crate::forecast_args::Forecast;
 use crate::look_args::{Check, Inspect, Play, Serve};
 use crate::output::{AFTER_HELP, Target, print, width};
-use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
+use crate::parse::{self, Choice, ReplayTarget};
+use crate::torture_args::Torture;
 use crate::trace_args::{Capture, Cells, Import, Sweep, Trace};
 use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -18,7 +19,6 @@ use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
-use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -328,74 +328,6 @@ pub(crate) struct Crash {
     /// Cuts at a time [default: as many as there are cores]; it changes no result.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    #[command(flatten)]
-    pub(crate) files: Files,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct Torture {
-    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one
-    /// that the seed draws [default: all, where neither FTLs nor spatial indexes are named].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
-    pub(crate) index: Vec<Choice<IndexEntry>>,
-    /// FTLs, separated by commas, or all (nandex list ftls): below the indexes, and alone.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::ftl_choice)]
-    pub(crate) ftl: Vec<Choice<StoreEntry>>,
-    /// Spatial indexes, separated by commas, or all (nandex list spatial).
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice)]
-    pub(crate) spatial: Vec<Choice<SpatialEntry>>,
-    /// Indexes of keys and values of any length (variable:plow, values:mu, ..) and the log of readings
-    /// (microhash), separated by commas, or all.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::wrapped_choice)]
-    pub(crate) wrapped: Vec<Choice<IndexEntry>>,
-    /// Live for so long; all get the same time.
-    #[arg(long, value_name = "N", value_parser = parse::minutes, conflicts_with = "lives")]
-    pub(crate) minutes: Option<f64>,
-    /// Live so many lives of each [default: 100].
-    #[arg(long, value_name = "N", value_parser = parse::count)]
-    pub(crate) lives: Option<u64>,
-    /// Seed of the first life of each; the next one has the next number.
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
-    pub(crate) seed: u64,
-    /// Failures of programs and erases rise until nothing can be written any more.
-    #[arg(long)]
-    pub(crate) until_death: bool,
-    /// No read comes back wrong.
-    #[arg(long)]
-    pub(crate) reads_well: bool,
-    /// Chips, records and RAM of any size, a short life on each, and every key looked up after every mount.
-    #[arg(long, conflicts_with_all = ["until_death", "damage"])]
-    pub(crate) geometry: bool,
-    /// Lives at a time [default: as many as there are cores]; it changes no life.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threads: Option<u16>,
-    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life; it is made if it is
-    /// not there.
-    #[arg(long, value_name = "DIR", conflicts_with = "damage")]
-    pub(crate) save: Option<PathBuf>,
-    /// Repeat one life, as a finding names it, or one that stands in a file (NAME.life).
-    #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,
-        conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
-    pub(crate) replay: Option<Life>,
-    /// Damage pages and blocks of chips that were closed or cut, and compare every answer with the truth.
-    #[arg(long, conflicts_with = "until_death")]
-    pub(crate) damage: bool,
-    /// Damages of each image; 0 for every page in turn.
-    #[arg(long, value_name = "N", default_value_t = 70, requires = "damage")]
-    pub(crate) each: u32,
-    /// Images cut anywhere, of each life, besides two that were closed.
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "damage")]
-    pub(crate) cuts: u32,
-    /// Write the table of what a damage may do between its marks in this page.
-    #[arg(long, value_name = "FILE", requires = "damage", conflicts_with = "replay")]
-    pub(crate) guarantees: Option<PathBuf>,
-    /// The image of a damage to repeat: closed, remounted, cut:OPERATION:WAY.
-    #[arg(long, value_name = "IMAGE", requires_all = ["damage", "replay", "blow"])]
-    pub(crate) image: Option<End>,
-    /// The damage to repeat, such as ones:17 or exchange:3:40+zero:5.
-    #[arg(long, value_name = "DAMAGE", requires_all = ["damage", "replay", "image"])]
-    pub(crate) blow: Option<Blow>,
     #[command(flatten)]
     pub(crate) files: Files,
 }

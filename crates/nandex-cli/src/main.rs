@@ -15,6 +15,7 @@ mod output;
 mod parquet;
 mod parse;
 mod progress;
+mod torture_args;
 mod trace_args;
 
 use clap::Parser;

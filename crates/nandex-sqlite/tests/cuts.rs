@@ -1,9 +1,12 @@
-//! Power cuts in every mode: what was acknowledged is there, what was in flight is whole or absent.
+//! Power cuts in every mode: what was acknowledged is there, what was in flight is whole or absent. Each mode
+//! runs with the SQLite that is linked in and with that of the system.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
+mod client;
 mod common;
 
+use client::each;
 use common::{Mode, page_map, record};
 use nandex::ftl::fast::FastFtl;
 use nandex::ftl::mapping::Scheme;
@@ -18,12 +21,16 @@ const SPILL: &str = "PRAGMA cache_size=10";
 /// Cuts the power so often, or as many times more often as `NANDEX_CUTS` says, and wants all of it right.
 fn prove(mode: &Mode, cuts: u64) {
     let cuts = cuts * std::env::var("NANDEX_CUTS").map_or(1, |times| times.parse().unwrap());
-    let run = record(mode);
-    let outcome = run.cut(cuts);
-    let ((operations, erases), wrong) = (run.operations(), outcome.wrong.len());
-    let (name, whole) = (mode.name, outcome.whole);
-    println!("{name}: {operations} operations, {erases} erases, {cuts} cuts, {whole} whole, {wrong} wrong");
-    assert!(wrong == 0, "{wrong} of {cuts}:\n{}", outcome.wrong.join("\n"));
+    each(|client| {
+        let run = record(client, mode);
+        let outcome = run.cut(cuts);
+        let ((operations, erases), wrong) = (run.operations(), outcome.wrong.len());
+        let (name, whole, sqlite) = (mode.name, outcome.whole, client.0);
+        println!(
+            "{name}, {sqlite}: {operations} operations, {erases} erases, {cuts} cuts, {whole} whole, {wrong} wrong"
+        );
+        assert!(wrong == 0, "{sqlite}, {wrong} of {cuts}:\n{}", outcome.wrong.join("\n"));
+    });
 }
 
 /// A volume that tells SQLite nothing of batches, as where SQLite was built without them.
@@ -94,7 +101,7 @@ fn other_journals() {
         let mode = Mode { before: before.leak(), rows: 30, transactions: 100, ..Mode::new(name) };
         prove(&mode, 50);
         let volume = VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() };
-        prove(&Mode { store: page_map::<16>, volume, ..mode }, 50);
+        prove(&Mode { store: page_map::<16>, volume, blocks: 20, ..mode }, 50);
     }
     prove(&Mode { before: "PRAGMA synchronous=OFF", ..Mode::new("synchronous-off") }, 50);
 }
@@ -150,8 +157,16 @@ fn unsafe_modes_break() {
     for (name, before) in
         [("unsafe-memory", "PRAGMA journal_mode=MEMORY"), ("unsafe-off", "PRAGMA journal_mode=OFF")]
     {
-        let outcome = record(&Mode { volume: unsafe_settings(), before, ..Mode::new(name) }).cut(120);
-        println!("{name}: {} of {} wrong", outcome.wrong.len(), outcome.cuts);
-        assert!(outcome.wrong.len() >= 20, "{name}: only {} of {} wrong", outcome.wrong.len(), outcome.cuts);
+        each(|client| {
+            let mode = Mode { volume: unsafe_settings(), before, ..Mode::new(name) };
+            let outcome = record(client, &mode).cut(120);
+            println!("{name}: {} of {} wrong", outcome.wrong.len(), outcome.cuts);
+            assert!(
+                outcome.wrong.len() >= 20,
+                "{name}: only {} of {} wrong",
+                outcome.wrong.len(),
+                outcome.cuts
+            );
+        });
     }
 }

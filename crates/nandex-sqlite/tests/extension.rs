@@ -1,22 +1,14 @@
-//! The loadable extension in a SQLite of somebody else: that of python3, without batches, in processes that
-//! are killed.
+//! The loadable extension in a SQLite of somebody else: that of python3, without batches.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod extension_here;
+
+use extension_here::extension;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 /// The exit code of the client where its Python loads no extensions.
 const CANNOT: i32 = 77;
-
-/// The extension, which cargo builds beside the tests.
-fn extension() -> PathBuf {
-    let folder = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let name = if cfg!(target_os = "macos") { "libnandex_sqlite.dylib" } else { "libnandex_sqlite.so" };
-    let path = folder.join(name);
-    assert!(path.exists(), "{} is not built", path.display());
-    path
-}
 
 fn client(arguments: &[&str]) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/extension/client.py");
@@ -80,66 +72,6 @@ fn pythons_own_tests_of_sqlite_pass() {
     // A test that opens no database on the chip would tell nothing.
     assert!(out.contains(" 0 failures, 0 errors, ") && !out.contains("; 0 databases"), "{out}");
     println!("{out}");
-}
-
-/// Kills the process after so many commits; returns the last row that it told of.
-fn kill_after(mut child: Child, commits: usize) -> Option<u64> {
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut last = None;
-    for line in lines.by_ref().take(commits) {
-        last = line.unwrap().parse().ok();
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // What it told before it died was acknowledged as well.
-    lines.map_while(Result::ok).filter_map(|line| line.parse().ok()).last().or(last)
-}
-
-#[test]
-fn a_process_that_is_killed_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let image = folder.path().join("chip.img");
-    let image = image.to_str().unwrap();
-    let ways = [
-        ("PRAGMA journal_mode=MEMORY", "1", 40),
-        ("PRAGMA journal_mode=DELETE", "1", 57),
-        ("PRAGMA locking_mode=EXCLUSIVE", "1", 31),
-        ("PRAGMA journal_mode=MEMORY", "50", 9),
-        ("PRAGMA cache_size=10", "250", 5),
-        ("PRAGMA synchronous=OFF", "1", 23),
-        ("PRAGMA locking_mode=EXCLUSIVE;PRAGMA journal_mode=WAL", "1", 44),
-        ("PRAGMA locking_mode=EXCLUSIVE;PRAGMA journal_mode=DELETE", "1", 5),
-    ];
-    if run(&["simulates"]).is_none() {
-        return;
-    }
-    for (pragmas, rows, commits) in ways {
-        // Rows are numbered on, so that a database of other transactions is another image.
-        let image = format!("{image}-{rows}");
-        let child = client(&["writes", &image, pragmas, rows]).stdout(Stdio::piped()).spawn().unwrap();
-        let acknowledged = kill_after(child, commits).unwrap();
-        let found = run(&["reads", &image, &acknowledged.to_string(), rows]).unwrap();
-        let found: u64 = found.parse().unwrap();
-        println!("{pragmas}, {rows} rows: {acknowledged} acknowledged, {found} found");
-        let rows: u64 = rows.parse().unwrap();
-        assert!(found <= acknowledged + rows, "more than the one transaction in flight");
-    }
-}
-
-#[test]
-fn an_image_belongs_to_one_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let image = folder.path().join("chip.img");
-    let image = image.to_str().unwrap();
-    let mut child =
-        client(&["writes", image, "PRAGMA journal_mode=MEMORY", "1"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // It has the image once it has told of a commit; it tells of none where it cannot load the extension.
-    let has_it = lines.next().is_some_and(|line| line.unwrap().parse::<u64>().is_ok());
-    let refused = run(&["is_refused", image]);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!has_it || refused.as_deref() == Some("refused"), "{refused:?}");
 }
 
 /// The blocks of the page on this crate in some language, as written.

@@ -1,12 +1,14 @@
 //! `nandex torture`: whole lives of indexes and FTLs on small chips that are full, cut and dying.
 
 mod damage;
+#[cfg(unix)]
+mod sqlite;
 
 use crate::Status;
-use crate::args::Torture;
 use crate::output;
 use crate::parse::{Replay, chosen};
 use crate::progress::{Progress, stop_on_interrupt};
+use crate::torture_args::Torture;
 use anyhow::{Context, Result};
 use nandex_lab::crash::Target;
 use nandex_lab::registry::{Hosting, INDEXES, STORES};
@@ -21,6 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &Torture) -> Result<Status> {
+    #[cfg(unix)]
+    if args.sqlite {
+        return sqlite::run(args);
+    }
     if let Some(folder) = &args.save {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -112,12 +118,15 @@ fn plan(args: &Torture) -> Plan {
     if let Some(Replay::Life(victim, seed)) = args.replay {
         return Plan { victims: vec![victim], order: Order::Lives(1), fate, seed, threads: 1 };
     }
-    let order = match (args.minutes, args.lives) {
+    Plan { victims: victims(args), order: order(args), fate, seed: args.seed, threads }
+}
+
+fn order(args: &Torture) -> Order {
+    match (args.minutes, args.lives) {
         (Some(minutes), _) => Order::Time(Duration::from_secs_f64(minutes * 60.0)),
         (None, Some(lives)) => Order::Lives(lives),
         (None, None) => Order::Lives(100),
-    };
-    Plan { victims: victims(args), order, fate, seed: args.seed, threads }
+    }
 }
 
 fn names_none(args: &Torture) -> bool {

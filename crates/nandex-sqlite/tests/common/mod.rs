@@ -5,9 +5,11 @@ use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PhysicalOp, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{PageStore, Shared, StoreError};
-use nandex_sqlite::{Vfs, Volume, VolumeSettings};
-use rusqlite::{Connection, params};
+use nandex_sqlite::{Volume, VolumeSettings};
+use nandex_sqlite_model::{Database, Refusal};
 use std::collections::BTreeMap;
+
+use crate::client::Client;
 
 /// How a store is made of a chip, or found on it.
 pub(crate) type MakeStore = fn(Shared<SimChip>, bool) -> Result<Box<dyn PageStore>, StoreError>;
@@ -64,9 +66,11 @@ pub(crate) fn page_map<const PAGES: u32>(
 /// The contents of the database: rows by key, each with the seed of its value.
 type Rows = BTreeMap<i64, u64>;
 
-fn value(key: i64, seed: u64) -> Vec<u8> {
+/// A value of 100 letters.
+fn value(key: i64, seed: u64) -> String {
     let mut rng = Rng::new(key.cast_unsigned() ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    (0..100).map(|_| rng.below(256) as u8).collect()
+    let bytes: Vec<u8> = (0..100).map(|_| b'@' + rng.below(32) as u8).collect();
+    String::from_utf8(bytes).unwrap()
 }
 
 /// Changes rows the way transaction `number` does: mostly new ones, some changed, some gone.
@@ -90,20 +94,19 @@ fn change(rows: &mut Rows, number: u64, count: u64) -> Vec<(i64, Option<u64>)> {
     changes
 }
 
-fn apply(database: &Connection, table: &str, changes: &[(i64, Option<u64>)]) -> rusqlite::Result<()> {
+fn apply(database: &Database, table: &str, changes: &[(i64, Option<u64>)]) -> Result<(), Refusal> {
     for &(key, seed) in changes {
-        match seed {
-            Some(seed) => database
-                .prepare(&format!("INSERT OR REPLACE INTO {table} VALUES(?, ?)"))?
-                .execute(params![key, value(key, seed)])?,
-            None => database.prepare(&format!("DELETE FROM {table} WHERE id = ?"))?.execute([key])?,
-        };
+        database.run(&match seed {
+            Some(seed) => format!("INSERT OR REPLACE INTO {table} VALUES({key}, '{}')", value(key, seed)),
+            None => format!("DELETE FROM {table} WHERE id = {key}"),
+        })?;
     }
     Ok(())
 }
 
 /// The remains of one run.
 pub(crate) struct Run {
+    client: Client,
     mode: Mode,
     /// The chip before the first operation of the recording.
     fresh: SimChip,
@@ -114,28 +117,28 @@ pub(crate) struct Run {
 
 /// Runs the workload of a mode and records every operation of the chip, marked with the transactions
 /// acknowledged.
-pub(crate) fn record(mode: &Mode) -> Run {
+pub(crate) fn record(client: Client, mode: &Mode) -> Run {
     let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(mode.blocks);
     let chip = Shared::new(SimChip::new(&part).unwrap());
     let store = (mode.store)(chip.clone(), true).unwrap();
     let fresh = chip.lock().clone();
     chip.lock().start_recording();
-    let vfs = Vfs::register(mode.name, Volume::open(store, mode.volume).unwrap()).unwrap();
+    let vfs = client.register(mode.name, Volume::open(store, mode.volume).unwrap());
     let database = vfs.open("main.db").unwrap();
-    database.execute_batch(mode.before).unwrap();
+    database.run(mode.before).unwrap();
     let mut states = vec![None];
-    database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, value BLOB)").unwrap();
+    database.run("CREATE TABLE t(id INTEGER PRIMARY KEY, value TEXT)").unwrap();
     states.push(Some(Rows::new()));
     chip.lock().mark(1);
     if mode.second {
-        database.execute_batch("ATTACH 'second.db' AS two").unwrap();
-        database.execute_batch("CREATE TABLE two.u(id INTEGER PRIMARY KEY, value BLOB)").unwrap();
+        database.run("ATTACH 'second.db' AS two").unwrap();
+        database.run("CREATE TABLE two.u(id INTEGER PRIMARY KEY, value TEXT)").unwrap();
     }
-    database.execute_batch(mode.after).unwrap();
+    database.run(mode.after).unwrap();
     let mut rows = Rows::new();
     for number in 0..mode.transactions {
         let changes = change(&mut rows, number, mode.rows);
-        database.execute_batch("BEGIN IMMEDIATE").unwrap();
+        database.run("BEGIN IMMEDIATE").unwrap();
         apply(&database, "t", &changes).unwrap();
         if mode.second {
             apply(&database, "two.u", &changes).unwrap();
@@ -143,18 +146,18 @@ pub(crate) fn record(mode: &Mode) -> Run {
         // Without any journal SQLite cannot take anything back.
         if number % 17 == 16 && !mode.before.contains("journal_mode=OFF") {
             // One that is taken back leaves nothing.
-            database.execute_batch("SAVEPOINT a; DELETE FROM t; ROLLBACK TO a").unwrap();
+            database.run("SAVEPOINT a; DELETE FROM t; ROLLBACK TO a").unwrap();
         }
         states.push(Some(rows.clone()));
-        database.execute_batch("COMMIT").unwrap();
+        database.run("COMMIT").unwrap();
         chip.lock().mark(states.len() as u64 - 1);
         if mode.vacuum_each > 0 && number % mode.vacuum_each == mode.vacuum_each - 1 {
-            database.execute_batch("VACUUM").unwrap();
+            database.run("VACUUM").unwrap();
         }
     }
     drop(database);
     let recording = chip.lock().take_recording();
-    Run { mode: mode.clone(), fresh, recording, states }
+    Run { client, mode: mode.clone(), fresh, recording, states }
 }
 
 /// The outcome of a run's cuts.
@@ -244,38 +247,38 @@ impl Run {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let store = (self.mode.store)(chip.clone(), false).map_err(|e| text(&e))?;
         let volume = Volume::open(store, self.mode.volume).map_err(|e| text(&e))?;
-        let vfs = Vfs::register(&format!("{}-cut", self.mode.name), volume).map_err(|e| text(&e))?;
+        let vfs = self.client.register(&format!("{}-cut", self.mode.name), volume);
         let database = vfs.open("main.db").map_err(|e| text(&e))?;
         let found = self.state_of(&database, acknowledged)?;
         if goes_on {
             let more = "CREATE TABLE IF NOT EXISTS more(x); INSERT INTO more VALUES(randomblob(5000)); PRAGMA wal_checkpoint";
-            database.execute_batch(more).map_err(|e| format!("cannot go on: {e}"))?;
+            database.run(more).map_err(|e| format!("cannot go on: {e}"))?;
             require_whole(&database)?;
         }
         Ok(found)
     }
 
-    fn state_of(&self, database: &Connection, acknowledged: usize) -> Result<usize, String> {
+    fn state_of(&self, database: &Database, acknowledged: usize) -> Result<usize, String> {
         if self.mode.before.contains("WAL") {
-            database.execute_batch("PRAGMA locking_mode=EXCLUSIVE").map_err(|e| e.to_string())?;
+            database.run("PRAGMA locking_mode=EXCLUSIVE").map_err(|e| e.to_string())?;
         }
         require_whole(database)?;
         let main = rows_of(database, "t")?;
         if self.mode.second {
-            database.execute_batch("ATTACH 'second.db' AS two").map_err(|e| e.to_string())?;
+            database.run("ATTACH 'second.db' AS two").map_err(|e| e.to_string())?;
             require_whole(database)?;
             let second = rows_of(database, "two.u")?;
             if main.as_ref().is_some_and(|rows| !rows.is_empty()) && main != second {
                 return Err(String::from("the databases disagree"));
             }
         }
-        let fits = |state: usize| {
-            self.states.get(state).is_some_and(|rows| {
-                let rows = rows
-                    .as_ref()
-                    .map(|rows| rows.iter().map(|(&key, &seed)| (key, value(key, seed))).collect());
-                rows == main
-            })
+        let is = |(line, (key, seed)): (&String, (&i64, &u64))| {
+            line.split_once(' ') == Some((&*key.to_string(), &*value(*key, *seed)))
+        };
+        let fits = |state: usize| match (self.states.get(state), &main) {
+            (Some(None), None) => true,
+            (Some(Some(rows)), Some(main)) => rows.len() == main.len() && main.iter().zip(rows).all(is),
+            _ => false,
         };
         let found = [acknowledged, acknowledged + 1].into_iter().find(|&state| fits(state));
         found.ok_or_else(|| {
@@ -287,29 +290,21 @@ impl Run {
     }
 }
 
-fn require_whole(database: &Connection) -> Result<(), String> {
-    let verdict = database.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
-    match verdict {
-        Ok(verdict) if verdict == "ok" => Ok(()),
-        Ok(verdict) => Err(format!("integrity_check: {verdict}")),
+fn require_whole(database: &Database) -> Result<(), String> {
+    match database.read("PRAGMA integrity_check") {
+        Ok(verdict) if verdict == ["ok"] => Ok(()),
+        Ok(verdict) => Err(format!("integrity_check: {verdict:?}")),
         Err(error) => Err(format!("integrity_check: {error}")),
     }
 }
 
-type Values = Vec<(i64, Vec<u8>)>;
-
-/// All rows of a table; `None` where there is no table.
-fn rows_of(database: &Connection, table: &str) -> Result<Option<Values>, String> {
+/// All rows of a table, a line each; `None` where there is no table.
+fn rows_of(database: &Database, table: &str) -> Result<Option<Vec<String>>, String> {
     let schema = table.strip_suffix(".u").unwrap_or("main");
-    let there = format!("SELECT count(*) FROM {schema}.sqlite_schema WHERE name IN ('t', 'u')");
-    let count = database.query_row(&there, [], |row| row.get::<_, i64>(0)).map_err(|e| e.to_string())?;
-    if count == 0 {
+    let there = format!("SELECT name FROM {schema}.sqlite_schema WHERE name IN ('t', 'u')");
+    let read = |sql: &str| database.read(sql).map_err(|error| error.to_string());
+    if read(&there)?.is_empty() {
         return Ok(None);
     }
-    let read = || {
-        let mut statement = database.prepare(&format!("SELECT id, value FROM {table} ORDER BY id"))?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect::<rusqlite::Result<Values>>()
-    };
-    read().map(Some).map_err(|error| error.to_string())
+    read(&format!("SELECT id || ' ' || value FROM {table} ORDER BY id")).map(Some)
 }

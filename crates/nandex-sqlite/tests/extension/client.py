@@ -1,30 +1,13 @@
 """A stock SQLite that loads the extension: python3 client.py EXTENSION ACTION ARGUMENTS."""
 
-import ctypes
+import os
 import random
 import sqlite3
 import sys
 
-CANNOT = 77
-
-
-def load(extension):
-    """Loads the extension for every connection of the process; stops with CANNOT where this Python cannot."""
-    connection = sqlite3.connect(":memory:")
-    if hasattr(connection, "enable_load_extension"):
-        connection.enable_load_extension(True)
-        connection.load_extension(extension)
-        return
-    # A Python built without loading extensions: its SQLite can, if it is a shared library.
-    try:
-        library = ctypes.CDLL("libsqlite3.so.0")
-        entry = ctypes.CDLL(extension).sqlite3_nandexsqlite_init
-    except OSError as error:
-        print(error)
-        sys.exit(CANNOT)
-    library.sqlite3_auto_extension(entry)
-    sqlite3.connect(":memory:").close()
-    library.sqlite3_cancel_auto_extension(entry)
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../../nandex-sqlite-model/src"))
+from server import CANNOT, load  # noqa: E402,F401
 
 
 def uri(name, image, options="sync=0&size=16M"):
@@ -35,46 +18,9 @@ def open_database(name, image, options="sync=0&size=16M"):
     return sqlite3.connect(uri(name, image, options), uri=True, isolation_level=None)
 
 
-def value(number):
-    return bytes((number * 7 + i) % 251 for i in range(100 + number % 900))
-
-
 def stats(database):
     text = database.execute("PRAGMA nandex_stats").fetchone()[0]
     return dict(line.split(" ", 1) for line in text.splitlines())
-
-
-def writes(image, pragmas, rows):
-    """Inserts rows for ever, so many in a transaction, and tells each commit."""
-    database = open_database("a.db", image)
-    for pragma in pragmas.split(";"):
-        database.execute(pragma)
-    database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v BLOB)")
-    (last,) = database.execute("SELECT ifnull(max(id), 0) FROM t").fetchone()
-    while True:
-        database.execute("BEGIN")
-        for number in range(last + 1, last + 1 + int(rows)):
-            database.execute("INSERT INTO t VALUES(?, ?)", (number, value(number)))
-            if number > 300:
-                database.execute("DELETE FROM t WHERE id = ?", (number - 300,))
-        database.execute("COMMIT")
-        last += int(rows)
-        print(last, flush=True)
-
-
-def reads(image, acknowledged, rows):
-    """What was acknowledged is there, and whole transactions only."""
-    database = open_database("a.db", image, "create=0&sync=0")
-    # A write-ahead log without shared memory is for one connection.
-    database.execute("PRAGMA locking_mode=EXCLUSIVE")
-    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    found = database.execute("SELECT id, v FROM t ORDER BY id").fetchall()
-    last = found[-1][0] if found else 0
-    assert last >= int(acknowledged), f"{last} is the last, {acknowledged} were acknowledged"
-    assert last % int(rows) == 0, f"{last} is no whole transaction of {rows}"
-    assert [number for number, _ in found] == list(range(max(1, last - 299), last + 1))
-    assert all(v == value(number) for number, v in found)
-    print(last)
 
 
 def rows_of(database):
@@ -261,18 +207,7 @@ def simulates():
     print("works")
 
 
-def is_refused(image):
-    """Another process has the image open."""
-    try:
-        open_database("a.db", image).execute("SELECT 1 FROM t")
-    except sqlite3.OperationalError:
-        print("refused")
-        return
-    print("opened")
-
-
 if __name__ == "__main__":
     load(sys.argv[1])
-    actions = {"writes": writes, "reads": reads, "works": works, "simulates": simulates, "is_refused": is_refused,
-               "refuses": refuses, "tells": tells}
+    actions = {"works": works, "simulates": simulates, "refuses": refuses, "tells": tells}
     actions[sys.argv[2]](*sys.argv[3:])

@@ -2,10 +2,10 @@
 
 use super::{names_none, victims};
 use crate::Status;
-use crate::args::Torture;
 use crate::output;
 use crate::parse::Replay;
 use crate::progress::{Progress, stop_on_interrupt};
+use crate::torture_args::Torture;
 use anyhow::{Context, Result, anyhow};
 use nandex_lab::runner::Control;
 use nandex_lab::torture::damage::{self, Blow, Effort, End, every_victim};

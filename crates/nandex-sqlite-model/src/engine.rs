@@ -1,6 +1,7 @@
 //! The databases of a life: one on a volume, one in memory.
 
 use nandex::nand::sim::{CutWhen, TornModel};
+use std::fmt;
 
 /// Which database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,13 +12,23 @@ pub(crate) enum Side {
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum No {
+pub enum No {
     /// The volume has no room.
     Full,
     /// The power is off, or the process is gone.
     Off,
     /// Another refusal, in SQLite's words.
     Said(String),
+}
+
+impl fmt::Display for No {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            No::Full => f.write_str("no room"),
+            No::Off => f.write_str("the power is off"),
+            No::Said(words) => f.write_str(words),
+        }
+    }
 }
 
 /// A cut, so many operations of the chip from here.
@@ -31,10 +42,12 @@ pub(crate) struct Cut {
 
 /// A way to a SQLite.
 pub(crate) trait Engine {
-    /// Runs a statement.
-    fn run(&mut self, side: Side, sql: &str) -> Result<(), No>;
-    /// The first column of every row.
+    /// Runs a statement; the first column of every row.
     fn read(&mut self, side: Side, sql: &str) -> Result<Vec<String>, No>;
+    /// Runs a statement.
+    fn run(&mut self, side: Side, sql: &str) -> Result<(), No> {
+        self.read(side, sql).map(drop)
+    }
     fn in_transaction(&mut self, side: Side) -> bool;
     /// Copies the main database of the volume into another file of the volume while it is in use.
     fn back_up(&mut self, name: &str) -> Result<(), No>;

@@ -1,9 +1,29 @@
-"""A SQLite that does what it is told, a line each: python3 server.py EXTENSION."""
+"""A SQLite that does what it is told, a line each: python3 server.py EXTENSION. See process.rs."""
 
+import ctypes
 import sqlite3
 import sys
 
-from client import load
+CANNOT = 77
+
+
+def load(extension):
+    """Loads the extension for every connection of the process; stops with CANNOT where this Python cannot."""
+    connection = sqlite3.connect(":memory:")
+    if hasattr(connection, "enable_load_extension"):
+        connection.enable_load_extension(True)
+        connection.load_extension(extension)
+        return
+    # A Python built without loading extensions: its SQLite can, if it is a shared library.
+    try:
+        library = ctypes.CDLL("libsqlite3.so.0")
+        entry = ctypes.CDLL(extension).sqlite3_nandexsqlite_init
+    except OSError as error:
+        print(error)
+        sys.exit(CANNOT)
+    library.sqlite3_auto_extension(entry)
+    sqlite3.connect(":memory:").close()
+    library.sqlite3_cancel_auto_extension(entry)
 
 
 def answer(database, request):
@@ -29,7 +49,7 @@ def answer(database, request):
 
 def main():
     load(sys.argv[1])
-    print("ready", flush=True)
+    print(f"ready {sqlite3.sqlite_version}", flush=True)
     database = None
     for line in sys.stdin:
         try:
@@ -42,4 +62,5 @@ def main():
         print("\n".join([f"{state} {told}", *lines]), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

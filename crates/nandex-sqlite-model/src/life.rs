@@ -1,5 +1,6 @@
 //! A life: its steps are done on the volume and in memory, and both are compared.
 
+use crate::counts::Counts;
 use crate::draw::{SetUp, Step};
 use crate::engine::{Cut, Engine, No, Side};
 
@@ -13,38 +14,6 @@ const FILLER: &str = "filler.db";
 const COPY: &str = "copy.db";
 
 const NONE: &str = "no room for what takes none";
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) lives: u64,
-    pub(crate) unfit: u64,
-    /// Statements that both took.
-    pub(crate) changes: u64,
-    /// Statements that both refused in the same words.
-    pub(crate) agreed_errors: u64,
-    /// Statements for which the volume had no room.
-    pub(crate) refused: u64,
-    /// Backups and `VACUUM INTO` that had room.
-    pub(crate) copies: u64,
-    pub(crate) mounts: u64,
-    pub(crate) cuts: u64,
-    /// Cuts in a commit that was there, whole.
-    pub(crate) whole: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, one: Counts) {
-        self.lives += one.lives;
-        self.unfit += one.unfit;
-        self.changes += one.changes;
-        self.agreed_errors += one.agreed_errors;
-        self.refused += one.refused;
-        self.copies += one.copies;
-        self.mounts += one.mounts;
-        self.cuts += one.cuts;
-        self.whole += one.whole;
-    }
-}
 
 /// Why a step ended early.
 enum Stop {
@@ -247,8 +216,8 @@ impl<'a> Life<'a> {
 
     fn sql(&mut self, sql: &str) -> Result<(), Stop> {
         match self.engine.run(Side::Flash, sql) {
-            Err(No::Off) => Err(Stop::Off(self.state_after(sql))),
-            Err(No::Full) => self.refused(),
+            Err(No::Off) => Err(Stop::Off(self.state_after(sql)?)),
+            Err(No::Full) => self.refused(sql),
             done => {
                 let wanted = self.engine.run(Side::Plain, sql);
                 if done != wanted {
@@ -270,25 +239,29 @@ impl<'a> Life<'a> {
 
     /// The state that a statement would have led to which the power cut; what is in memory stays in a
     /// transaction until it is known.
-    fn state_after(&mut self, sql: &str) -> Option<State> {
+    fn state_after(&mut self, sql: &str) -> Result<Option<State>, Stop> {
         if self.engine.in_transaction(Side::Plain) {
-            let commits = sql.starts_with("COMMIT") || sql.starts_with("RELEASE");
-            return commits.then(|| self.state(Side::Plain).unwrap());
+            if !sql.starts_with("COMMIT") && !sql.starts_with("RELEASE") {
+                return Ok(None);
+            }
+        } else {
+            self.engine.run(Side::Plain, "BEGIN")?;
+            // VACUUM is none for transactions, and changes nothing.
+            let _ = self.engine.run(Side::Plain, sql);
         }
-        self.engine.run(Side::Plain, "BEGIN").unwrap();
-        // VACUUM is none for transactions, and changes nothing.
-        let _ = self.engine.run(Side::Plain, sql);
-        Some(self.state(Side::Plain).unwrap())
+        Ok(Some(self.state(Side::Plain)?))
     }
 
     /// There was no room: nothing of the statement is there, and what is left of its transaction ends.
-    fn refused(&mut self) -> Result<(), Stop> {
+    fn refused(&mut self, sql: &str) -> Result<(), Stop> {
         self.counts.refused += 1;
-        if self.engine.in_transaction(Side::Flash) {
+        // The RELEASE of an outermost savepoint commits; refused, it leaves a transaction with nothing in it.
+        let is_empty = sql.starts_with("RELEASE");
+        if self.engine.in_transaction(Side::Flash) && !is_empty {
             self.compare("in the transaction of what was refused")?;
             if self.counts.refused.is_multiple_of(2) {
                 match self.engine.run(Side::Flash, "COMMIT") {
-                    Err(No::Off) => return Err(Stop::Off(self.state_after("COMMIT"))),
+                    Err(No::Off) => return Err(Stop::Off(self.state_after("COMMIT")?)),
                     Err(No::Full) => {}
                     done => {
                         done?;

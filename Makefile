@@ -115,7 +115,6 @@ fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain
 soak: tools ## the tests with new inputs, power cuts at every operation of long runs, hours of lives, geometry, damage, with debug assertions
 	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked
 	$(CARGO) build --profile campaign --locked -p nandex-sqlite --no-default-features --features extension
-	cp $(CAMPAIGN)/libnandex_sqlite.so $(CAMPAIGN)/soak.so
 	$(CARGO) build --profile campaign --locked -p nandex-cli --features sqlite
 	for index in $$($(CAMPAIGN)/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
 		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
@@ -124,4 +123,4 @@ soak: tools ## the tests with new inputs, power cuts at every operation of long 
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --until-death
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --damage
 	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --geometry
-	$(CAMPAIGN)/nandex torture --sqlite --minutes 20 --seed $${NANDEX_SEED:-$$(date +%s)} --extension $(CAMPAIGN)/soak.so
+	$(CAMPAIGN)/nandex torture --sqlite --minutes 20 --seed $${NANDEX_SEED:-$$(date +%s)}

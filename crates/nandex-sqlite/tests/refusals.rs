@@ -1,5 +1,5 @@
 //! Statements that are refused, on volumes that are nearly full: nothing of them is left, and the
-//! connection, new ones and a mount read what was acknowledged before.
+//! connection, new ones and a mount read what was acknowledged before. With each SQLite that is there.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -8,9 +8,11 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
-use nandex_sqlite::{Vfs, Volume, VolumeSettings};
-use rusqlite::{Connection, ErrorCode};
-use std::collections::BTreeMap;
+use nandex_sqlite::{Volume, VolumeSettings};
+use nandex_sqlite_model::{Database, Refusal};
+
+mod client;
+use client::{Client, Flash, each};
 
 const MODES: [&str; 6] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF", "WAL"];
 
@@ -55,29 +57,24 @@ impl SetUp {
     }
 }
 
-/// The rows of all tables: their lengths and beginnings, by their numbers.
-type Rows = BTreeMap<(String, i64), (i64, String)>;
+/// The rows of all tables: their tables, numbers, lengths and beginnings.
+type Rows = Vec<String>;
 
-fn rows(database: &Connection) -> Result<Rows, rusqlite::Error> {
-    let mut names = database.prepare("SELECT name FROM sqlite_schema WHERE type='table' ORDER BY 1")?;
-    let names: Vec<String> = names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let mut all = Rows::new();
-    for name in names {
-        let sql = format!("SELECT a, length(v), hex(substr(v, 1, 3)) FROM {name}");
-        let mut read = database.prepare(&sql)?;
-        let of = read.query_map([], |row| Ok(((name.clone(), row.get(0)?), (row.get(1)?, row.get(2)?))))?;
-        all.extend(of.collect::<Result<Vec<_>, _>>()?);
-    }
-    Ok(all)
+fn rows(database: &Database) -> Result<Rows, Refusal> {
+    let names = database.read("SELECT name FROM sqlite_schema WHERE type='table' ORDER BY 1")?;
+    let of = |name: &String| {
+        let row = format!("'{name} ' || a || ' ' || length(v) || ' ' || hex(substr(v, 1, 3))");
+        database.read(&format!("SELECT {row} FROM {name} ORDER BY a"))
+    };
+    Ok(names.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Refuses a database that is not whole, or holds other rows than were acknowledged.
-fn judge(database: &Connection, expected: &Rows, when: &str) -> Result<(), String> {
-    let said = |error: rusqlite::Error| format!("{when}: {error}");
-    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(said)?;
-    if whole != "ok" {
-        let first = whole.lines().next().unwrap_or_default();
-        return Err(format!("{when}: integrity_check: {first}"));
+fn judge(database: &Database, expected: &Rows, when: &str) -> Result<(), String> {
+    let said = |error: Refusal| format!("{when}: {error}");
+    let whole = database.read("PRAGMA integrity_check").map_err(said)?;
+    if whole != ["ok"] {
+        return Err(format!("{when}: integrity_check: {}", whole[0]));
     }
     let found = rows(database).map_err(said)?;
     if found != *expected {
@@ -136,32 +133,41 @@ struct Tally {
 struct Life {
     name: String,
     set_up: SetUp,
+    client: Client,
     chip: Shared<SimChip>,
-    vfs: Option<Vfs>,
-    database: Option<Connection>,
-    others: Vec<Connection>,
+    vfs: Option<Flash>,
+    database: Option<Database>,
+    others: Vec<Database>,
     expected: Rows,
 }
 
 impl Life {
     /// Makes a volume, and a database that fills so much of it.
-    fn begin(set_up: SetUp, name: String) -> Result<Life, String> {
+    fn begin(client: Client, set_up: SetUp, name: String) -> Result<Life, String> {
         let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(set_up.blocks);
         let chip = Shared::new(SimChip::new(&part).unwrap());
         let store = PageMapFtl::format(chip.clone(), set_up.ftl).unwrap();
         let volume = Volume::open(store, set_up.volume).unwrap();
         let bytes = u64::from(volume.free_pages()) * 2048;
-        let vfs = Vfs::register(&name, volume).unwrap();
+        let vfs = client.register(&name, volume);
         let others = Vec::new();
-        let mut life =
-            Life { name, set_up, chip, vfs: Some(vfs), database: None, others, expected: Rows::new() };
+        let mut life = Life {
+            name,
+            set_up,
+            client,
+            chip,
+            vfs: Some(vfs),
+            database: None,
+            others,
+            expected: Rows::new(),
+        };
         let database = life.open()?;
         let tables = "CREATE TABLE t(a INTEGER PRIMARY KEY, v); CREATE TABLE u(a INTEGER PRIMARY KEY, v)";
-        database.execute_batch(tables).unwrap();
+        database.run(tables).unwrap();
         let (mut left, mut at_most) = (bytes * life.set_up.fill / 1_000_000, 100);
         while left > 0 && at_most > 0 {
             let rows = at_most.min(left);
-            match database.execute_batch(&insertion(rows)) {
+            match database.run(&insertion(rows)) {
                 Ok(()) => left -= rows,
                 Err(_) => at_most /= 4,
             }
@@ -172,29 +178,29 @@ impl Life {
         Ok(life)
     }
 
-    fn open(&self) -> Result<Connection, String> {
+    fn open(&self) -> Result<Database, String> {
         let database = self.vfs.as_ref().unwrap().open("d.db").map_err(|error| format!("open: {error}"))?;
-        database.execute_batch(&self.set_up.before).map_err(|error| format!("settings: {error}"))?;
+        database.run(&self.set_up.before).map_err(|error| format!("settings: {error}"))?;
         Ok(database)
     }
 
-    fn database(&self) -> &Connection {
+    fn database(&self) -> &Database {
         self.database.as_ref().unwrap()
     }
 
     /// Runs a statement, and judges what every connection reads. Whether it was refused.
     fn run(&mut self, sql: &str, tally: &mut Tally) -> Result<bool, String> {
         tally.statements += 1;
-        let done = self.database().execute_batch(sql);
+        let done = self.database().run(sql);
         let what = if done.is_err() { "refused" } else { "done" };
         match &done {
             Ok(()) => self.expected = rows(self.database()).map_err(|error| format!("done, and {error}"))?,
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => tally.refused += 1,
+            Err(error) if error.is_full() => tally.refused += 1,
             Err(error) if error.to_string().contains("no such table") => {}
             Err(error) => return Err(error.to_string()),
         }
-        if !self.database().is_autocommit() {
-            self.database().execute_batch("ROLLBACK").map_err(|error| format!("ROLLBACK: {error}"))?;
+        if self.database().in_transaction() {
+            self.database().run("ROLLBACK").map_err(|error| format!("ROLLBACK: {error}"))?;
         }
         judge(self.database(), &self.expected, &format!("{what}, the same connection"))?;
         for other in &self.others {
@@ -209,11 +215,11 @@ impl Life {
     /// Makes a change that always has room; in WAL mode once the log has given it back.
     fn change_little(&mut self, tally: &mut Tally) -> Result<(), String> {
         let small = "UPDATE u SET v = 'x' WHERE a = 1; INSERT INTO u VALUES(NULL, 'y')";
-        let mut taken = self.database().execute_batch(small);
+        let mut taken = self.database().run(small);
         let is_logged = self.set_up.before.contains("WAL");
         if is_logged && taken.is_err() {
-            let _ = self.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-            taken = self.database().execute_batch(small);
+            let _ = self.database().run("PRAGMA wal_checkpoint(TRUNCATE)");
+            taken = self.database().run(small);
         }
         tally.small.0 += 1;
         tally.small.1 += u64::from(taken.is_ok());
@@ -232,18 +238,18 @@ impl Life {
             self.vfs = None;
             let store = PageMapFtl::mount(self.chip.clone(), self.set_up.ftl).unwrap();
             let volume = Volume::open(store, self.set_up.volume).unwrap();
-            self.vfs = Some(Vfs::register(&self.name, volume).unwrap());
+            self.vfs = Some(self.client.register(&self.name, volume));
         }
         self.database = Some(self.open()?);
         judge(self.database(), &self.expected, "after a mount")
     }
 }
 
-fn live(seed: u64, journal: &'static str, tally: &mut Tally) -> Result<(), String> {
+fn live(client: Client, seed: u64, journal: &'static str, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let set_up = SetUp::draw(&mut rng, journal);
     let told = format!("{journal}, seed {seed}: {set_up:?}");
-    let mut life = Life::begin(set_up, format!("refusals-{journal}-{seed}"))?;
+    let mut life = Life::begin(client, set_up, format!("refusals-{journal}-{seed}"))?;
     for round in 0..4 {
         let sql = statement(&mut rng, journal);
         let tell = |what: String| format!("{told}, round {round}, {sql}: {what}");
@@ -260,15 +266,17 @@ fn live(seed: u64, journal: &'static str, tally: &mut Tally) -> Result<(), Strin
 #[test]
 fn a_refused_statement_leaves_nothing_behind() {
     let lives = std::env::var("NANDEX_REFUSALS").map_or(6, |lives| lives.parse().unwrap());
-    let mut wrong = Vec::new();
-    for journal in MODES {
-        let mut tally = Tally::default();
-        for seed in 0..lives {
-            if let Err(what) = live(seed, journal, &mut tally) {
-                wrong.push(what);
+    each(|client| {
+        let mut wrong = Vec::new();
+        for journal in MODES {
+            let mut tally = Tally::default();
+            for seed in 0..lives {
+                if let Err(what) = live(client, seed, journal, &mut tally) {
+                    wrong.push(what);
+                }
             }
+            println!("{}, {journal}: {tally:?}", client.0);
         }
-        println!("{journal}: {tally:?}");
-    }
-    assert!(wrong.is_empty(), "{} lives went wrong:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(wrong.is_empty(), "{} lives went wrong:\n{}", wrong.len(), wrong.join("\n"));
+    });
 }

@@ -23,9 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &Torture) -> Result<Status> {
-    #[cfg(unix)]
     if args.sqlite {
-        return sqlite::run(args);
+        return run_sqlite(args);
     }
     if let Some(folder) = &args.save {
         std::fs::create_dir_all(folder)
@@ -56,6 +55,16 @@ pub(crate) fn run(args: &Torture) -> Result<Status> {
         |_| report::render(&found),
     )?;
     Ok(if found.findings.is_empty() { Status::Done } else { Status::Bad })
+}
+
+#[cfg(unix)]
+fn run_sqlite(args: &Torture) -> Result<Status> {
+    sqlite::run(args)
+}
+
+#[cfg(not(unix))]
+fn run_sqlite(_: &Torture) -> Result<Status> {
+    Err(LabError::bad_option("--sqlite", "true", "volumes of databases are for Unix").into())
 }
 
 /// Shrinks the shortest of the lives that went wrong, or each where they are to be kept.

@@ -69,11 +69,11 @@ pub(crate) enum Command {
     Replay(Box<Replay>),
     /// Count what every FTL does on small traces, to hold it against another simulator.
     Counts(Counts),
-    /// Find the index in the image of a chip and check its invariants.
+    /// Find the index or the SQLite databases in the image of a chip and check them.
     Check(Check),
     /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
     Device(Box<Device>),
-    /// Look into an image, a dump or a device: the tree, free space, wear, the log, pages byte by byte.
+    /// Look into an image, a dump or a device: tree or databases, free space, wear, pages byte by byte.
     Inspect(Box<Inspect>),
     /// Look inside an index step by step, in a browser of this machine.
     Serve(Serve),

@@ -12,19 +12,21 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Check {
-    /// Image of a chip, compressed or not.
+    /// Image of a simulated chip, compressed or not, or one with SQLite databases.
     pub(crate) image: PathBuf,
     /// Bytes of a key and of a value [default: 4/4, 8/4, 8/8 and 16/8 are tried].
     #[arg(long, value_name = "KEY/VALUE", value_parser = parse::record)]
     pub(crate) record: Option<RecordFormat>,
 }
 
-/// Only looks: nothing is written to the image or the device.
+/// Only looks: nothing is written to the image or the device. Every page of SQLite databases is read; exit
+/// code 1 where one is damaged.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Inspect {
-    /// Image of a simulated chip, compressed or not; an MTD device; a block device or file whose pages are
-    /// used as a chip; or a dump of an MTD device, with --geometry and --spare.
+    /// Image of a simulated chip, compressed or not, or one with SQLite databases; an MTD device; a block
+    /// device or file whose pages are used as a chip; or a dump of an MTD device, with --geometry and
+    /// --spare.
     #[arg(value_name = "IMAGE|DEVICE")]
     pub(crate) place: PathBuf,
     /// Show this page byte by byte.

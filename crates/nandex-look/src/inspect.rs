@@ -21,6 +21,8 @@ pub struct Inspection {
     pub scan: Scan,
     /// Erases of each block, where the chip itself tells them.
     pub wear: Option<Vec<u32>>,
+    /// The volume of SQLite databases on it in words, where somebody looked at it: shown in place of a tree.
+    pub volume: Option<String>,
 }
 
 /// The family in words.
@@ -48,7 +50,7 @@ impl Inspection {
     /// Looks at a chip. Nothing is written.
     pub fn of(chip: impl Nand, name: &str, detected: Detected) -> Result<Inspection, NandError> {
         let scan = Scan::of(chip, detected.family, detected.record)?;
-        Ok(Inspection { name: name.into(), detected, scan, wear: None })
+        Ok(Inspection { name: name.into(), detected, scan, wear: None, volume: None })
     }
 
     fn wear_of(&self, block: usize) -> Option<u32> {
@@ -76,7 +78,10 @@ impl Inspection {
                 ),
             }
         );
-        let _ = writeln!(text, "\ntree\n{}", self.tree_text());
+        let _ = match &self.volume {
+            Some(volume) => writeln!(text, "\nvolume\n{volume}"),
+            None => writeln!(text, "\ntree\n{}", self.tree_text()),
+        };
         let _ = writeln!(text, "space\n{}", self.space_text());
         let _ = writeln!(text, "wear\n{}", self.wear_text());
         let _ = writeln!(text, "log\n{}", self.log_text());

@@ -199,8 +199,44 @@ impl Drop for Lock {
 }
 
 fn in_use(path: &Path) -> LockError {
-    let who = "another program or another part of this one has it open";
+    let who = match holder(path) {
+        Some(process) if process == process::id() => String::from("this process has it open already"),
+        Some(process) => format!("process {process} has it open"),
+        None => String::from("another program or another part of this one has it open"),
+    };
     LockError::InUse(format!("{} is in use: {who}", path.display()))
+}
+
+/// The process that locked what is at a path, where the system tells.
+#[cfg(target_os = "linux")]
+fn holder(path: &Path) -> Option<u32> {
+    use std::os::linux::fs::MetadataExt;
+    let found = fs::metadata(path).ok()?;
+    let (device, inode) = (found.st_dev(), found.st_ino());
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    holder_in(&fs::read_to_string("/proc/locks").ok()?, (major, minor), inode)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holder(_: &Path) -> Option<u32> {
+    None
+}
+
+/// The process that has a lock of `flock` on a file, in the lines of `/proc/locks`: `1: FLOCK ADVISORY WRITE
+/// PROCESS MAJOR:MINOR:INODE 0 EOF`. What waits for one has `->` behind its number, and a process that this
+/// one cannot see is no number above 0.
+#[cfg(any(target_os = "linux", test))]
+fn holder_in(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32> {
+    let of = format!("{major:02x}:{minor:02x}:{inode}");
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, _, process, place, ..] if place == of => {
+                process.parse().ok().filter(|&process| process > 0)
+            }
+            _ => None,
+        }
+    })
 }
 
 /// The table of locked files. In a child of `fork` a thread that was left behind may hold it for ever.
@@ -270,4 +306,25 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_told_by_the_systems_table() {
+        let table = "1: POSIX  ADVISORY  WRITE 7 fe:01:42 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE -1 fe:01:44 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ 1234 fe:01:42 0 EOF\n\
+                     3: -> FLOCK  ADVISORY  WRITE 99 fe:01:42 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 5 00:1c:42 0 EOF\n\
+                     5: FLOCK\n";
+        assert_eq!(holder_in(table, (0xfe, 1), 42), Some(1234));
+        assert_eq!(holder_in(table, (0, 0x1c), 42), Some(5));
+        for none in [((0xfe, 1), 44), ((0xfe, 1), 4), ((0, 1), 42)] {
+            assert_eq!(holder_in(table, none.0, none.1), None);
+        }
+        assert_eq!(holder_in("", (0, 0), 0), None);
+    }
 }

@@ -19,6 +19,7 @@
 mod counted;
 mod gathering;
 mod image;
+mod look;
 #[cfg(target_os = "linux")]
 mod mtd;
 
@@ -28,6 +29,7 @@ use counted::{Counted, Counts};
 pub use counted::{MountProgress, OnProgress};
 use gathering::Gathering;
 use image::ImageFile;
+pub use look::chip_of_image;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Differs, catalogue};
@@ -206,17 +208,9 @@ impl Device {
         }
         let file_bytes = (old.is_none() && is_there).then_some(metadata.len());
         self.stated.require(&self.name, label.geometry(), file_bytes)?;
-        let (stored, all) = (label.stored_bytes(), label.pages()?);
-        if store.page_count() < all {
-            return Err(StoreError::Unsupported(
-                format!("{} is shorter than its label says", self.name).into(),
-            ));
-        }
-        let mut slices = divide(ImageFile::new(store, self.sync), &[1, all - 1])?.into_iter();
-        let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
-            return Err(StoreError::Unsupported("an image of no pages".into()));
-        };
-        let chip = Counted::new(label.chip(body)?, told);
+        let stored = label.stored_bytes();
+        let (head, chip) = label.chip_in(store, &self.name, self.sync)?;
+        let chip = Counted::new(chip, told);
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
 
@@ -233,7 +227,10 @@ impl Device {
 }
 
 /// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
-type ImageChip = Counted<StoreNand<Slice<ImageFile>>>;
+type ChipInFile = StoreNand<Slice<ImageFile>>;
+
+/// A chip in a file whose operations are counted.
+type ImageChip = Counted<ChipInFile>;
 
 /// A volume whose mount is done, with its chip's shape as a name of a device states it, and its counters.
 fn finish(volume: Volume, geometry: Geometry, counts: Arc<Counts>) -> Result<Volume, StoreError> {
@@ -271,6 +268,28 @@ impl Label {
     fn geometry(self) -> Geometry {
         let spare_bytes = (self.stored_bytes() - self.page_bytes as usize - 1) as u32;
         Geometry::new(self.page_bytes, spare_bytes, self.block_pages, self.blocks)
+    }
+
+    /// The page of the label in a file, and the chip behind it.
+    fn chip_in(
+        self,
+        file: FilePageStore,
+        name: &str,
+        syncs: bool,
+    ) -> Result<(Slice<ImageFile>, ChipInFile), StoreError> {
+        let (there, all) = (file.page_count(), self.pages()?);
+        if there < all {
+            let why = format!(
+                "{name} is shorter than its label says: it has {there} pages of {} bytes, of {all}",
+                self.stored_bytes()
+            );
+            return Err(StoreError::Unsupported(why.into()));
+        }
+        let mut slices = divide(ImageFile::new(file, syncs), &[1, all - 1])?.into_iter();
+        let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
+            return Err(StoreError::Unsupported("an image of no pages".into()));
+        };
+        Ok((head, self.chip(body)?))
     }
 
     /// The chip in pages that have room for data, spare area and mark.

@@ -30,15 +30,17 @@ mod errors;
 #[allow(unsafe_code)]
 mod ffi;
 mod locks;
+mod look;
 mod open;
 mod router;
 mod settings;
 mod stats;
 mod volume;
 
-pub use device::{Device, MountProgress, OnProgress, Stated};
+pub use device::{Device, MountProgress, OnProgress, Stated, chip_of_image};
 pub use errors::OpenError;
 pub use ffi::Routines;
+pub use look::{FileFault, FileKind, FileStats, Header, Look};
 pub use open::Vfs;
 pub use settings::{Commits, Journals, VolumeSettings};
 pub use stats::{ChipCounts, VolumeStats};

@@ -1,6 +1,7 @@
-//! `nandex check`: the index in the image of a chip, and whether its invariants hold.
+//! `nandex check`: the index or the SQLite databases in the image of a chip, and whether all is sound.
 
 use super::inspect::image;
+use super::volume;
 use crate::Status;
 use crate::look_args::Check;
 use crate::output;
@@ -8,6 +9,7 @@ use anyhow::Result;
 use nandex::CheckReport;
 use nandex::ordered::RecordFormat;
 use nandex_lab::inspect::{Found, inspect};
+use nandex_mtd::Unchanged;
 use std::fmt::Write as _;
 
 /// Record sizes that are tried when none are given: those of the papers.
@@ -15,6 +17,13 @@ const RECORDS: [RecordFormat; 4] =
     [RecordFormat::new(4, 4), RecordFormat::new(8, 4), RecordFormat::new(8, 8), RecordFormat::new(16, 8)];
 
 pub(crate) fn run(args: &Check) -> Result<Status> {
+    if args.image.is_file()
+        && let Some(chip) = volume::chip_of_image(&args.image)?
+    {
+        let seen = volume::look(Box::new(Unchanged::new(chip)));
+        output::print(&format!("{}: a volume of SQLite databases\n{}", args.image.display(), seen.text))?;
+        return Ok(seen.status());
+    }
     let chip = image(&args.image)?;
     let records = args.record.map_or(RECORDS.to_vec(), |record| vec![record]);
     let found = inspect(&chip, &records);

@@ -1,11 +1,12 @@
 //! `nandex inspect`: what is on a chip, told from its bytes.
 
 use super::device;
+use super::volume::{self, Seen};
 use crate::Status;
 use crate::device_args::{Part, Place};
 use crate::look_args::Inspect;
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nandex::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
@@ -13,6 +14,7 @@ use nandex_lab::{LabError, chip};
 use nandex_look::decode::Family;
 use nandex_look::detect::{Detected, detect};
 use nandex_look::inspect::Inspection;
+use nandex_mtd::Unchanged;
 use nandex_os::{Access, Lock, LockError};
 use std::fs::File;
 use std::io::Read;
@@ -41,8 +43,15 @@ pub(super) fn image(path: &Path) -> Result<SimChip> {
     Ok(chip::load_image(path)?)
 }
 
-/// A chip, its name, and the erases of its blocks where it tells them.
-type Opened = (Box<dyn Nand>, String, Option<Vec<u32>>);
+/// A chip that was opened.
+struct Opened {
+    chip: Box<dyn Nand>,
+    name: String,
+    /// Whether it is in an image that SQLite's VFS made.
+    is_image: bool,
+    /// The erases of its blocks where it tells them.
+    wear: Option<Vec<u32>>,
+}
 
 /// The chip of a place.
 fn open(args: &Inspect) -> Result<Opened> {
@@ -50,8 +59,8 @@ fn open(args: &Inspect) -> Result<Opened> {
     if !is_dump && args.place.is_file() && is_image(&args.place) {
         let chip = image(&args.place)?;
         let name = format!("{} (chip {})", args.place.display(), chip.part().name);
-        let wear = chip.wear().to_vec();
-        return Ok((Box::new(chip), name, Some(wear)));
+        let wear = Some(chip.wear().to_vec());
+        return Ok(Opened { chip: Box::new(chip), name, is_image: false, wear });
     }
     let path = Some(args.place.clone());
     let place = Place {
@@ -62,22 +71,18 @@ fn open(args: &Inspect) -> Result<Opened> {
         part: Part { blocks: args.blocks },
         page: args.page_bytes,
     };
-    let (chip, name) = device::to_look_at(&place)?;
-    Ok((chip, name, None))
+    let mut opened = device::to_look_at(&place)?;
+    Ok(Opened { chip: opened.take()?, name: opened.name, is_image: opened.is_image, wear: None })
 }
 
 /// The contents that the user names, or else those that the bytes tell.
-fn found(args: &Inspect, chip: &mut dyn Nand, name: &str) -> Result<Detected> {
+fn found(args: &Inspect, chip: &mut dyn Nand) -> Result<Option<Detected>> {
     let guess = args.record.unwrap_or(GUESS);
     let detected = detect(chip, guess)?;
-    if let Some(index) = args.index {
-        let family = Family::of_index(index.name);
-        let told = detected.filter(|found| found.family == family);
-        return Ok(told.unwrap_or(Detected::new(family, guess, false)));
-    }
-    detected.with_context(|| {
-        format!("{name}: nothing on it is of a format that is known here; name what wrote it with --index")
-    })
+    let Some(index) = args.index else { return Ok(detected) };
+    let family = Family::of_index(index.name);
+    let told = detected.filter(|found| found.family == family);
+    Ok(Some(told.unwrap_or(Detected::new(family, guess, false))))
 }
 
 pub(crate) fn run(args: &Inspect) -> Result<Status> {
@@ -85,8 +90,15 @@ pub(crate) fn run(args: &Inspect) -> Result<Status> {
         let why = "is not there";
         return Err(LabError::bad_option("IMAGE|DEVICE", &args.place.display().to_string(), why).into());
     }
-    let (mut chip, name, wear) = open(args)?;
-    let detected = found(args, &mut *chip, &name)?;
+    let Opened { mut chip, name, is_image, wear } = open(args)?;
+    let detected = match found(args, &mut *chip)? {
+        Some(detected) => detected,
+        // The logical pages of its FTL cannot be found any more.
+        None if is_image => Detected::new(Family::Ftl, GUESS, false),
+        None => {
+            bail!("{name}: nothing on it is of a format that is known here; name what wrote it with --index")
+        }
+    };
     let mut inspection = Inspection::of(&mut *chip, &name, detected)?;
     inspection.wear = wear;
     let bad = |flag: &str, value: u32, why: String| LabError::bad_option(flag, &value.to_string(), why);
@@ -99,9 +111,25 @@ pub(crate) fn run(args: &Inspect) -> Result<Status> {
             inspection.page(&mut *chip, page).map_err(|why| bad("--page", page, why))?
         }
         (None, Some(block), _) => inspection.block(block).map_err(|why| bad("--block", block, why))?,
-        (None, None, true) => serde_json::to_string_pretty(&inspection.json())? + "\n",
-        (None, None, false) => inspection.summary(),
+        (None, None, is_json) => {
+            let seen = (detected.is_volume || is_image).then(|| volume::look(Box::new(Unchanged::new(chip))));
+            output::print(&whole(inspection, seen.as_ref(), is_json)?)?;
+            return Ok(seen.map_or(Status::Done, |seen| seen.status()));
+        }
     };
     output::print(&text)?;
     Ok(Status::Done)
+}
+
+/// All of a chip as text or JSON, with the volume on it.
+fn whole(mut inspection: Inspection, seen: Option<&Seen>, is_json: bool) -> Result<String> {
+    if !is_json {
+        inspection.volume = seen.map(|seen| seen.text.clone());
+        return Ok(inspection.summary());
+    }
+    let mut json = inspection.json();
+    if let Some(seen) = seen {
+        json["volume"] = seen.json.clone();
+    }
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }

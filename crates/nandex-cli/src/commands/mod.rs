@@ -21,6 +21,7 @@ mod spatial;
 mod sweep;
 mod torture;
 mod traces;
+mod volume;
 
 use crate::Status;
 use crate::args::{Args, Command};

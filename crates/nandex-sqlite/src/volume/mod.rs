@@ -21,6 +21,7 @@ mod journal;
 mod kept_back;
 mod list;
 mod log_tail;
+mod look;
 mod mount;
 mod packed;
 mod redo;
@@ -33,6 +34,7 @@ mod unchanged;
 
 pub(crate) use files::FileId;
 pub(crate) use files::Purpose;
+pub(crate) use look::look;
 
 use crate::locks::Locks;
 use crate::settings::VolumeSettings;
@@ -256,12 +258,6 @@ impl Volume {
     /// The most pages that one group takes, those of the directory included.
     pub fn group_pages_max(&self) -> usize {
         if self.store.prefix_consistent() { self.store.atomic_pages_max() } else { 0 }
-    }
-
-    /// Names of the files that survive, in order.
-    pub fn names(&self) -> Vec<String> {
-        let kept = |id: &&FileId| self.files.get(id).is_some_and(|file| file.purpose.is_kept());
-        self.names.iter().filter(|(_, id)| kept(id)).map(|(name, _)| name.clone()).collect()
     }
 
     /// The last error in words.

@@ -24,7 +24,7 @@ impl Volume {
         mut store: impl PageStore + Send + 'static,
         settings: VolumeSettings,
     ) -> Result<Volume, StoreError> {
-        check(&store)?;
+        require_room(&store)?;
         for lpn in 0..store.page_count() {
             store.trim(Lpn(lpn))?;
         }
@@ -43,7 +43,7 @@ impl Volume {
         mut store: impl PageStore + Send + 'static,
         settings: VolumeSettings,
     ) -> Result<Volume, StoreError> {
-        check(&store)?;
+        require_room(&store)?;
         let found = newest(&mut store)?;
         Volume::found(Box::new(store), settings, found)
     }
@@ -151,7 +151,7 @@ impl Volume {
 }
 
 /// Refuses a store that no volume fits.
-fn check(store: &impl PageStore) -> Result<(), StoreError> {
+pub(super) fn require_room(store: &impl PageStore) -> Result<(), StoreError> {
     let (page_bytes, pages) = (store.page_bytes(), store.page_count());
     let needed = 2 * slot_pages(page_bytes.max(1)) + 8;
     if page_bytes < PAGE_BYTES_MIN || pages < needed {
@@ -164,7 +164,7 @@ fn check(store: &impl PageStore) -> Result<(), StoreError> {
 }
 
 /// The newest directory; `None` on an empty store.
-fn newest(store: &mut impl PageStore) -> Result<Option<Directory>, StoreError> {
+pub(super) fn newest(store: &mut impl PageStore) -> Result<Option<Directory>, StoreError> {
     let page_bytes = store.page_bytes();
     let pages = slot_pages(page_bytes);
     let mut best: Option<Directory> = None;

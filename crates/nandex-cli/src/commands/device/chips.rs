@@ -2,6 +2,7 @@
 
 use super::place::{self, Access};
 use crate::Status;
+use crate::commands::volume;
 use crate::device_args::{Dump, Place, Restore};
 use crate::output;
 use anyhow::Result;
@@ -15,11 +16,13 @@ pub(super) fn info(place: &Place) -> Result<Status> {
     let mut device = place::open(place, Access::Look)?;
     let mut text = format!("{}\n", device.name);
     text += &mtd_facts(place)?;
-    let chip = device.nand()?;
+    let user = if device.is_image { "an image of SQLite's VFS" } else { "for an index" };
+    let is_image = device.is_image;
+    let mut chip = device.take()?;
     let geometry = chip.geometry();
     let _ = writeln!(
         text,
-        "for an index: pages of {} bytes with {} spare bytes, {} pages a block, {} blocks, {} MiB",
+        "{user}: pages of {} bytes with {} spare bytes, {} pages a block, {} blocks, {} MiB",
         geometry.page_bytes,
         geometry.spare_bytes,
         geometry.pages_per_block,
@@ -36,21 +39,24 @@ pub(super) fn info(place: &Place) -> Result<Status> {
         0 => writeln!(text, "no bad blocks"),
         n => writeln!(text, "{n} bad blocks: {}", bad.join(", ")),
     };
-    let _ = writeln!(text, "{}", contents(chip)?);
+    let (words, is_volume) = contents(&mut *chip)?;
+    let _ = writeln!(text, "{words}");
+    let seen = (is_volume || is_image).then(|| volume::look(chip));
+    text += seen.as_ref().map_or("", |seen| &seen.text);
     output::print(&text)?;
-    Ok(Status::Done)
+    Ok(seen.map_or(Status::Done, |seen| seen.status()))
 }
 
 /// The records that are taken where nothing tells their sizes; they are not shown.
 const GUESS: RecordFormat = RecordFormat::new(4, 4);
 
-/// The contents of a chip in words.
-fn contents(mut chip: &mut dyn Nand) -> Result<String> {
+/// The contents of a chip in words, and whether they are a volume of SQLite databases.
+fn contents(mut chip: &mut dyn Nand) -> Result<(String, bool)> {
     if is_blank(&mut chip)? {
-        return Ok(String::from("blank"));
+        return Ok((String::from("blank"), false));
     }
     let Some(found) = detect(chip, GUESS)? else {
-        return Ok(String::from("there is something on it, of no format that is known here"));
+        return Ok((String::from("there is something on it, of no format that is known here"), false));
     };
     let sizes = match found.record {
         RecordFormat { key_bytes, value_bytes } if found.is_sure => {
@@ -58,7 +64,7 @@ fn contents(mut chip: &mut dyn Nand) -> Result<String> {
         }
         _ => String::new(),
     };
-    Ok(format!("on it: {}{sizes}", found.words()))
+    Ok((format!("on it: {}{sizes}", found.words()), found.is_volume))
 }
 
 #[cfg(target_os = "linux")]

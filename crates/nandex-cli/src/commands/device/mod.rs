@@ -12,8 +12,8 @@ use crate::device_args::{
 use crate::output::{self, Target};
 use crate::parse;
 use anyhow::{Context, Result, anyhow};
+use nandex::IndexError;
 use nandex::ordered::{Direction, OrderedIndex, check_with_look_ups};
-use nandex::{IndexError, Nand};
 use nandex_lab::LabError;
 use nandex_lab::options::Settings;
 use nandex_lab::registry::Open;
@@ -43,10 +43,9 @@ pub(crate) fn run(action: &Action) -> Result<Status> {
     }
 }
 
-/// The chip of a place, which nothing reaches but reads, and its name.
-pub(crate) fn to_look_at(place: &Place) -> Result<(Box<dyn Nand>, String)> {
-    let mut opened = place::open(place, Access::Look)?;
-    Ok((opened.take()?, opened.name))
+/// The chip of a place, which nothing reaches but reads.
+pub(crate) fn to_look_at(place: &Place) -> Result<Opened> {
+    place::open(place, Access::Look)
 }
 
 /// An index that was opened, with what tells about the device below.

@@ -1,5 +1,6 @@
 //! The chip of a command: an MTD device, pages in a file or on a block device, or a dump.
 
+use crate::commands::volume;
 use crate::device_args::Place;
 use anyhow::{Context, Result, anyhow};
 use nandex::{IndexError, Nand};
@@ -22,10 +23,12 @@ pub(super) enum Access<'a> {
 }
 
 /// A chip that was opened, until an index takes it.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     nand: Option<Box<dyn Nand>>,
     /// The place's name in words.
-    pub(super) name: String,
+    pub(crate) name: String,
+    /// Whether it is an image that SQLite's VFS made.
+    pub(crate) is_image: bool,
     events: Option<Events>,
 }
 
@@ -36,7 +39,7 @@ impl Opened {
     }
 
     /// The chip, for the index that owns it from now on.
-    pub(super) fn take(&mut self) -> Result<Box<dyn Nand>> {
+    pub(crate) fn take(&mut self) -> Result<Box<dyn Nand>> {
         self.nand.take().context("the chip was taken")
     }
 
@@ -79,10 +82,17 @@ impl Opened {
 
 /// Opens the chip of a place. To look at, it is wrapped so that nothing reaches it but reads.
 pub(super) fn open(place: &Place, access: Access<'_>) -> Result<Opened> {
-    let (nand, name, events) = match (&place.device, &place.image) {
-        (Some(path), _) => open_device(place, path, access)?,
-        (None, Some(path)) => open_dump(place, path, access)?,
-        (None, None) => return Err(anyhow!("give --device or --image")),
+    let image = place.device.as_deref().filter(|path| path.exists() && !is_character_device(path));
+    let image = match image {
+        Some(path) => open_image(path, access)?,
+        None => None,
+    };
+    let is_image = image.is_some();
+    let (nand, name, events) = match (image, &place.device, &place.image) {
+        (Some(image), ..) => image,
+        (_, Some(path), _) => open_device(place, path, access)?,
+        (_, None, Some(path)) => open_dump(place, path, access)?,
+        (_, None, None) => return Err(anyhow!("give --device or --image")),
     };
     let nand: Box<dyn Nand> =
         match place.part.blocks {
@@ -98,10 +108,21 @@ pub(super) fn open(place: &Place, access: Access<'_>) -> Result<Opened> {
         Access::Look => Box::new(Unchanged::new(nand)),
         Access::Change { .. } => nand,
     };
-    Ok(Opened { nand: Some(nand), name, events })
+    Ok(Opened { nand: Some(nand), name, is_image, events })
 }
 
 type Found = (Box<dyn Nand>, String, Option<Events>);
+
+/// The chip in an image that SQLite's VFS made; SQLite alone changes it.
+fn open_image(path: &Path, access: Access<'_>) -> Result<Option<Found>> {
+    let name = path.display().to_string();
+    let Some(chip) = volume::chip_of_image(path)? else { return Ok(None) };
+    if matches!(access, Access::Change { .. }) {
+        let why = "it is an image with SQLite databases, which are changed by SQLite alone";
+        return Err(LabError::bad_option("--device", &name, why).into());
+    }
+    Ok(Some((chip, name, None)))
+}
 
 fn open_dump(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
     let (Some(raw), Some(layout)) = (place.geometry, place.spare.clone()) else {

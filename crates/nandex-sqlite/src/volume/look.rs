@@ -1,0 +1,98 @@
+//! The files of a volume, and whether all of them can be read.
+
+use super::directory::slot_pages;
+use super::mount::{newest, require_room};
+use super::{File, FileId, Purpose, Volume};
+use crate::look::{FileFault, FileKind, FileStats, Header, Look};
+use crate::settings::VolumeSettings;
+use nandex::{PageStore, StoreError};
+
+impl Volume {
+    /// The files that survive, in the order of their names.
+    pub fn files(&self) -> Vec<FileStats> {
+        self.kept().map(|(name, _, file)| file.stats(name)).collect()
+    }
+
+    /// Names of the files that survive, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.kept().map(|(name, ..)| String::from(name)).collect()
+    }
+
+    fn kept(&self) -> impl Iterator<Item = (&str, FileId, &File)> {
+        let named =
+            self.names.iter().filter_map(|(name, &id)| Some((name.as_str(), id, self.files.get(&id)?)));
+        named.filter(|(_, _, file)| file.purpose.is_kept())
+    }
+
+    /// Reads every page of every file that survives, as it is seen now; the pages that cannot be read, and
+    /// databases that lack pages. Nothing is written.
+    pub fn check(&mut self) -> Vec<FileFault> {
+        let files: Vec<(String, FileId)> =
+            self.kept().map(|(name, id, _)| (String::from(name), id)).collect();
+        let mut faults = Vec::new();
+        let mut page = vec![0; self.page_bytes];
+        for (name, id) in files {
+            let pages = self.files.get(&id).map_or(0, |file| file.visible);
+            for number in 0..pages {
+                if let Err(error) = self.load(id, number, &mut page) {
+                    let why = error.to_string();
+                    faults.push(FileFault { file: name.clone(), page: Some(number), why });
+                }
+            }
+            let why = self.files.get(&id).map(|file| file.size).zip(self.header(&name)).and_then(missing);
+            // What the header says may be in a log or a journal still.
+            let has_companion = ["-wal", "-journal"].iter().any(|end| self.exists(&format!("{name}{end}")));
+            if let Some(why) = why.filter(|_| !has_companion) {
+                faults.push(FileFault { file: name, page: None, why });
+            }
+        }
+        faults
+    }
+
+    /// The header of a database, where it has one that can be read.
+    fn header(&mut self, name: &str) -> Option<Header> {
+        let id = self.names.get(name).copied().filter(|_| self.is_database(name))?;
+        let mut page = vec![0; self.page_bytes];
+        self.load(id, 0, &mut page).ok()?;
+        Header::decode(&page)
+    }
+}
+
+/// Why a file of so many bytes is no whole database.
+fn missing((bytes, header): (u64, Header)) -> Option<String> {
+    let Header { page_bytes, pages, .. } = header;
+    let needed = u64::from(page_bytes) * u64::from(pages);
+    (bytes < needed).then(|| {
+        format!(
+            "its header says {pages} pages of {page_bytes} bytes, {needed} in all, and it has {bytes} bytes"
+        )
+    })
+}
+
+impl File {
+    fn stats(&self, name: &str) -> FileStats {
+        let kind = match self.purpose {
+            Purpose::Main => FileKind::Database,
+            Purpose::Journal => FileKind::Journal,
+            _ if name.ends_with("-wal") => FileKind::Log,
+            _ => FileKind::Other,
+        };
+        let (bytes, pages, room_pages) = (self.size, self.visible, self.capacity());
+        FileStats { name: String::from(name), kind, bytes, pages, room_pages, header: None }
+    }
+}
+
+/// Mounts the volume on a store and looks at all of it.
+pub(crate) fn look(mut store: impl PageStore + Send + 'static) -> Result<Look, StoreError> {
+    require_room(&store)?;
+    let (page_bytes, pages) = (store.page_bytes(), store.page_count());
+    let is_unfinished = newest(&mut store)?.is_some_and(|directory| directory.redo.is_some());
+    let mut volume = Volume::open(store, VolumeSettings::default())?;
+    let faults = volume.check();
+    let mut files = volume.files();
+    for file in &mut files {
+        file.header = volume.header(&file.name);
+    }
+    let directory_pages = 2 * slot_pages(page_bytes);
+    Ok(Look { page_bytes, pages, directory_pages, files, stats: volume.stats(), is_unfinished, faults })
+}

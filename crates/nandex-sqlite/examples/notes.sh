@@ -2,6 +2,10 @@
 # The shell of SQLite on an image of a chip: notes.sh EXTENSION IMAGE TEXT adds a note and prints all notes; then it copies the database
 # to IMAGE.db, an ordinary file. `make sqlite-extension` builds the extension.
 set -eu
+if [ $# -ne 3 ]; then
+    echo "usage: notes.sh EXTENSION IMAGE TEXT (make sqlite-extension builds the extension)" >&2
+    exit 2
+fi
 extension=$1 image=$2 text=$(printf %s "$3" | sed "s/'/''/g")
 rm -f "$image.db"
 sqlite3 -bail :memory: ".load $extension" \

@@ -28,7 +28,9 @@ impl Vfs {
     }
 
     /// Registers a VFS of this name with any SQLite of the process, whose databases are then opened by
-    /// `file:NAME?vfs=VFS` in whatever way it has. [`routines!`](crate::routines) finds its functions.
+    /// `file:NAME?vfs=VFS` in whatever way it has. [`routines!`](crate::routines) finds its functions. Every
+    /// connection that this SQLite opens from then on has the SQL function `nandex_error()`; where a process
+    /// has several, those of the first.
     ///
     /// # Errors
     ///
@@ -88,7 +90,8 @@ impl Vfs {
     }
 
     /// The reason, in words, why the VFS refused or failed last; `None` before that. `SELECT nandex_error()`
-    /// answers it in connections of [`Vfs::open`] and of the extension.
+    /// answers it in connections of [`Vfs::open`], and in all that its SQLite opens once there is a VFS of
+    /// [`Vfs::register_with`] or the extension: of these VFSes the one that failed last.
     pub fn last_error(&self) -> Option<String> {
         Some(self.registered.told()).filter(|text| !text.is_empty())
     }

@@ -7,6 +7,7 @@ use nandex::nand::{catalogue, sim::SimChip};
 use nandex::{PageStore, Shared};
 use nandex_sqlite::{Routines, Vfs, Volume, VolumeSettings, routines};
 use rusqlite::Connection;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[path = "../examples/beside-rusqlite.rs"]
 mod example;
@@ -14,6 +15,12 @@ mod example;
 #[test]
 fn the_example_works() {
     example::main().unwrap();
+}
+
+/// A turn of tests with failures: of several VFSes the reason told is that of the last to fail.
+fn exclusively() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Make = fn(Shared<SimChip>, bool) -> Box<dyn PageStore>;
@@ -86,6 +93,7 @@ fn the_name_goes_with_the_vfs_and_is_taken_until_then() {
 
 #[test]
 fn devices_by_uri_and_the_reason_of_a_refusal() {
+    let _one = exclusively();
     let table = routines!(rusqlite::ffi).unwrap();
     let vfs = Vfs::register_for_devices_with(table, "beside-devices", VolumeSettings::default()).unwrap();
     let open = |options: &str| Connection::open(format!("file:a.db?vfs=beside-devices&device=sim:{options}"));
@@ -96,6 +104,34 @@ fn devices_by_uri_and_the_reason_of_a_refusal() {
     assert!(open("k9f1g08u0f&sise=8M").is_err());
     let why = vfs.last_error().unwrap();
     assert!(why.contains("sise"), "{why}");
+}
+
+/// A failure of any VFS of a SQLite is told in all its connections, those that have another VFS as well.
+#[test]
+fn the_reason_of_a_refusal_is_one_statement_away() {
+    let _one = exclusively();
+    let table = || routines!(rusqlite::ffi).unwrap();
+    let of_devices =
+        |name: &str| Vfs::register_for_devices_with(table(), name, VolumeSettings::default()).unwrap();
+    let vfses = [of_devices("beside-told-1"), of_devices("beside-told-2")];
+    let volume = vfs("beside-told-3", page_map(chip(), true));
+    let plain = Connection::open_in_memory().unwrap();
+    let own = open("beside-told-3");
+    let told = |connection: &Connection| -> Option<String> {
+        connection.query_row("SELECT nandex_error()", [], |row| row.get(0)).unwrap()
+    };
+    for (number, key) in [(1, "sise"), (2, "sice"), (1, "zize"), (2, "sync")] {
+        let name = format!("file:a.db?vfs=beside-told-{number}&device=sim:k9f1g08u0f&{key}=banana");
+        assert!(Connection::open(name).is_err());
+        for connection in [&plain, &own, &Connection::open_in_memory().unwrap()] {
+            let why = told(connection).unwrap();
+            assert!(why.contains(&format!("{key}=banana")), "{why}");
+        }
+        assert_eq!(told(&plain), vfses[number - 1].last_error());
+    }
+    // Names go, words stay.
+    drop((vfses, own, volume));
+    assert!(told(&plain).is_some_and(|why| why.contains("sync=banana")));
 }
 
 #[test]

@@ -136,6 +136,47 @@ fn the_examples_work() {
     }
 }
 
+/// An example that cannot do what it is asked says why, and with which code it ends.
+#[test]
+fn the_examples_say_why_they_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = extension();
+    let here = here.to_str().unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let told = |program: &str, arguments: &[&str], code: i32, words: &[&str]| {
+        let done = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
+        let (out, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}: {out}{errors}");
+        assert!(words.iter().all(|word| errors.contains(word)), "{arguments:?}: {errors}");
+        assert!(errors.lines().count() == 1 && out.is_empty(), "{arguments:?}: {out}{errors}");
+    };
+    for (program, script) in [("python3", "notes.py"), ("sh", "notes.sh")] {
+        let script = examples.join(script);
+        let script = script.to_str().unwrap();
+        for arguments in [&[script][..], &[script, here], &[script, here, "chip.img", "one", "two"]] {
+            if runs(program, &["--version"]) || program == "sh" {
+                told(program, arguments, 2, &["usage: notes.", "EXTENSION IMAGE TEXT"]);
+            }
+        }
+    }
+    let script = examples.join("notes.py");
+    let script = script.to_str().unwrap();
+    // A sqlite3 without the method, whatever this Python has.
+    let without = format!(
+        "import sqlite3, sys, types; real = sqlite3.connect; \
+         sqlite3.connect = lambda *a, **k: types.SimpleNamespace(); sys.argv = ['notes.py', 'a', 'b', 'c']; \
+         exec(open({script:?}).read())"
+    );
+    if runs("python3", &["--version"]) {
+        told("python3", &["-c", &without], 1, &["notes.py: ", "without loading extensions"]);
+    }
+    if let Some(python) = python() {
+        told(python, &[script, "./none", "chip.img", "one"], 1, &["notes.py: cannot load ./none"]);
+        std::fs::write(folder.path().join("letter"), "Dear Sir").unwrap();
+        told(python, &[script, here, "letter", "one"], 1, &["notes.py: ", "no image of a chip"]);
+    }
+}
+
 #[test]
 fn the_page_tells_what_works() {
     let folder = tempfile::tempdir().unwrap();

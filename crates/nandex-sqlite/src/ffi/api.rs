@@ -21,6 +21,17 @@ pub(super) struct Api {
     pub(super) filename_journal: OfName,
     pub(super) filename_wal: OfName,
     pub(super) malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
+    /// The functions for one of SQL, where they were found by a table.
+    pub(super) teaching: Option<Teaching>,
+}
+
+/// The functions that give every connection to come a function of SQL.
+#[derive(Clone, Copy)]
+pub(super) struct Teaching {
+    /// The table that they are of: one for each SQLite.
+    pub(super) table: usize,
+    pub(super) functions: Functions,
+    pub(super) auto_extension: unsafe extern "C" fn(Entry) -> c_int,
 }
 
 /// The version that `sqlite3_filename_journal` came with.
@@ -48,28 +59,6 @@ mod place {
 /// The entry point of an extension: a connection, where an error goes, and the table.
 pub(super) type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const c_void) -> c_int;
 
-/// The functions in the table that an extension gets by which one of SQL is added, and the one that makes it
-/// be added to connections to come.
-///
-/// # Safety
-///
-/// As for [`Api::of_table`], which has taken the table.
-pub(super) unsafe fn functions_of_table(
-    table: *const c_void,
-) -> (Functions, unsafe extern "C" fn(Entry) -> c_int) {
-    // SAFETY: the types are those of sqlite3ext.h at these places, but for those of contexts and values, to
-    // which there are only pointers.
-    unsafe {
-        let at = |place: usize| table.cast::<*const c_void>().add(place);
-        let functions = Functions {
-            create_function: *at(place::CREATE_FUNCTION).cast(),
-            user_data: *at(place::USER_DATA).cast(),
-            result_text: *at(place::RESULT_TEXT).cast(),
-        };
-        (functions, *at(place::AUTO_EXTENSION).cast())
-    }
-}
-
 impl Api {
     /// The functions in the table that an extension gets; an error in words where that SQLite is too old.
     ///
@@ -78,8 +67,8 @@ impl Api {
     /// The table is the one that SQLite hands to an extension's entry point (F5).
     pub(super) unsafe fn of_table(table: *const c_void) -> Result<Api, String> {
         // SAFETY: the table is an array of pointers to functions, of which a null one is read as `None`. The
-        // types are those of sqlite3ext.h at these places; the version is asked for before anything that came
-        // later is read.
+        // types are those of sqlite3ext.h at these places, but for those of contexts and values, to which
+        // there are only pointers; the version is asked for before anything that came later is read.
         unsafe {
             let table = table.cast::<*const c_void>();
             let at = |place: usize| table.add(place);
@@ -99,6 +88,15 @@ impl Api {
                 filename_journal: *at(place::FILENAME_JOURNAL).cast(),
                 filename_wal: *at(place::FILENAME_WAL).cast(),
                 malloc: *at(place::MALLOC).cast(),
+                teaching: Some(Teaching {
+                    table: table.addr(),
+                    functions: Functions {
+                        create_function: *at(place::CREATE_FUNCTION).cast(),
+                        user_data: *at(place::USER_DATA).cast(),
+                        result_text: *at(place::RESULT_TEXT).cast(),
+                    },
+                    auto_extension: *at(place::AUTO_EXTENSION).cast(),
+                }),
             })
         }
     }
@@ -117,6 +115,7 @@ impl Api {
             filename_journal: linked::filename_journal,
             filename_wal: linked::filename_wal,
             malloc: libsqlite3_sys::sqlite3_malloc,
+            teaching: None,
         }
     }
 

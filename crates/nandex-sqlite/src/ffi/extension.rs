@@ -1,14 +1,14 @@
 //! The entry points of the loadable extension: `SELECT load_extension('libnandex_sqlite')`.
 
 use super::abi;
-use super::api::{Api, functions_of_table};
+use super::api::Api;
 use super::file::guarded;
-use super::vfs::{App, Registered};
+use super::vfs::Registered;
+use super::words::teach;
 use crate::router::Router;
 use crate::settings::VolumeSettings;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::OnceLock;
 
 /// The name of the VFS.
 const NAME: &str = "nandex";
@@ -34,39 +34,18 @@ pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
             };
             // Loaded again, by another connection or under another path: the VFS is there.
             if (api.vfs_find)(c"nandex".as_ptr()).is_null() {
-                match Registered::register(api, NAME, Router::new(VolumeSettings::default(), None)) {
-                    Ok(registered) => {
-                        APP.get_or_init(|| registered.app());
-                        (functions_of_table(table).1)(teach);
+                let router = Router::new(VolumeSettings::default(), None);
+                if let Err(text) = Registered::register(api, NAME, router) {
+                    if !error.is_null() {
+                        ptr::write(error, api.string(&text));
                     }
-                    Err(text) => {
-                        if !error.is_null() {
-                            ptr::write(error, api.string(&text));
-                        }
-                        return abi::ERROR;
-                    }
+                    return abi::ERROR;
                 }
             }
             teach(database, error, table);
         }
         abi::OK_LOAD_PERMANENTLY
     })
-}
-
-/// The state of the VFS.
-static APP: OnceLock<&'static App> = OnceLock::new();
-
-/// Adds the SQL function `nandex_error()` to a connection that is opened.
-///
-/// # Safety
-///
-/// As for [`sqlite3_nandexsqlite_init`].
-unsafe extern "C" fn teach(database: *mut c_void, _: *mut *mut c_char, table: *const c_void) -> c_int {
-    match APP.get().filter(|_| !database.is_null()) {
-        // SAFETY: the table is SQLite's (F5), and the connection is one of it.
-        Some(app) => unsafe { functions_of_table(table).0.add_to_loader(database, app) },
-        None => abi::OK,
-    }
 }
 
 /// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program

@@ -4,6 +4,7 @@ use super::abi::{self, File, Vfs};
 use super::api::Api;
 use super::file::{METHODS, Open, code_of, guarded};
 use super::routines::Routines;
+use super::words;
 use crate::device::{Device, MountProgress, OnProgress};
 use crate::router::{Failure, Kind, Request, Router};
 use std::ffi::{CStr, CString, c_char, c_double, c_int};
@@ -32,7 +33,7 @@ pub(super) struct App {
     /// The VFS of the system: for time, sleep and chance.
     base: *mut Vfs,
     /// The last error in words, for `xGetLastError`.
-    last: Mutex<String>,
+    pub(super) last: Mutex<String>,
 }
 
 // SAFETY: the base is only read (F1), SQLite's functions may be called on any thread, and what changes is
@@ -45,6 +46,9 @@ impl App {
         let code = code_of(failure, otherwise);
         let text = failure.to_string();
         self.api.tell(code, &text);
+        if let Some(teaching) = self.api.teaching {
+            words::note(teaching, &text);
+        }
         *crate::router::locked(&self.last) = text;
         code
     }
@@ -118,7 +122,12 @@ impl Registered {
         }));
         // SAFETY: the VFS is complete and is never freed.
         match unsafe { (api.vfs_register)(vfs, 0) } {
-            abi::OK => Ok(Registered { vfs, app }),
+            abi::OK => {
+                if let Some(teaching) = api.teaching {
+                    words::teach_all(teaching);
+                }
+                Ok(Registered { vfs, app })
+            }
             code => Err(format!("SQLite refused the VFS: error {code}")),
         }
     }
@@ -141,7 +150,7 @@ impl Registered {
     #[cfg(feature = "bundled")]
     pub(crate) fn teach(&self, connection: &rusqlite::Connection) -> rusqlite::Result<()> {
         // SAFETY: the connection is open as long as it is borrowed.
-        let code = unsafe { super::words::Functions::add_to_linked(connection.handle().cast(), self.app) };
+        let code = unsafe { words::Functions::add_to_linked(connection.handle().cast(), self.app) };
         if code == abi::OK {
             Ok(())
         } else {
@@ -152,11 +161,6 @@ impl Registered {
     /// The last failure in words; nothing before there was one.
     pub(crate) fn told(&self) -> String {
         self.app.told()
-    }
-
-    /// The state of the VFS.
-    pub(super) fn app(&self) -> &'static App {
-        self.app
     }
 
     /// Takes the name away. Databases that are open stay so: the VFS itself is never freed.

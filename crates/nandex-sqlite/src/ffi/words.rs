@@ -1,11 +1,14 @@
 //! The SQL function `nandex_error()`: why the VFS refused or failed last, in words; null before that.
 
 use super::abi::{self, Answer};
+use super::api::Teaching;
 use super::file::guarded;
+#[cfg(feature = "bundled")]
 use super::vfs::App;
+use crate::router::locked;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// The functions of one SQLite that this takes.
 #[derive(Clone, Copy)]
@@ -24,21 +27,59 @@ pub(super) struct Functions {
     pub(super) result_text: unsafe extern "C" fn(*mut c_void, *const c_char, c_int, *const c_void),
 }
 
-/// The functions of the SQLite that loaded the extension.
-static LOADED: OnceLock<Functions> = OnceLock::new();
+/// A SQLite that was found by its table, and why a VFS of it refused or failed last.
+struct Taught {
+    teaching: Teaching,
+    last: Mutex<String>,
+}
+
+/// The first such SQLite, whose connections all have the function: one whose VFS is our extension, or was
+/// registered with its routines. A process has one as a rule; those of a second are not taught.
+static TAUGHT: OnceLock<Taught> = OnceLock::new();
+
+/// The state of a SQLite, if it is the one that is taught.
+fn taught(table: usize) -> Option<&'static Taught> {
+    TAUGHT.get().filter(|taught| taught.teaching.table == table)
+}
+
+/// Gives the function to each connection of a SQLite that is opened from now on.
+pub(super) fn teach_all(teaching: Teaching) {
+    TAUGHT.get_or_init(|| Taught { teaching, last: Mutex::default() });
+    if taught(teaching.table).is_some() {
+        // SAFETY: the function is that of the table (F5), and takes the same entry point any number of times.
+        unsafe { (teaching.auto_extension)(teach) };
+    }
+}
+
+/// Notes why a VFS of a SQLite refused or failed.
+pub(super) fn note(teaching: Teaching, text: &str) {
+    if let Some(taught) = taught(teaching.table) {
+        *locked(&taught.last) = String::from(text);
+    }
+}
+
+/// Adds the function to a connection that is opened.
+///
+/// # Safety
+///
+/// SQLite calls it as the entry point of an extension, with its table of functions.
+pub(super) unsafe extern "C" fn teach(
+    database: *mut c_void,
+    _: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    match taught(table.addr()).filter(|_| !database.is_null()) {
+        Some(taught) => {
+            let state = ptr::from_ref(&taught.last).cast_mut().cast();
+            // SAFETY: the functions are those of the table (F5), and the connection is one of its SQLite; the
+            // state is never freed.
+            unsafe { taught.teaching.functions.add(database, state, by_table) }
+        }
+        None => abi::OK,
+    }
+}
 
 impl Functions {
-    /// Adds the function to a connection of the SQLite that loaded the extension.
-    ///
-    /// # Safety
-    ///
-    /// The functions are those of that SQLite, and the connection is one of it.
-    pub(super) unsafe fn add_to_loader(self, database: *mut c_void, app: &'static App) -> c_int {
-        LOADED.get_or_init(|| self);
-        // SAFETY: as the caller promises.
-        unsafe { self.add(database, app, loaded) }
-    }
-
     /// Adds the function to a connection of the SQLite that is linked in.
     ///
     /// # Safety
@@ -47,12 +88,13 @@ impl Functions {
     #[cfg(feature = "bundled")]
     pub(super) unsafe fn add_to_linked(database: *mut c_void, app: &'static App) -> c_int {
         // SAFETY: as the caller promises.
-        unsafe { LINKED.add(database, app, linked::answer) }
+        unsafe { LINKED.add(database, ptr::from_ref(&app.last).cast_mut().cast(), linked::answer) }
     }
 
-    unsafe fn add(&self, database: *mut c_void, app: &'static App, answer: Answer) -> c_int {
-        let (name, state) = (c"nandex_error".as_ptr(), ptr::from_ref(app).cast_mut().cast());
-        // SAFETY: as the callers promise; the name outlives the call, and the state is never freed (F1).
+    /// The state is a `Mutex<String>` that stays.
+    unsafe fn add(&self, database: *mut c_void, state: *mut c_void, answer: Answer) -> c_int {
+        let name = c"nandex_error".as_ptr();
+        // SAFETY: as the callers promise; the name outlives the call.
         unsafe { (self.create_function)(database, name, 0, abi::UTF8, state, Some(answer), None, None) }
     }
 
@@ -62,11 +104,11 @@ impl Functions {
     ///
     /// SQLite calls it for the function that was added, with these functions.
     unsafe fn tell(&self, context: *mut c_void) {
-        // SAFETY: the state is that of a VFS (F1); SQLite copies the text before the call returns.
+        // SAFETY: the state is what `add` was given; SQLite copies the text before the call returns.
         unsafe {
-            let app = &*(self.user_data)(context).cast::<App>();
+            let last = &*(self.user_data)(context).cast::<Mutex<String>>();
             guarded(abi::ERROR, || {
-                let text = CString::new(app.told()).unwrap_or_default();
+                let text = CString::new(locked(last).as_str()).unwrap_or_default();
                 if !text.is_empty() {
                     let copied = ptr::without_provenance(usize::MAX);
                     (self.result_text)(context, text.as_ptr(), -1, copied);
@@ -77,10 +119,10 @@ impl Functions {
     }
 }
 
-unsafe extern "C" fn loaded(context: *mut c_void, _: c_int, _: *mut *mut c_void) {
-    if let Some(functions) = LOADED.get() {
+unsafe extern "C" fn by_table(context: *mut c_void, _: c_int, _: *mut *mut c_void) {
+    if let Some(taught) = TAUGHT.get() {
         // SAFETY: SQLite calls it for the function that was added with these.
-        unsafe { functions.tell(context) };
+        unsafe { taught.teaching.functions.tell(context) };
     }
 }
 

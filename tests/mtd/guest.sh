@@ -173,48 +173,71 @@ test_sqlite() {
     chip $slc
     mtd-sqlite /dev/mtd0 write 300 || fail "sqlite write"
     mtd-sqlite /dev/mtd0 check 300 || fail "sqlite check"
+    nandex device info --device /dev/mtd0 > told || fail "sqlite info: $(cat told)"
+    grep -q "^  rows.db " told && grep -q "^  sound: every page" told || fail "sqlite info: $(cat told)"
+    # A block with rows in it goes.
+    flash_erase -q /dev/mtd0 $((5 * 131072)) 1 || fail "sqlite erase"
+    nandex device info --device /dev/mtd0 > told && fail "sqlite: an erased block was not told"
+    grep -q "^  damaged: rows.db, page " told || fail "sqlite info: $(cat told)"
     echo "ok sqlite"
 }
 
-# SQLite on this volume and on UBIFS, on the same part with the times of a chip: 25 us a read, 200 us a program,
-# 2 ms an erase. Not a test: run by its name.
-test_ubifs() {
+# SQLite on this volume, on UBIFS and on ext4 over mtdblock, on the same part. Not a test: run by its name. The time is that of the
+# processor, as the machine's clock has it, and that of the part by what was done to it: 25 us a read, 200 us a program, 2 ms an erase.
+test_beside() {
     mount -t debugfs debug /sys/kernel/debug
-    for module in deflate lzo zstd ubifs; do load $module; done
-    for module in crc16 deflate lzo zstd ubi ubifs; do insmod /modules/$module.ko 2> /dev/null; done
-    mkdir -p /mnt
-    rows=20000
-    for per in 1 100; do
-        for way in nandex DELETE WAL; do
-            chip $slc bch=4 parts=256 do_delays=1 access_delay=25 programm_delay=200 erase_delay=2
-            place=/dev/mtd0
-            if [ $way != nandex ]; then
-                ubiattach -p /dev/mtd0 > /dev/null || fail "ubifs: attach"
-                [ -e /dev/ubi0 ] || sleep 1
-                ubimkvol /dev/ubi0 -N rows -m > /dev/null || fail "ubifs: volume"
-                mount -t ubifs ubi0:rows /mnt || fail "ubifs: mount"
-                place=/mnt/rows.db
-            fi
-            sync
-            before=$(erases $way)
-            journal=$way
-            [ $way != nandex ] || journal=DELETE
-            mtd-sqlite $place write $rows $per $journal > told || fail "ubifs: $way"
-            sync
-            after=$(erases $way)
-            [ $way = nandex ] || umount /mnt
-            [ $way = nandex ] || ubidetach -p /dev/mtd0 > /dev/null
-            [ $way = nandex ] || echo "$(cat told), $((after - before)) erases" > told
-            echo "  $way, $per rows a commit: $(grep rows, told)"
-        done
+    mount -t tracefs trace /sys/kernel/tracing 2> /dev/null
+    for module in deflate lzo zstd ubifs mtdblock crc32c_generic ext4; do load $module; done
+    for module in crc16 deflate lzo zstd ubi ubifs mtd_blkdevs mtdblock crc32c_generic mbcache jbd2 ext4; do
+        insmod /modules/$module.ko 2> /dev/null
     done
-    echo "ok ubifs"
+    mkdir -p /mnt
+    for per in 1 100; do
+        for way in nandex ubifs-DELETE ubifs-WAL; do beside $way $per 20000; done
+        for way in ext4-DELETE ext4-WAL; do beside $way $per $((per * 100)); done
+    done
+    echo "ok beside"
 }
 
-# Erases of all blocks so far, as UBI counts them.
-erases() {
-    [ "$1" = nandex ] || awk '$2 ~ /^[0-9]+$/ { sum += $2 } END { print sum }' /sys/kernel/debug/ubi/ubi0/detailed_erase_block_info
+# One line: way, rows a commit, rows.
+beside() {
+    chip $slc bch=4 parts=256
+    place=/mnt/rows.db journal=${1#*-}
+    case $1 in
+    nandex) place=/dev/mtd0 journal=DELETE ;;
+    ubifs-*)
+        ubiattach -p /dev/mtd0 > /dev/null || fail "beside: attach"
+        [ -e /dev/ubi0 ] || sleep 1
+        ubimkvol /dev/ubi0 -N rows -m > /dev/null || fail "beside: volume"
+        mount -t ubifs ubi0:rows /mnt || fail "beside: UBIFS"
+        ;;
+    ext4-*)
+        mkfs.ext4 -q -b 2048 /dev/mtdblock0 || fail "beside: mkfs.ext4"
+        mount -t ext4 /dev/mtdblock0 /mnt || fail "beside: ext4"
+        ;;
+    esac
+    mtd-sqlite $place write 0 1 "$journal" > /dev/null || fail "beside: $1"
+    sync
+    echo > /sys/kernel/tracing/kprobe_events
+    for call in $calls; do
+        echo "p:$call $call" >> /sys/kernel/tracing/kprobe_events || fail "beside: no probe of $call"
+        echo 1 > "/sys/kernel/tracing/events/kprobes/$call/enable"
+    done
+    mtd-sqlite $place write "$3" "$2" "$journal" > told || fail "beside: $1"
+    sync
+    each=$(sed -n 's/.*rows, \([0-9]*\) us each.*/\1/p' told)
+    awk -v way="$1, $2 rows a commit, $3 rows" -v rows="$3" -v each="$each" '{ n[$1] = $2 } END {
+        read = n["nand_read_page_raw"]; program = n["nand_write_page_raw"]; erase = n["nand_erase_op"]
+        part = (25 * read + 200 * program + 2000 * erase) / rows
+        printf "  %s: %d us a row (processor %d, part %d); a row %.2f reads, %.2f programs; 1,000 rows %.1f erases\n",
+            way, each + part, each, part, read / rows, program / rows, erase * 1000 / rows
+    }' /sys/kernel/tracing/kprobe_profile
+    for call in $calls; do echo 0 > "/sys/kernel/tracing/events/kprobes/$call/enable"; done
+    [ "$1" = nandex ] || umount /mnt
+    [ "${1%-*}" != ubifs ] || ubidetach -p /dev/mtd0 > /dev/null
 }
+# The kernel's own calls count what is done to the part, whoever does it.
+calls="nand_read_page_raw nand_write_page_raw nand_erase_op"
 
 # A block device whose writes are logged; the host cuts the power at each of them.
 test_blocks() {

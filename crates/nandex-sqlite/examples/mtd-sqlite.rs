@@ -45,7 +45,7 @@ mod linux {
         fn write(&self, rows: u32, per_commit: u32, journal: &str) -> Result<(), Box<dyn Error>> {
             let begin = format!(
                 "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode={journal}; \
-                 PRAGMA synchronous=FULL; CREATE TABLE rows (id INTEGER PRIMARY KEY, value TEXT)"
+                 PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, value TEXT)"
             );
             self.database.execute_batch(&begin)?;
             let (before, begun) = (self.counts(), Instant::now());

@@ -267,6 +267,23 @@ test_blocks() {
         exec 4<&-
         nandex device check $at || fail "blocks: check $index"
     done
+    # SQLite in an image: the device is one, where it begins with zeros.
+    for journal in DELETE WAL; do
+        dmsetup message logged 0 mark leave || fail "blocks: mark"
+        dd if=/dev/zero of=/dev/mapper/logged bs=64k count=1 conv=fsync 2> /dev/null || fail "blocks: dd"
+        mtd-sqlite /dev/mapper/logged acknowledge $journal < lines > acks &
+        exec 3> lines 4< acks
+        # The first row makes the image and the table.
+        for row in 1000 $(seq 1 60); do
+            echo "$row" >&3
+            read -r acknowledged <&4
+            [ "$row" = 1000 ] && dmsetup message logged 0 mark "index-sqlite-$journal"
+            dmsetup message logged 0 mark "key-$acknowledged" || fail "blocks: mark"
+        done
+        exec 3>&-
+        wait
+        exec 4<&-
+    done
     dmsetup message logged 0 mark leave
     dmsetup remove --noudevsync logged
     sync

@@ -85,6 +85,6 @@ timeout "${MTD_TIMEOUT:-600}" qemu-system-x86_64 -accel tcg $clock -cpu max -m 1
     tee "$work/console.log" | grep -aE '^(ok |  |FAILED|GUEST|nandex:)' || true
 grep -aq '^GUEST PASSED' "$work/console.log" || { echo "test-mtd: failed in the machine"; exit 1; }
 if grep -aq '^ok blocks' "$work/console.log"; then
-    python3 "$here/cuts.py" "$bins/nandex" "$work/log.img" "$work/cut.img" 16777216
+    python3 "$here/cuts.py" "$bins" "$work/log.img" "$work/cut.img" 16777216
 fi
 echo "test-mtd: passed"

@@ -3,9 +3,11 @@
 //!
 //! `mtd-sqlite PLACE write ROWS [PER_COMMIT [JOURNAL]]` commits so many rows, one at a time unless told
 //! otherwise, onto a device `/dev/mtdN` that is erased or has a volume, or into the file PLACE, by SQLite's
-//! own means; `mtd-sqlite PLACE check ROWS` looks at each.
+//! own means; `mtd-sqlite PLACE check ROWS` looks at each. `mtd-sqlite PLACE acknowledge JOURNAL` commits the
+//! row of each number that it is told, and says so; `mtd-sqlite PLACE list` tells which rows are there. Of
+//! these PLACE may be `image:FILE`, a copy of a block device.
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -27,12 +29,13 @@ mod linux {
 
     impl Place {
         fn open(place: &str, is_new: bool) -> Result<Place, Box<dyn Error>> {
-            if !place.starts_with("/dev/") {
+            let image = place.strip_prefix("image:");
+            if image.is_none() && !place.starts_with("/dev/") {
                 return Ok(Place { vfs: None, database: Connection::open(place)? });
             }
             let told: OnProgress =
-                Arc::new(|mount| println!("{} of {} pages read", mount.pages_read, mount.chip_pages));
-            let device = Device { create: is_new, ..Device::new(place) };
+                Arc::new(|mount| eprintln!("{} of {} pages read", mount.pages_read, mount.chip_pages));
+            let device = Device { create: is_new, ..Device::new(image.unwrap_or(place)) };
             let vfs = Vfs::register("flash", device.open_telling(VolumeSettings::default(), &told)?)?;
             let database = vfs.open("rows.db")?;
             Ok(Place { vfs: Some(vfs), database })
@@ -66,6 +69,39 @@ mod linux {
             Ok(())
         }
 
+        fn acknowledge(&self, journal: &str) -> Result<(), Box<dyn Error>> {
+            let begin = format!(
+                "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode={journal}; \
+                 PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, value TEXT)"
+            );
+            self.database.execute_batch(&begin)?;
+            for row in std::io::stdin().lines() {
+                let row: u32 = row?.parse()?;
+                self.database.execute("INSERT INTO rows VALUES (?1, ?2)", (row, value(row)))?;
+                println!("{row}");
+            }
+            Ok(())
+        }
+
+        fn list(&self) -> Result<(), Box<dyn Error>> {
+            // A log opens in no other mode.
+            self.database.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
+            let sound: String = self.database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+            if sound != "ok" {
+                return Err(sound.into());
+            }
+            let mut query = self.database.prepare("SELECT id, value FROM rows")?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+            for row in rows {
+                let (row, found) = row?;
+                if found != value(row) {
+                    return Err(format!("row {row} holds {found}").into());
+                }
+                println!("{row}");
+            }
+            Ok(())
+        }
+
         fn check(&self, rows: u32) -> Result<(), Box<dyn Error>> {
             let sound: String = self.database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
             let mut query = self.database.prepare("SELECT value FROM rows WHERE id = ?1")?;
@@ -81,6 +117,11 @@ mod linux {
     }
 
     pub(super) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
+        match args {
+            [place, "acknowledge", journal] => return Place::open(place, true)?.acknowledge(journal),
+            [place, "list"] => return Place::open(place, false)?.list(),
+            _ => {}
+        }
         let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number of rows"));
         let (&[place, action, rows], rest) =
             args.split_first_chunk().ok_or("give a place, write or check, and rows")?;

@@ -4,11 +4,12 @@
 //! a page of the list   magic 4 | crc 4 of all that follows | next page 4 | entries 4 | sequence of the directory 8 |
 //!                      entries of (place 4, page 4, crc 4), and more of them where the page is none:
 //!   `NO_PAGE`          bytes 2 | pieces of the page in its place
-//!   `SEVERAL`          bytes 2 | pages 1 | page 4 .. | pieces of the page in its place and of these
+//!   `SEVERAL`          bytes 2 | pages 1 | how far behind its place each is 4 .. | pieces of all these
 //! ```
 //!
 //! Each shape has a magic: entries of pages alone, entries with pieces, and entries that are packed with zstd
-//! (their bytes 4, and a frame) since they take more than the page. Pages of one table change in the same way, so that the pieces of forty of
+//! (their bytes 4, and a frame) since they take more than the page; a place is how far it is behind the one
+//! before then. Pages of one table change in the same way, so that the pieces of forty of
 //! them may take what those of ten do.
 
 use super::directory::NO_PAGE;
@@ -51,12 +52,12 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The pieces of a page, and the other places that have them.
-    pub(super) fn new(others: &[u32], pieces: &[u8]) -> Record {
+    /// The pieces of the page with this place, and the other places that have them.
+    pub(super) fn new(home: u32, others: &[u32], pieces: &[u8]) -> Record {
         let mut bytes = Vec::with_capacity(Record::bytes_beside(others.len()) + pieces.len());
         if !others.is_empty() {
             bytes.push(others.len() as u8);
-            others.iter().for_each(|other| bytes.extend(other.to_le_bytes()));
+            others.iter().for_each(|other| bytes.extend(other.wrapping_sub(home).to_le_bytes()));
         }
         bytes.extend(pieces);
         Record { bytes: bytes.into_boxed_slice(), is_of_several: !others.is_empty() }
@@ -71,14 +72,15 @@ impl Record {
         &self.bytes
     }
 
-    /// The other places, and the pieces.
-    pub(super) fn parts(&self) -> Option<(Vec<u32>, &[u8])> {
+    /// The other places, and the pieces, of the page with this place.
+    pub(super) fn parts(&self, home: u32) -> Option<(Vec<u32>, &[u8])> {
         if !self.is_of_several {
             return Some((Vec::new(), &self.bytes));
         }
         let (&count, bytes) = self.bytes.split_first()?;
         let (others, pieces) = bytes.split_at_checked(4 * usize::from(count))?;
-        Some((others.chunks(4).filter_map(|number| number_at(number, 0)).collect(), pieces))
+        let far = others.chunks(4).filter_map(|number| number_at(number, 0));
+        Some((far.map(|far| home.wrapping_add(far)).collect(), pieces))
     }
 
     /// Adds it to others, and tells where it is.
@@ -127,13 +129,14 @@ impl Entry {
         }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Adds it to others, its place as how far it is behind this one.
+    fn encode(&self, before: u32, out: &mut Vec<u8>) {
         let page = match &self.aside {
             Aside::Page(lpn) => *lpn,
             Aside::Made(record) if record.is_of_several => SEVERAL,
             Aside::Made(_) => NO_PAGE,
         };
-        for number in [self.home, page, self.crc] {
+        for number in [self.home.wrapping_sub(before), page, self.crc] {
             out.extend(number.to_le_bytes());
         }
         if let Aside::Made(record) = &self.aside {
@@ -181,19 +184,21 @@ impl Filled {
     /// As many of the entries as a page takes, from the first on: one at least.
     pub(super) fn with(entries: &[Entry], page_bytes: usize, effort: Effort) -> Filled {
         let room = page_bytes - HEADER_BYTES;
-        // The entries, and where each of them ends.
-        let (mut raw, mut ends) = (Vec::new(), Vec::new());
+        // The entries, as a page has them that are packed and that are not, and where each of them ends.
+        let (mut plain, mut raw, mut ends, mut before) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for entry in entries {
-            entry.encode(&mut raw);
+            entry.encode(0, &mut plain);
+            entry.encode(before, &mut raw);
             if raw.len() > room.max(RAW_BYTES_MAX) {
                 break;
             }
             ends.push(raw.len());
+            before = entry.home;
         }
         let has_pieces = entries[..ends.len()].iter().any(|entry| matches!(entry.aside, Aside::Made(_)));
-        let plain = ends.partition_point(|&end| end <= room);
+        let fit = ends.partition_point(|&end| end <= room);
         let magic = if has_pieces { MAGIC_PIECES } else { MAGIC };
-        let mut filled = Filled { entries: plain, magic, body: raw[..ends[plain - 1]].to_vec() };
+        let mut filled = Filled { entries: fit, magic, body: plain[..ends[fit - 1]].to_vec() };
         // Twice as many until they do not fit, then the middle of what does and what does not.
         let (mut most, mut has_met) = (ends.len(), false);
         while has_pieces && filled.entries < most {
@@ -230,6 +235,8 @@ pub(super) struct ListPage {
     pub(super) next: u32,
     count: u32,
     has_pieces: bool,
+    /// Whether places are told from the ones before.
+    is_relative: bool,
     /// The bytes of the entries.
     pub(super) entries: Vec<u8>,
 }
@@ -248,15 +255,17 @@ impl ListPage {
             _ => return None,
         };
         let (next, count) = (number_at(page, 8)?, number_at(page, 12)?);
-        (count > 0).then_some(ListPage { next, count, has_pieces: magic != MAGIC, entries })
+        let (has_pieces, is_relative) = (magic != MAGIC, magic == MAGIC_ZSTD);
+        (count > 0).then_some(ListPage { next, count, has_pieces, is_relative, entries })
     }
 
     /// The pages and where they are, where this page of the list is `lpn`; `None` where its entries are none.
     pub(super) fn places(&self, lpn: u32) -> Option<Vec<(u32, Place)>> {
-        let (mut pages, mut at) = (Vec::new(), 0);
+        let (mut pages, mut at, mut before) = (Vec::new(), 0, 0u32);
         for _ in 0..self.count {
             let number = |at: usize| number_at(&self.entries, at);
-            let (home, aside, crc) = (number(at)?, number(at + 4)?, number(at + 8)?);
+            let (home, aside, crc) = (number(at)?.wrapping_add(before), number(at + 4)?, number(at + 8)?);
+            before = if self.is_relative { home } else { 0 };
             at += ENTRY_BYTES;
             let place = if self.has_pieces && aside >= SEVERAL {
                 let bytes = u16::from_le_bytes(*self.entries.get(at..)?.first_chunk()?).into();
@@ -298,8 +307,8 @@ mod tests {
         let others: Vec<u32> = (0..rng.below(4) as u32).map(|i| home + i).collect();
         let aside = match rng.below(kinds) {
             0 => Aside::Page(7),
-            1 => Aside::Made(Record::new(&[], &pieces)),
-            _ => Aside::Made(Record::new(&others, &pieces)),
+            1 => Aside::Made(Record::new(home, &[], &pieces)),
+            _ => Aside::Made(Record::new(home, &others, &pieces)),
         };
         Entry { home, crc: !home, aside }
     }
@@ -330,7 +339,8 @@ mod tests {
                         Aside::Made(record) => {
                             several += u32::from(record.is_of_several);
                             assert_eq!((place.lpn, made.as_ref()), (54, Some(record)));
-                            assert_eq!(made.as_ref().and_then(Record::parts), record.parts());
+                            let parts = made.as_ref().and_then(|made| made.parts(entry.home));
+                            assert_eq!(parts, record.parts(entry.home));
                         }
                     }
                 }

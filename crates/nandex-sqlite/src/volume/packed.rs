@@ -46,7 +46,7 @@ impl Volume {
         self.may_pack(id) && self.pack(id, page, of)
     }
 
-    fn may_pack(&mut self, id: FileId) -> bool {
+    pub(super) fn may_pack(&mut self, id: FileId) -> bool {
         let (file, room) = self.parts(id);
         let unpacked = file.map_or(0, |file| {
             file.slots.unpacked_bytes() + file.batch_slots().map_or(0, Slots::unpacked_bytes)
@@ -99,7 +99,7 @@ impl Volume {
         let there = &old[..self.page_bytes];
         let is_told_apart = there == new || crc32fast::hash(new) != crc32fast::hash(there);
         let most = most.checked_sub(Record::bytes_beside(homes.len() - 1)).filter(|_| is_told_apart)?;
-        delta::pack(&old, new, most).map(|pieces| Record::new(&homes[1..], &pieces))
+        delta::pack(&old, new, most).map(|pieces| Record::new(homes[0], &homes[1..], &pieces))
     }
 
     fn in_ram(&self, id: FileId, page: u32) -> Option<&[u8]> {
@@ -153,8 +153,8 @@ impl Volume {
 
     /// The places beside its own that a packed page is made of.
     pub(super) fn others_of(&self, id: FileId, page: u32) -> Vec<u32> {
-        let record = self.files.get(&id).and_then(|file| file.record(page));
-        record.and_then(|(record, _)| Some(record.parts()?.0)).unwrap_or_default()
+        let found = self.files.get(&id).and_then(|file| file.home(page).zip(file.record(page)));
+        found.and_then(|(home, (record, _))| Some(record.parts(home)?.0)).unwrap_or_default()
     }
 
     /// Keeps a packed page as it is.
@@ -198,7 +198,7 @@ impl Volume {
             what: "a page is not what it was when pieces of it were kept",
             at: home.into(),
         };
-        let Some((others, pieces)) = record.parts() else { return Err(wrong) };
+        let Some((others, pieces)) = record.parts(home) else { return Err(wrong) };
         let mut old = data.to_vec();
         for other in others {
             let at = old.len();

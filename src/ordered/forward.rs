@@ -46,6 +46,10 @@ macro_rules! forward_index {
             self.$field.takes_batch(changes)
         }
 
+        fn tells_older(&self) -> bool {
+            self.$field.tells_older()
+        }
+
         fn apply(&mut self, batch: &[$crate::ordered::Change<'_>]) -> Result<(), $crate::IndexError> {
             self.$field.apply(batch)
         }

@@ -159,6 +159,12 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         None
     }
 
+    /// Whether a page that is older than the rest of the index is always told, so that records of two times
+    /// never stand together. [`Variable`](variable::Variable) marks no values then.
+    fn tells_older(&self) -> bool {
+        false
+    }
+
     /// Makes several changes, one after the other, all or none: neither a refusal nor a power cut leaves some
     /// of them. As durable as one operation. [`IndexError::BatchTooLarge`] names the limit.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {

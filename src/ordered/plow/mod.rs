@@ -401,6 +401,11 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         Some(changes <= self.changes_max() && self.has_room_for(changes))
     }
 
+    /// Each page is named with its number, and the zeros that end a record are left out.
+    fn tells_older(&self) -> bool {
+        true
+    }
+
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         self.usable()?;
         let done = self.apply_all(batch);

@@ -12,7 +12,8 @@
 //! and `"ab\0"` the filled keys are equal and the lengths decide. A value is cut into *pieces* of the index's
 //! value bytes, the first of which begins with the length of the whole (2 bytes, little-endian). All pieces
 //! of a change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is there whole, old or
-//! new.
+//! new. Where a page of the index is an older one, pieces of two values of a key may stand together: the last
+//! of several pieces ends with a mark of the whole value, which each read compares.
 //!
 //! * **Costs**: a value of one piece costs what a record of the index does; each further piece one more, all
 //!   in one batch. Where values may have several pieces, a change looks the first one up before, to know how
@@ -23,9 +24,11 @@
 //!   piece half is unused in the mean, and each record carries the longest key: choose both with the records
 //!   at hand.
 
+mod mark;
 #[cfg(test)]
 mod tests;
 
+use self::mark::{put_mark, require_whole};
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::codec::get_u16;
 use crate::ordered::change::newest_by_key;
@@ -186,6 +189,7 @@ impl<I: OrderedIndex> Variable<I> {
             }
             value.extend_from_slice(&self.value);
         }
+        require_whole(value, bytes, self.value.len())?;
         value.truncate(bytes);
         Ok(true)
     }
@@ -268,15 +272,15 @@ impl<I: OrderedIndex> Variable<I> {
         self.index.close()
     }
 
-    /// Checks the index below, that each value has all its pieces, and that a look-up finds each record; the
-    /// report counts whole records.
+    /// Checks the index below, that each value has all its pieces and its mark, and that a look-up finds each
+    /// record; the report counts whole records.
     pub fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.check_below()?;
         look_all_up(self, &mut report)?;
         Ok(report)
     }
 
-    /// Checks the index below, and that each value has all its pieces.
+    /// Checks the index below, and that each value has all its pieces and its mark.
     pub(super) fn check_below(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.index.check()?;
         let mut records = 0;
@@ -311,6 +315,7 @@ impl<I: OrderedIndex> Variable<I> {
         let (at, piece_bytes) = (key_piece_at(self.key.len()), self.value.len());
         let count = |bytes: Option<usize>| bytes.map_or(0, |bytes| pieces(bytes, piece_bytes));
         let (mut keys, mut values, mut is_put) = (Vec::new(), Vec::new(), Vec::new());
+        let has_marks = !self.index.tells_older();
         for &(Change { key, value }, before) in changes {
             self.begin_key(key)?;
             let (now, before) = (count(value.map(<[u8]>::len)), count(before));
@@ -322,6 +327,9 @@ impl<I: OrderedIndex> Variable<I> {
             if let Some(value) = value {
                 values.extend_from_slice(&(value.len() as u16).to_le_bytes());
                 values.extend_from_slice(value);
+                if has_marks {
+                    put_mark(&mut values, value, piece_bytes);
+                }
             }
             // Filled up to whole pieces; those that go have none.
             values.resize(is_put.len() * piece_bytes, 0);
@@ -418,6 +426,7 @@ impl Parts {
         if is_whole {
             let bytes = length(&self.value);
             self.value.drain(..VALUE_HEAD);
+            require_whole(&self.value, bytes, self.piece_bytes)?;
             self.value.truncate(bytes);
             self.is_begun = false;
         } else {

@@ -1,0 +1,45 @@
+//! The mark of a value of several pieces: its CRC-32, in the last bytes of its last piece.
+//!
+//! For example, of a value that leaves 9 bytes of its last piece these are 5 zeros and the CRC, and of one
+//! that leaves 3 the first 3 bytes of the CRC. One that leaves none has no mark, which would take another
+//! record. Values written before there were marks have zeros there.
+//!
+//! The place does not depend on the length: so the last piece of another value, a shorter one, has its own
+//! mark there, and not the zeros of a value without one.
+
+use super::pieces;
+use crate::check::{IndexError, words};
+use crate::codec::crc32;
+use alloc::vec::Vec;
+
+/// Bytes of a mark where there is room.
+const MARK: usize = 4;
+
+/// Fills a value up to whole pieces, with its mark; it stands at the end of `values`, behind its length.
+pub(super) fn put_mark(values: &mut Vec<u8>, value: &[u8], piece_bytes: usize) {
+    let unused = unused(value.len(), piece_bytes);
+    if pieces(value.len(), piece_bytes) > 1 && unused > 0 {
+        let bytes = unused.min(MARK);
+        values.resize(values.len() + unused - bytes, 0);
+        values.extend_from_slice(&crc32(&[value]).to_le_bytes()[..bytes]);
+    }
+}
+
+/// Refuses a value of so many bytes whose pieces, from behind the length on, are not all of one value.
+pub(super) fn require_whole(filled: &[u8], bytes: usize, piece_bytes: usize) -> Result<(), IndexError> {
+    let pieces = pieces(bytes, piece_bytes);
+    let (value, rest) = filled.split_at(bytes);
+    if pieces == 1 || rest.iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    let (zeros, mark) = rest.split_at(rest.len().saturating_sub(MARK));
+    if zeros.iter().all(|&byte| byte == 0) && crc32(&[value]).to_le_bytes().starts_with(mark) {
+        return Ok(());
+    }
+    Err(IndexError::Corrupted { what: words("the pieces of a value are of two"), at: pieces as u64 - 1 })
+}
+
+/// Bytes that a value leaves in its last piece.
+fn unused(bytes: usize, piece_bytes: usize) -> usize {
+    pieces(bytes, piece_bytes) * piece_bytes - super::VALUE_HEAD - bytes
+}

@@ -5,22 +5,19 @@ use crate::advise_args::Advise;
 use crate::device_args::Device;
 use crate::forecast_args::Forecast;
 use crate::look_args::{Check, Inspect, Play, Serve};
-use crate::output::{AFTER_HELP, Target, print, width};
+use crate::output::{AFTER_HELP, Files};
 use crate::parse::{self, Choice, ReplayTarget};
 use crate::torture_args::Torture;
 use crate::trace_args::{Capture, Cells, Import, Sweep, Trace};
-use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
-use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::workload::WorkloadEntry;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// The version, and whether the debug assertions are in it.
@@ -159,44 +156,6 @@ pub(crate) struct Compare {
     /// Write a report that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-}
-
-/// Where results go besides the table.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Files {
-    /// Write the results as JSON; - for stdout, then without the table.
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<Target>,
-    /// Write the results as CSV; - for stdout, then without the table.
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) csv: Option<Target>,
-}
-
-impl Files {
-    /// Refuses what cannot be written before anything is measured.
-    pub(crate) fn prepare(&self) -> Result<()> {
-        if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
-            let reason = "and --json - too: only one of them can go to stdout";
-            return Err(LabError::bad_option("--csv", "-", reason).into());
-        }
-        self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
-    }
-
-    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they
-    /// are complete even when nobody reads the table.
-    pub(crate) fn write(
-        &self,
-        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-        csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-        table: impl FnOnce(usize) -> String,
-    ) -> Result<()> {
-        self.json.as_ref().map_or(Ok(()), |target| target.write(json))?;
-        self.csv.as_ref().map_or(Ok(()), |target| target.write(csv))?;
-        match [&self.json, &self.csv].contains(&&Some(Target::Stdout)) {
-            true => Ok(()),
-            false => print(&table(width())),
-        }
-    }
 }
 
 /// The form of what goes to stdout.

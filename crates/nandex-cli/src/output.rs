@@ -1,6 +1,8 @@
 //! Where results go: stdout, or files whose folder is looked for before anything is measured.
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
+use nandex_lab::LabError;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -121,6 +123,44 @@ fn quoted(word: &str) -> String {
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_string(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Where results go besides the table.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// Write the results as JSON; - for stdout, then without the table.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<Target>,
+    /// Write the results as CSV; - for stdout, then without the table.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) csv: Option<Target>,
+}
+
+impl Files {
+    /// Refuses what cannot be written before anything is measured.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
+            let reason = "and --json - too: only one of them can go to stdout";
+            return Err(LabError::bad_option("--csv", "-", reason).into());
+        }
+        self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
+    }
+
+    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they
+    /// are complete even when nobody reads the table.
+    pub(crate) fn write(
+        &self,
+        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        table: impl FnOnce(usize) -> String,
+    ) -> Result<()> {
+        self.json.as_ref().map_or(Ok(()), |target| target.write(json))?;
+        self.csv.as_ref().map_or(Ok(()), |target| target.write(csv))?;
+        match [&self.json, &self.csv].contains(&&Some(Target::Stdout)) {
+            true => Ok(()),
+            false => print(&table(width())),
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The arguments of `nandex torture`.
 
-use crate::args::Files;
-use crate::output::AFTER_HELP;
+use crate::output::{AFTER_HELP, Files};
 use crate::parse::{self, Choice, Replay as Life};
 use clap::Args as ClapArgs;
 use nandex_lab::registry::{IndexEntry, StoreEntry};

@@ -1,16 +1,49 @@
-//! Work ahead of time: collection before blocks are short, and moving the pages that a patrol found weak.
+//! Work ahead of time: groups that nothing waits for, collection before blocks are short, and moving the
+//! pages that a patrol found weak.
 
-use super::PageMapFtl;
 use super::state::NONE;
+use super::{PageMapFtl, note};
+use crate::check::message;
 use crate::fault::StoreFault;
-use crate::nand::Nand;
+use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::store::patrol::Patrol;
+use crate::units::Lpn;
 
 /// Blocks beyond those at which a write would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
 impl<N: Nand> PageMapFtl<N> {
+    /// Writes a group as [`PageStore::write_atomic`] does, and does not wait for it: on a chip in an image
+    /// ([`Nand::waits`]) a power cut may undo it, whole, until the next write that waits or the next
+    /// [`PageStore::sync`]. It undoes no later write without it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PageStore::write_atomic`].
+    pub fn write_ahead(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.write_pages(pages, cause, false)
+    }
+
+    /// Pages that are best written ahead at once: larger groups take notes of more than a page.
+    pub fn pages_ahead(&self) -> usize {
+        note::told_at_once(self.geometry, self.limits.atomic_pages)
+    }
+
+    pub(super) fn write_pages(
+        &mut self,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+        waits: bool,
+    ) -> Result<(), StoreError> {
+        let most = self.limits.atomic_pages;
+        if pages.len() > most as usize {
+            let what = message!("{} pages at once, this store takes {most}", pages.len());
+            return Err(StoreError::Unsupported(what.into()));
+        }
+        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause, waits)?) }
+    }
+
     /// Collects while blocks that hold half of their pages or less can be had.
     pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
         self.wait_for_group()?;

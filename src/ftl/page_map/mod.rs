@@ -288,31 +288,6 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(self.wait()?)
     }
 
-    /// Writes a group as [`PageStore::write_atomic`] does, and does not wait for it: on a chip in an image
-    /// ([`Nand::waits`]) a power cut may undo it, whole, until the next write that waits or the next
-    /// [`PageStore::sync`]. It undoes no later write without it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`PageStore::write_atomic`].
-    pub fn write_ahead(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.write_pages(pages, cause, false)
-    }
-
-    /// Pages that are best written ahead at once: larger groups take notes of more than a page.
-    pub fn pages_ahead(&self) -> usize {
-        note::told_at_once(self.geometry, self.limits.atomic_pages)
-    }
-
-    fn write_pages(&mut self, pages: &[(Lpn, &[u8])], cause: Cause, waits: bool) -> Result<(), StoreError> {
-        let most = self.limits.atomic_pages;
-        if pages.len() > most as usize {
-            let what = message!("{} pages at once, this store takes {most}", pages.len());
-            return Err(StoreError::Unsupported(what.into()));
-        }
-        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause, waits)?) }
-    }
-
     /// Writes a checkpoint; `Full` where the chip has no block for it.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
         let versions = self.take_version();

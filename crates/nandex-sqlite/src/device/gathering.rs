@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// A store that keeps single writes in RAM until they make a group, or something must not come before them.
 ///
 /// A cut finds a prefix of the writes: a group is whole or absent, and groups, trims and syncs wait for those
-/// that came before. A group that is gathered waits for the medium once; whatever comes next waits for what it
-/// leaves. Where a group is refused, its pages stay in RAM, and so is the next one.
+/// that came before. A group that is gathered waits for the medium once; whatever comes next waits for what
+/// it leaves. Where a group is refused, its pages stay in RAM, and so is the next one.
 pub(super) struct Gathering<N> {
     store: PageMapFtl<N>,
     waiting: BTreeMap<u32, Vec<u8>>,

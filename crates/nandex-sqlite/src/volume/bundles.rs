@@ -1,4 +1,4 @@
-//! What makes packed pages, packed together where RAM is short for that, too.
+//! Bundles of the records that make packed pages, where RAM is short for these, too.
 
 use super::list::{Effort, Made, Record, unpack};
 use std::collections::BTreeMap;

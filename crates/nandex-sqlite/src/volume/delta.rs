@@ -1,4 +1,5 @@
-//! A page as what it has of the page in its place, and of others: pieces of them, zeros, and bytes of its own.
+//! A page as what it has of the page in its place, and of others: pieces of them, zeros, and bytes of its
+//! own.
 //!
 //! A row that was deleted, shortened or moved leaves pages of which nearly all was there before, if elsewhere
 //! in the page. Such a page takes some ten bytes for each row that changed.

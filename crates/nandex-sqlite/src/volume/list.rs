@@ -44,7 +44,7 @@ pub(super) enum Aside {
     Made(Record),
 }
 
-/// What makes a page of what lies in its place, and in others.
+/// The pieces that make a page of what lies in its place, and in others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     bytes: Box<[u8]>,
@@ -181,7 +181,7 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// As many of the entries as a page takes, from the first on: one at least.
+    /// A page with as many of the entries as it takes, from the first on: one at least.
     pub(super) fn with(entries: &[Entry], page_bytes: usize, effort: Effort) -> Filled {
         let room = page_bytes - HEADER_BYTES;
         // The entries, as a page has them that are packed and that are not, and where each of them ends.
@@ -291,7 +291,7 @@ mod tests {
     use nandex::rng::Rng;
     use std::collections::BTreeMap;
 
-    /// What a page of the list, which is `lpn`, says.
+    /// The entries of a page of the list, which is `lpn`.
     fn read(page: &[u8], lpn: u32) -> Option<BTreeMap<u32, (Place, Option<Record>)>> {
         let list = ListPage::decode(page)?;
         let read = |(home, place): (u32, Place)| match place.made {

@@ -168,7 +168,7 @@ impl File {
         batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&mut self.slots)
     }
 
-    /// What makes a page that is packed, and its checksum.
+    /// The record that makes a page that is packed, and its checksum.
     fn record(&self, page: u32) -> Option<(Record, u32)> {
         let of_batch = self.batch.as_ref().map(|batch| &batch.slots);
         of_batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&self.slots).record(page)

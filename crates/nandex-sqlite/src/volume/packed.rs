@@ -22,12 +22,12 @@ const BEFORE: u32 = 12;
 const BEHIND: u32 = 24;
 const OTHERS_MAX: usize = 8;
 
-/// What a page that waits is made of.
+/// The places that a page is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
-    /// What lies in its place.
+    /// Its own.
     Its,
-    /// And in the places around, but for these.
+    /// Its own and those around, but for these.
     Several(&'a BTreeSet<u32>),
 }
 
@@ -78,7 +78,7 @@ impl Volume {
         slots.zip(record).map(|(slots, record)| slots.pack(page, record, room.used)).is_some()
     }
 
-    /// What makes a page that is in RAM of what lies in these places, the first of which is its own.
+    /// The record that makes a page in RAM of what lies in these places, the first of which is its own.
     fn record_of(&mut self, id: FileId, page: u32, mut homes: Vec<u32>) -> Option<Record> {
         let mut old = self.read_places(&mut homes)?;
         let mut most = self.page_bytes / SHARE;

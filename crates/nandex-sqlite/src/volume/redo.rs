@@ -11,9 +11,9 @@
 //! Where 3 or 4 fails, the commit holds: reads find the pages where they are, and the next commit tries again
 //! before it begins.
 //!
-//! What a cut of step 3 leaves in a place is the page or the one before, so that its checksum tells whether the
-//! pieces are still to be put together. Pages go to their places in the order of the list, and a page is made
-//! of pieces of others only where those come later: they are still as they were.
+//! What a cut of step 3 leaves in a place is the page or the one before, so that its checksum tells whether
+//! the pieces are still to be put together. Pages go to their places in the order of the list, and a page is
+//! made of pieces of others only where those come later: they are still as they were.
 
 use super::Volume;
 use super::commit::Change;

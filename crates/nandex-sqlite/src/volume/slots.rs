@@ -14,7 +14,7 @@ pub(super) enum Slot {
     Ram(Box<[u8]>),
     /// In RAM as what makes it of the page in its place, and of others, because RAM ran short.
     Packed { record: Record, crc: u32 },
-    /// The same, packed together with others.
+    /// In RAM so, and packed together with others.
     Bundled { bundle: u32, made: Made, crc: u32 },
     /// In a page of the store, because RAM ran short: one that no file has, or its own place where nothing
     /// committed is there yet.
@@ -170,7 +170,7 @@ impl Slots {
         self.loose.insert(page);
     }
 
-    /// What makes a packed page, and its checksum.
+    /// The record that makes a packed page, and its checksum.
     pub(super) fn record(&self, page: u32) -> Option<(Record, u32)> {
         match self.pages.get(&page)? {
             Slot::Packed { record, crc } => Some((record.clone(), *crc)),

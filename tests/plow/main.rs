@@ -6,4 +6,5 @@ mod beneath;
 mod displaced;
 mod old_summaries;
 mod roots;
+mod sealed;
 mod shapes;

@@ -135,6 +135,8 @@ impl<N: Nand> Plow<N> {
         above.next = Some((place, end)).filter(|_| !is_whole);
         if is_whole {
             if above.held > 0 {
+                // There are few, mostly one.
+                above.passed.reserve_exact(1);
                 above.passed.push((place.0, ppn, last));
             }
             above.next = self.levels[upper].next(place).map(|place| (place, 0));

@@ -14,8 +14,8 @@ use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::{Writer, write};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
-use crate::ordered::Durability;
+use crate::nand::{Geometry, Nand};
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -38,6 +38,11 @@ pub(super) const fn root_bytes_of(blocks: usize) -> usize {
 /// Bytes of a page of this size that records and root take.
 pub(super) const fn commit_room_of(page_bytes: usize) -> usize {
     page_bytes - HEADER_BYTES - 40
+}
+
+/// Sealed pages of a memtable of so many records that the list has room for.
+pub(super) fn sealed_listed(record: RecordFormat, geometry: Geometry, records: usize) -> usize {
+    5 + 3 * records * (record.entry_bytes() + 1) / (geometry.page_bytes as usize - HEADER_BYTES)
 }
 
 /// Where a sweep stands: its round and its cursor.
@@ -68,12 +73,14 @@ impl Stand {
     }
 }
 
-/// A sealed page that may be needed.
+/// A sealed page that may be needed, or several of one block, which are needed as long as the newest of them.
 #[derive(Clone, Debug)]
 pub(super) struct Sealed {
+    /// The newest page.
     pub(super) ppn: Ppn,
     pub(super) sequence: u64,
     pub(super) stand: Stand,
+    pub(super) pages: u32,
 }
 
 /// The commit pages.
@@ -102,7 +109,7 @@ pub(super) struct Commits {
 impl Commits {
     /// Sealed pages that may be needed.
     pub(super) fn sealed_pages(&self) -> usize {
-        if SEALS { self.sealed.len() } else { 0 }
+        if SEALS { self.sealed.iter().map(|sealed| sealed.pages as usize).sum() } else { 0 }
     }
 
     /// Forgets them.
@@ -236,16 +243,39 @@ impl<N: Nand> Plow<N> {
         let last = self.memtable.key(last).to_vec();
         self.note_top(&last);
         self.make_room_for_sealed();
-        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand });
+        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand, pages: 1 });
         Ok(())
     }
 
-    /// Makes the list of sealed pages as long as it gets: growing, it would be there twice.
+    /// Makes the list of sealed pages as long as it gets: growing, it would be there twice. Once it is full,
+    /// two entries of a block become one.
     pub(super) fn make_room_for_sealed(&mut self) {
-        if self.commits.sealed.len() == self.commits.sealed.capacity() {
-            let most = self.sealed_max() + 1;
-            self.commits.sealed.reserve_exact(most.saturating_sub(self.commits.sealed.len()).max(4));
+        let held = self.commits.sealed.len();
+        if held < self.commits.sealed.capacity() {
+            return;
         }
+        let most = sealed_listed(self.record, self.geometry, self.memtable.capacity());
+        if held < most || !self.join_sealed() {
+            self.commits.sealed.reserve_exact(most.saturating_sub(held).max(4));
+        }
+    }
+
+    /// Joins the two neighbours in the list of the fewest pages that lie in one block; false if there are
+    /// none.
+    fn join_sealed(&mut self) -> bool {
+        let (geometry, sealed) = (self.geometry, &mut self.commits.sealed);
+        let of_pair = |i: usize| [&sealed[i - 1], &sealed[i]];
+        let is_of_one = |&i: &usize| {
+            let [older, newer] = of_pair(i);
+            geometry.block_of(older.ppn) == geometry.block_of(newer.ppn)
+        };
+        let pairs = (1..sealed.len()).filter(is_of_one);
+        let fewest = pairs.min_by_key(|&i| of_pair(i).map(|sealed| sealed.pages).iter().sum::<u32>());
+        let Some((newer, older)) = fewest.and_then(|i| Some((i - 1, sealed.remove(i - 1)?))) else {
+            return false;
+        };
+        sealed[newer].pages += older.pages;
+        true
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {

@@ -1,6 +1,6 @@
 //! How the index is set up, and how the RAM is shared out.
 
-use super::commit::{SEALS, commit_room_of, root_bytes_of};
+use super::commit::{SEALS, commit_room_of, root_bytes_of, sealed_listed};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::filter::{FILTER_BYTES, FILTERS};
@@ -155,10 +155,7 @@ impl Shares {
         let sealed = |records: usize| match records * entry * 2 / page {
             _ if !SEALS => 0,
             0 | 1 => 0,
-            _ => {
-                (5 + 3 * records * entry / (page - HEADER_BYTES))
-                    * (SEALED_BYTES + usize::from(record.key_bytes))
-            }
+            _ => sealed_listed(record, geometry, records) * (SEALED_BYTES + usize::from(record.key_bytes)),
         };
         let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
         let pooled = if FILTERS { left * 11 / 16 } else { left };

@@ -22,14 +22,19 @@ pub(super) struct Extent {
     low: u64,
     first: Ppn,
     pages: u16,
-    /// The unit of its fences, as a power of two.
-    shift: u8,
-    /// Pages of its first group that are gone, and whether the map lists the extent as it is.
-    marks: u8,
+    /// From the lowest bit on: pages of its first group that are gone, the unit of its fences as a power of
+    /// two, and whether the map lists the extent as it is.
+    marks: u16,
 }
 
 /// The mark of an extent that the map lists.
-const LISTED: u8 = 0x80;
+const LISTED: u16 = 0x8000;
+/// Pages of a group at most, as a power of two: a longer one leaves no bits for its unit.
+const GROUP_MAX: u8 = 9;
+/// Fences by which a list grows: they take no more than an extent.
+const FENCES_MORE: usize = 16;
+/// Pages of a group at most.
+const GROUP_PAGES_MAX: usize = 1 << GROUP_MAX;
 
 impl Extent {
     pub(super) fn first(&self) -> Ppn {
@@ -42,7 +47,18 @@ impl Extent {
 
     /// Pages of its first group that are gone.
     fn eaten(&self) -> usize {
-        usize::from(self.marks & !LISTED)
+        usize::from(self.marks) % GROUP_PAGES_MAX
+    }
+
+    /// The unit of its fences, as a power of two.
+    fn shift(&self) -> u8 {
+        ((self.marks & !LISTED) >> GROUP_MAX) as u8
+    }
+
+    /// Sets both; the map does not list it so.
+    fn mark(&mut self, eaten: usize, shift: u8) {
+        debug_assert!(eaten < GROUP_PAGES_MAX && shift < 64, "{eaten} pages gone, a unit of 2^{shift}");
+        self.marks = u16::from(shift) << GROUP_MAX | eaten as u16;
     }
 
     /// Whether the map lists the extent as it is.
@@ -154,7 +170,7 @@ impl Run {
                 // The list is copied then: no more than must be.
                 self.extents.reserve_exact(1);
             }
-            self.extents.push(Extent { low, first: page, pages: 1, shift: 0, marks: 0 });
+            self.extents.push(Extent { low, first: page, pages: 1, marks: 0 });
         }
     }
 
@@ -167,15 +183,15 @@ impl Run {
         let groups = self.groups(&last);
         if self.groups(&changed) > groups {
             let fences = &self.fences[self.fences.len() - (groups - 1)..];
-            let tail = fences.iter().fold(last.low, |at, &fence| behind(at, fence, last.shift));
+            let tail = fences.iter().fold(last.low, |at, &fence| behind(at, fence, last.shift()));
             // Below the fence before it lies nothing, whatever a damaged page may say.
             let step = low.saturating_sub(tail);
             if groups == 1 {
-                changed.shift = unit(step);
+                changed.mark(last.eaten(), unit(step));
             }
-            let Some(fence) = encode(step, changed.shift) else { return false };
+            let Some(fence) = encode(step, changed.shift()) else { return false };
             if self.fences.len() == self.fences.capacity() {
-                self.fences.reserve_exact(16);
+                self.fences.reserve_exact(FENCES_MORE);
             }
             self.fences.push(fence);
         }
@@ -200,7 +216,7 @@ impl Run {
         let (page, fence, extent) = found?;
         let (mut at, mut group) = (extent.low, 0);
         for &step in &self.fences[fence..fence + self.groups(extent) - 1] {
-            let next = behind(at, step, extent.shift);
+            let next = behind(at, step, extent.shift());
             if next > position {
                 break;
             }
@@ -220,7 +236,7 @@ impl Run {
             let mut low = extent.low;
             for group in 0..groups {
                 if group > 0 {
-                    low = behind(low, self.fences[fence + group - 1], extent.shift);
+                    low = behind(low, self.fences[fence + group - 1], extent.shift());
                 }
                 let page = (group * self.group_pages()).saturating_sub(extent.eaten());
                 let page = Ppn(extent.first.0 + page as u32);
@@ -246,15 +262,16 @@ impl Run {
         }
         extent.first.0 += 1;
         extent.pages -= 1;
-        extent.marks = (extent.marks & !LISTED) + 1;
         if self.fences.capacity() > self.fences.len() + 64 {
             self.fences.shrink_to(self.fences.len() + 16);
         }
-        if extent.eaten() == self.group_pages() {
-            extent.low = behind(extent.low, self.fences[fence], extent.shift);
-            extent.marks = 0;
+        let mut eaten = extent.eaten() + 1;
+        if eaten == self.group_pages() {
+            extent.low = behind(extent.low, self.fences[fence], extent.shift());
+            eaten = 0;
             self.fences.remove(fence);
         }
+        extent.mark(eaten, extent.shift());
         self.extents[at] = extent;
     }
 
@@ -271,14 +288,15 @@ impl Run {
             (place >> self.group, place % self.group_pages())
         };
         let steps = &self.fences[fence..fence + group];
-        let low = steps.iter().fold(whole.low, |at, &step| behind(at, step, whole.shift));
+        let low = steps.iter().fold(whole.low, |at, &step| behind(at, step, whole.shift()));
         if within == 0 {
             self.fences.remove(fence + group - 1);
         }
         self.extents[at].pages = place as u16;
         self.extents[at].marks &= !LISTED;
         let first = Ppn(whole.first.0 + place as u32);
-        let second = Extent { low, first, pages: whole.pages - place as u16, marks: within as u8, ..whole };
+        let mut second = Extent { low, first, pages: whole.pages - place as u16, ..whole };
+        second.mark(within, whole.shift());
         if self.extents.len() == self.extents.capacity() {
             self.extents.reserve_exact(1);
         }
@@ -288,7 +306,7 @@ impl Run {
 
     /// Halves the fences: groups become twice as long. False where they may not.
     pub(super) fn thin(&mut self) -> bool {
-        if self.group >= 6 {
+        if self.group >= GROUP_MAX {
             return false;
         }
         let mut extents = core::mem::take(&mut self.extents);
@@ -297,7 +315,7 @@ impl Run {
             let end = from + self.groups(extent) - 1;
             let (mut at, mut last, mut widest) = (0u64, 0, 0);
             for (i, &step) in self.fences[from..end].iter().enumerate() {
-                at = behind(at, step, extent.shift);
+                at = behind(at, step, extent.shift());
                 if i % 2 == 1 {
                     (widest, last) = (widest.max(at - last), at);
                 }
@@ -305,7 +323,7 @@ impl Run {
             let shift = unit(widest).saturating_sub(2);
             (at, last) = (0, 0);
             for i in 0..end - from {
-                at = behind(at, self.fences[from + i], extent.shift);
+                at = behind(at, self.fences[from + i], extent.shift());
                 if i % 2 == 1 {
                     let code = encode(at.saturating_sub(last), shift).unwrap_or(u8::MAX);
                     last = behind(last, code, shift);
@@ -313,13 +331,19 @@ impl Run {
                     kept += 1;
                 }
             }
-            (extent.shift, from) = (shift, end);
+            extent.marks = extent.marks & LISTED | u16::from(shift) << GROUP_MAX | extent.eaten() as u16;
+            from = end;
         }
         self.extents = extents;
         self.fences.truncate(kept);
         self.fences.shrink_to_fit();
         self.group += 1;
         true
+    }
+
+    /// Bytes of the longer one of its lists once it has grown: it is there twice then.
+    pub(super) fn copied_bytes(&self) -> usize {
+        (self.extents.capacity() * size_of::<Extent>()).max(self.fences.capacity()) + FENCES_MORE
     }
 
     /// Bytes held besides the run itself.
@@ -395,6 +419,25 @@ mod tests {
                 if round == 60 {
                     assert!(run.thin());
                 }
+                assert_finds(&run, &list, &mut rng);
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_groups_lose_their_first_pages() {
+        let (mut rng, mut run, mut list) = (Rng::new(3), Run::default(), Vec::new());
+        for page in 0..1500 {
+            let low = list.last().map_or(1000, |last: &(Ppn, u64)| last.1) + rng.below(1 << 20);
+            run.push(Ppn(page), low, true);
+            list.push((Ppn(page), low));
+        }
+        while run.thin() {}
+        assert_eq!((run.group_pages(), run.fences.len()), (GROUP_PAGES_MAX, 2));
+        for round in 0..1490 {
+            let at = if rng.chance(1, 200) { list.len() / 2 } else { 0 };
+            run.remove(list.remove(at).0);
+            if round % 50 == 0 {
                 assert_finds(&run, &list, &mut rng);
             }
         }

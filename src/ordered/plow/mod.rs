@@ -481,7 +481,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("steps_level_2", counters.steps[2]),
             ("commit_pages", counters.commits),
             ("commits_carried", counters.carried),
-            ("sealed_pages", self.commits.sealed.len() as u64),
+            ("sealed_pages", self.commits.sealed_pages() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("steps_for_room", counters.relieved.into()),

@@ -398,7 +398,7 @@ impl<N: Nand> Plow<N> {
             self.take_records(at, &header, Some((&stand, now)))?;
             self.take_block(self.geometry.block_of(ppn));
             self.make_room_for_sealed();
-            self.commits.sealed.push_front(Sealed { ppn, sequence, stand });
+            self.commits.sealed.push_front(Sealed { ppn, sequence, stand, pages: 1 });
             next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())

@@ -18,6 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::cmp::Ordering;
+use core::mem;
 
 /// How often a page is begun anew because its code was chosen for other gaps than come.
 const TRIES: usize = 3;
@@ -36,7 +37,7 @@ pub(super) struct Below {
     pub(super) key: Vec<u8>,
     value: Vec<u8>,
     is_tombstone: bool,
-    /// The first and the last key of the page, and its records.
+    /// The first and the last key of the page and its records, until the page being written is begun.
     first: Vec<u8>,
     last: Vec<u8>,
     count: usize,
@@ -83,6 +84,9 @@ pub(super) struct Outcome {
     /// The new cursor; none at the end of all keys.
     pub(super) stop: Option<Vec<u8>>,
 }
+
+/// Blocks below which the RAM has no room beside for a list that grows.
+const BLOCKS_FEW: u32 = 64;
 
 /// Which of the two has the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +211,9 @@ impl<N: Nand> Plow<N> {
             }
             if index < view.count() {
                 (below.index, below.is_there, below.count) = (index, true, view.count());
-                (below.first, below.last) = (view.key_owned(0), view.key_owned(view.count() - 1));
+                if step.builder.is_none() {
+                    (below.first, below.last) = (view.key_owned(0), view.key_owned(view.count() - 1));
+                }
                 below.take(&view);
                 return Ok(());
             }
@@ -267,11 +273,11 @@ impl<N: Nand> Plow<N> {
     fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
         let is_last_level = step.level + 1 == self.levels.len();
         let stride = self.stride();
-        let mut output = core::mem::take(&mut self.output);
+        let mut output = mem::take(&mut self.output);
         if next != Next::Below && self.source(step.level) != Source::Memtable {
             self.take_copy(&output, &mut step.above);
         }
-        let copy = core::mem::take(&mut step.above.record);
+        let copy = mem::take(&mut step.above.record);
         let (key, value) = match (next, self.source(step.level)) {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
@@ -290,7 +296,10 @@ impl<N: Nand> Plow<N> {
         } else {
             let mut builder = match step.builder {
                 Some(builder) => builder,
-                None => self.begin(step, &mut output, key, !is_last_level),
+                None => {
+                    let around = (mem::take(&mut step.below.first), mem::take(&mut step.below.last));
+                    self.begin(step, &mut output, key, around)
+                }
             };
             let body = &mut output[HEADER_BYTES..];
             let mut fits = builder.append_around(body, step.above.hole(stride), (key, value));
@@ -341,11 +350,12 @@ impl<N: Nand> Plow<N> {
 
     /// Begins the page in the output buffer, whose first key this is: its code is chosen from what the step
     /// sees, or saw in an earlier try.
-    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], tombstones: bool) -> Builder {
+    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], around: (Vec<u8>, Vec<u8>)) -> Builder {
         let (low, last, count) = match &step.surprise {
             Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
-            None => self.expected(step, output, first),
+            None => self.expected(step, output, first, around),
         };
+        let tombstones = step.level + 1 < self.levels.len();
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
         let hole = step.above.hole(self.stride());
         let kept = if self.may_carry() { bytes_kept(self.record, output.len()) } else { 0 };
@@ -353,7 +363,13 @@ impl<N: Nand> Plow<N> {
     }
 
     /// A first and a last key and the number of records between them, as the step sees them.
-    fn expected(&self, step: &Step, output: &[u8], first: &[u8]) -> (Vec<u8>, Vec<u8>, usize) {
+    fn expected(
+        &self,
+        step: &Step,
+        output: &[u8],
+        first: &[u8],
+        (low, last): (Vec<u8>, Vec<u8>),
+    ) -> (Vec<u8>, Vec<u8>, usize) {
         let (below, above) = (&step.below, &step.above);
         let is_pooled = self.source(step.level) == Source::Memtable;
         let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
@@ -361,9 +377,9 @@ impl<N: Nand> Plow<N> {
             true => self.memtable.key(i),
             false => self.copied_key(output, above, i),
         };
-        if below.is_there && below.count > 0 && below.last > below.first {
-            let more = (at..end).take_while(|&i| key(i) <= &below.last[..]).count();
-            return (below.first.clone(), below.last.clone(), below.count + more);
+        if below.is_there && below.count > 0 && last > low {
+            let more = (at..end).take_while(|&i| key(i) <= &last[..]).count();
+            return (low, last, below.count + more);
         }
         match end.checked_sub(1).filter(|&i| i >= at) {
             Some(i) => (first.to_vec(), key(i).max(first).to_vec(), end - at),
@@ -499,8 +515,11 @@ impl<N: Nand> Plow<N> {
 
     /// Halves the fences of the longest run until all fit their share of the RAM.
     pub(super) fn keep_fences_short(&mut self) {
+        let is_small = self.geometry.blocks < BLOCKS_FEW;
         let held = |plow: &Plow<N>| -> usize {
-            plow.levels.iter().map(|level| level.old.ram_bytes() + level.new.ram_bytes()).sum()
+            let runs = || plow.levels.iter().flat_map(|level| [&level.old, &level.new]);
+            let copied = runs().map(Run::copied_bytes).max().filter(|_| is_small);
+            runs().map(Run::ram_bytes).sum::<usize>() + copied.unwrap_or(0)
         };
         while held(self) > self.shares.fences {
             let (mut longest, mut most) = (None, 0);

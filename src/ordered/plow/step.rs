@@ -324,8 +324,7 @@ impl<N: Nand> Plow<N> {
                 Some(limit) if is_beyond => Some(limit.to_vec()),
                 _ => Some(key.to_vec()),
             };
-        }
-        if fits {
+        } else {
             step.merged.clear();
             step.merged.extend_from_slice(key);
         }

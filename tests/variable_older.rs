@@ -259,7 +259,6 @@ impl Met {
     /// Nothing of two where the whole mark finds room, and hardly anything where some bytes of it do.
     fn judge(&self, least: u32) {
         let Met { told, held, missed } = self;
-        println!("{told} told, {held} held, {missed:?} missed");
         assert!(*told > least && *held > 1_000, "{told} told, {held} held");
         assert_eq!(missed[4], 0, "values that were never there");
         assert!(missed[2] + missed[3] < 3 && missed[1] < told / 100, "{missed:?}");

@@ -25,9 +25,9 @@ const OTHERS_MAX: usize = 8;
 /// The places that a page is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
-    /// Its own.
+    /// The place of the page.
     Its,
-    /// Its own and those around, but for these.
+    /// The place of the page and those around, but for these.
     Several(&'a BTreeSet<u32>),
 }
 

@@ -14,13 +14,13 @@ use crate::units::Lpn;
 const BLOCKS_AHEAD: u32 = 2;
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Writes a group as [`PageStore::write_atomic`] does, and does not wait for it: on a chip in an image
-    /// ([`Nand::waits`]) a power cut may undo it, whole, until the next write that waits or the next
-    /// [`PageStore::sync`]. It undoes no later write without it.
+    /// Writes an atomic group and does not wait for it: on a chip in an image ([`Nand::waits`]) a power cut
+    /// may undo it, whole, until the next write that waits, or the next sync. It undoes no later write
+    /// without it.
     ///
     /// # Errors
     ///
-    /// Those of [`PageStore::write_atomic`].
+    /// Those of [`write_atomic`](crate::PageStore::write_atomic).
     pub fn write_ahead(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.write_pages(pages, cause, false)
     }

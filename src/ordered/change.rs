@@ -1,9 +1,10 @@
 //! One change of one record, as a batch has them and as buffers hand them to trees.
 
 use crate::check::IndexError;
-use crate::ordered::{OrderedIndex, RecordFormat};
+use crate::ordered::{Direction, OrderedIndex, RecordFormat, Records};
 use crate::sort;
 use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
 
 /// A new value for a key, or none to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,34 @@ pub(in crate::ordered) fn change_one<I: OrderedIndex + ?Sized>(
         Some(value) => index.put(key, value),
         None => index.remove(key).map(drop),
     }
+}
+
+/// Loads sorted records one by one: for an index that holds none, but is not as new, so that it cannot be
+/// built from them. After an error some of them are there.
+pub(in crate::ordered) fn load_one_by_one<I: OrderedIndex + ?Sized>(
+    index: &mut I,
+    records: Records<'_, '_>,
+) -> Result<u64, IndexError> {
+    let (mut loaded, mut before) = (0, None::<Vec<u8>>);
+    for (key, value) in records {
+        if before.as_ref().is_some_and(|before| key <= &before[..]) {
+            return Err(IndexError::NotSorted { position: loaded });
+        }
+        index.put(key, value)?;
+        before = Some(key.to_vec());
+        loaded += 1;
+    }
+    Ok(loaded)
+}
+
+/// Whether an index holds no record.
+pub(in crate::ordered) fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, IndexError> {
+    let mut holds = false;
+    index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |_, _| {
+        holds = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(!holds)
 }
 
 /// Refuses a batch of more than so many changes, or with keys or values of other lengths.

@@ -7,7 +7,8 @@ use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
-use crate::ordered::{OrderedIndex, Records};
+use crate::ordered::Records;
+use crate::ordered::change::load_one_by_one;
 use alloc::vec::Vec;
 
 /// Facts that the code of the next page is chosen from: a first and a last key, and the records between them.
@@ -26,7 +27,7 @@ impl<N: Nand> Plow<N> {
         // A sweep that stands between keys would part the pages in the wrong place.
         let is_at_start = self.levels.iter().all(|level| level.cursor.is_empty());
         if !is_empty || !is_at_start {
-            return self.load_one_by_one(records);
+            return Ok(load_one_by_one(self, records)?);
         }
         let loaded = self.load_pages(records);
         match loaded {
@@ -38,19 +39,6 @@ impl<N: Nand> Plow<N> {
             Err(_) => self.forget_pages(),
         }
         loaded
-    }
-
-    fn load_one_by_one(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
-        let (mut loaded, mut before) = (0, None::<Vec<u8>>);
-        for (key, value) in records {
-            if before.as_ref().is_some_and(|before| key <= &before[..]) {
-                return Err(IndexError::NotSorted { position: loaded }.into());
-            }
-            self.insert(key, value)?;
-            before = Some(key.to_vec());
-            loaded += 1;
-        }
-        Ok(loaded)
     }
 
     /// Takes back what a load wrote: no commit page names it.

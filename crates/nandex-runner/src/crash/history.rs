@@ -49,6 +49,8 @@ pub(crate) struct History {
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) acknowledged: usize,
+    /// Operations behind the acknowledged ones of which any number may be done: one, or all of a load.
+    pub(crate) in_flight: usize,
     state: Vec<u64>,
 }
 
@@ -124,7 +126,7 @@ impl History {
 
     /// The moment before the first operation.
     pub(crate) fn start(&self) -> Moment {
-        Moment { acknowledged: 0, state: self.base.clone() }
+        Moment { acknowledged: 0, in_flight: 1, state: self.base.clone() }
     }
 
     /// Moves on to a later moment.
@@ -164,13 +166,13 @@ impl History {
             return Ok(Survivor::Exact);
         }
         let mut state = moment.state.clone();
-        if acknowledged < self.len() {
-            self.redo(acknowledged, &mut state);
-            if self.matches(&state, found, floor..acknowledged + 1) {
+        for op in acknowledged..self.len().min(acknowledged + moment.in_flight) {
+            self.redo(op, &mut state);
+            if self.matches(&state, found, floor..op + 1) {
                 return Ok(Survivor::InFlight);
             }
-            state.copy_from_slice(&moment.state);
         }
+        state.copy_from_slice(&moment.state);
         if promise == Promise::Prefix {
             for op in (floor..acknowledged).rev() {
                 self.undo(op, &mut state);
@@ -235,7 +237,7 @@ impl History {
 
     /// Every slot holds what it held at the last sync or at some time since.
     fn each_slot(&self, moment: &Moment, found: &[u64]) -> Result<Survivor, Wrong> {
-        let until = (moment.acknowledged + 1).min(self.len());
+        let until = (moment.acknowledged + moment.in_flight).min(self.len());
         let since: Vec<Effect> =
             (self.synced[moment.acknowledged]..until).flat_map(|op| self.effects_of(op)).copied().collect();
         let allowed = |slot: usize| {

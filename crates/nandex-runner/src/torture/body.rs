@@ -372,10 +372,6 @@ impl<'a> Body<'a> {
 
     fn operate(&mut self, op: &HostOp) -> Result<(), Fault> {
         let Some(op) = self.adapted(op) else { return Ok(()) };
-        if matches!(op, HostOp::Load(_)) {
-            // How much of it is there after a cut is each index's own affair.
-            self.plan(NEVER);
-        }
         let Some(victim) = &mut self.victim else { return Ok(()) };
         self.version += 1;
         self.counts.operations += 1;
@@ -400,6 +396,7 @@ impl<'a> Body<'a> {
             }
             Err(_) if !self.is_powered() => {
                 self.note(&op);
+                self.moment.in_flight = self.history.len() - self.moment.acknowledged;
                 self.cut_off();
                 Ok(())
             }

@@ -85,10 +85,30 @@ impl Script {
             script.pending.push_back(Step::Fail(script.rates));
         }
         if script.rng.chance(1, 4) {
-            let slots = [1, 12, 60][script.rng.below(3) as usize];
-            script.pending.push_back(Step::Op(HostOp::Load(slots)));
+            script.load();
         }
         script
+    }
+
+    /// A load of an index that is as new, or holds none of its records any more; perhaps cut, or the power
+    /// goes off behind it.
+    fn load(&mut self) {
+        let slots = [1, 12, 60][self.rng.below(3) as usize];
+        if self.rng.chance(1, 3) {
+            let gone = 1 + self.rng.below(40) as u32;
+            self.pending.extend((0..gone).map(|slot| Step::Op(HostOp::Put(slot))));
+            self.pending.extend((0..gone).map(|slot| Step::Op(HostOp::Remove(slot))));
+        }
+        if self.cuts > 0 && self.rng.chance(1, 3) {
+            let most = [4, 20, 80][self.rng.below(3) as usize];
+            let after = self.rng.below(most);
+            let cut = self.cut(after);
+            self.pending.push_back(cut);
+        }
+        self.pending.push_back(Step::Op(HostOp::Load(slots)));
+        if self.rng.chance(1, 3) {
+            self.pending.push_back(Step::Off);
+        }
     }
 
     /// Whether nothing could be written any more.

@@ -3,7 +3,8 @@
 //! Level by level a node is filled; when it is full to the mark it waits, and the one that waited before it
 //! is written and announced to the level above. So the last two nodes of a level are still in RAM at the end
 //! and can be evened out, and no node is less than half full. The root is written last, over the empty one:
-//! until then a power cut leaves an empty tree.
+//! until then a power cut leaves an empty tree. A store that may keep the root and lose nodes written before
+//! is synced ahead of it.
 
 use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
@@ -183,6 +184,9 @@ impl<S: PageStore> Loader<'_, S> {
         debug_assert!(level == 1 || root.count() >= 2, "B4: an internal root has two children at least");
         root.set_lpn(ROOT);
         root.seal();
+        if !self.tree.store.durable_writes() && !self.tree.store.prefix_consistent() {
+            self.tree.store.sync()?;
+        }
         let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);
         self.tree.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
         written?;

@@ -47,7 +47,7 @@ pub(in crate::ordered) use walk::Tour;
 
 use crate::check::{CheckReport, IndexError, message};
 use crate::ordered::buffered::Answers;
-use crate::ordered::change::Change;
+use crate::ordered::change::{Change, holds_none, load_one_by_one};
 use crate::ordered::journal::Buffered;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
@@ -423,11 +423,17 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: None })
     }
 
-    /// All or nothing: it ends in a commit.
+    /// All or nothing, where the tree is as new: it ends in a commit. A tree whose records were all removed
+    /// takes them one by one.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.shadow.ready()?;
         if !self.scheme.is_empty() {
-            return Err(IndexError::Unsupported("a load needs an empty tree".into()));
+            if !holds_none(self)? {
+                return Err(IndexError::Unsupported("a load needs an empty tree".into()));
+            }
+            let loaded = load_one_by_one(self, records)?;
+            self.commit_all()?;
+            return Ok(loaded);
         }
         let mut last = Vec::new();
         let mut records = Ascending { records, format: self.common.record, last: &mut last, count: 0 };

@@ -19,7 +19,7 @@ use crate::check::IndexError;
 use crate::codec::get_u32;
 use crate::nand::Cause;
 use crate::ordered::bplus::{Applied, Edit, LeafSpan, Lookup, Name};
-use crate::ordered::change::Change;
+use crate::ordered::change::{Change, holds_none, load_one_by_one};
 use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
 use crate::ordered::{Durability, Records};
 use crate::store::{PageStore, StoreError, batch};
@@ -310,7 +310,10 @@ impl<S: PageStore> SegmentTree<S> {
     pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         if let Some((name, used)) = self.seek(&self.least_key(), Cause::Host)? {
             if name.slot > 0 || name.span.high.is_some() || self.gather(0, used) > 0 {
-                return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+                if !holds_none(self)? {
+                    return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+                }
+                return load_one_by_one(self, records);
             }
             let slot = self.slot_of(name.page)?;
             self.pages_of(slot).for_each(|page| self.directory.give_up_page(Lpn(page)));

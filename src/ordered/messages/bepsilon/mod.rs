@@ -38,9 +38,9 @@
 //! - T2 Keys, messages among them, lie within the bounds that the parents have for their node.
 //! - E1 No node has more children or messages than the layout allows: flushes end with room.
 //! - E2 Nodes and messages are as many as were counted.
-//! - E3 There are free units for all the splits to which the messages that wait can lead. An insertion for
-//!   which there are not has all messages go to the leaves first, and is refused if that is not enough. So
-//!   removals always find room.
+//! - E3 There are free units for a flush, and for all the splits to which the messages that wait can lead. An
+//!   insertion for which there are not has all messages go to the leaves first, and is refused if that is not
+//!   enough; a load after which there are not is refused. So removals always find room.
 //!
 //! # Deviations and confidence
 //!
@@ -413,7 +413,11 @@ impl MessageScheme for BEpsilon {
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         let (layout, mut tally) = (self.layout, self.tally);
-        let root = shadow.attempt(|shadow| layout.build(shadow, &mut tally, records))?;
+        let root = shadow.attempt(|shadow| {
+            let root = layout.build(shadow, &mut tally, records)?;
+            let flush = if root.level > 1 { self.flush_units_at(root.level) } else { 0 };
+            if shadow.free_after_commit() < flush { Err(IndexError::Full) } else { Ok(root) }
+        })?;
         (self.root, self.tally) = (root, tally);
         Ok(())
     }
@@ -432,9 +436,10 @@ impl MessageScheme for BEpsilon {
         if (found.leaves, found.inner, found.puts) != was {
             report.violation("E2", 0, message!("{found:?} where {was:?} was counted"));
         }
-        let growth = layout.growth(&self.tally, self.tally.puts, root);
-        if shadow.free_after_commit() < growth {
-            report.violation("E3", 0, message!("{growth} units are wanted for messages that wait"));
+        let flush = if root.level > 1 { self.flush_units() } else { 0 };
+        let wanted = flush.saturating_add(layout.growth(&self.tally, self.tally.puts, root));
+        if shadow.free_after_commit() < wanted {
+            report.violation("E3", 0, message!("{wanted} units are wanted for messages that wait"));
         }
         Ok((found.leaves + found.inner) as u32)
     }

@@ -102,6 +102,11 @@ impl La {
         touched * 2 + above + 2 * height
     }
 
+    /// Whether there are pages to bring a removal to its leaf.
+    pub(super) fn has_room_to_remove<S: PageStore>(&self, shadow: &Shadow<S>) -> bool {
+        self.root.level == 1 || u64::from(shadow.free_after_commit()) >= self.portion_units(1) + 2
+    }
+
     /// Whether there are pages for all that one record more can lead to (L4).
     pub(super) fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);

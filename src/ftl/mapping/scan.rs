@@ -290,7 +290,7 @@ impl<N: Nand> Flash<N> {
         };
         let rotten_before = scan.rotten.len();
         let found_before = scan.pages.len();
-        let has_holes = self.geometry.random_order || !self.rules.fills_in_order;
+        let has_holes = self.has_holes();
         let mut erased = 0;
         for page in 0..self.geometry.pages_per_block {
             let is_old = is_known && !self.slots.is_open(pbn, page);
@@ -324,6 +324,11 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
+    /// Whether pages of a block may be left out.
+    fn has_holes(&self) -> bool {
+        self.geometry.random_order || !self.rules.fills_in_order
+    }
+
     /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
     fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
@@ -339,7 +344,23 @@ impl<N: Nand> Flash<N> {
                 return Ok(Some(same));
             }
         }
+        // Of a block in which the record knows this page alone: others of a later life tell, around it.
+        let most = if self.has_holes() { usize::MAX } else { ERASED_IN_A_ROW as usize };
+        let behind = (end.max(first + 1)..self.geometry.pages_per_block).take(most);
+        for page in behind.chain(0..first) {
+            if self.is_of_later_life(self.geometry.page_at(pbn, page), stamp)? {
+                return Ok(Some(false));
+            }
+        }
         Ok(known)
+    }
+
+    /// Whether a page was programmed after its block had been erased since the record.
+    fn is_of_later_life(&mut self, ppn: Ppn, stamp: u8) -> Result<bool, StoreFault> {
+        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(h, _) => is_ours(h) && (1..=ERASES_MAX).contains(&h.extra.wrapping_sub(stamp)),
+            Found::Erased | Found::Unreadable(_) => false,
+        })
     }
 
     fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreFault> {

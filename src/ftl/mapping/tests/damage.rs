@@ -86,18 +86,42 @@ enum Kind {
 /// One page in so many is damaged, a different one each time; 1 finds no more, and takes longer.
 const STRIDE: u32 = 4;
 
+/// Chips on which each page comes back as it was.
+const RETURNS: u64 = 12;
+
 const KINDS: [Kind; 6] =
     [Kind::Unreadable, Kind::Flipped, Kind::Zeroed, Kind::Erased, Kind::Exchanged, Kind::Older];
 
 /// A chip as the power left it.
 struct Image {
     chip: SimChip,
-    /// The chip some time before.
-    earlier: SimChip,
+    /// What stood in each page before.
+    past: BTreeMap<Ppn, Vec<Vec<u8>>>,
     model: Model,
     /// Pages written last, which may be old or new.
     unasked: BTreeSet<u32>,
     seed: u64,
+}
+
+/// The contents of every page, and those of before.
+#[derive(Default)]
+struct Watch {
+    now: BTreeMap<Ppn, Vec<u8>>,
+    past: BTreeMap<Ppn, Vec<Vec<u8>>>,
+}
+
+impl Watch {
+    fn look(&mut self, chip: &SimChip) {
+        for ppn in (0..chip.geometry().pages()).map(Ppn) {
+            let Some(bytes) = chip.stored_page(ppn).filter(|bytes| bytes.iter().any(|&b| b != 0xff)) else {
+                continue;
+            };
+            match self.now.insert(ppn, bytes.to_vec()) {
+                Some(before) if before[..] != bytes[..] => self.past.entry(ppn).or_default().push(before),
+                _ => {}
+            }
+        }
+    }
 }
 
 fn raw(chip: &mut SimChip, ppn: Ppn) -> Option<Vec<u8>> {
@@ -126,7 +150,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
     }
-    let mut earlier = None;
+    let mut watch = Watch::default();
     let mut unasked = BTreeSet::new();
     for _ in 0..if end == End::ClosedAgain { 3 } else { 0 } {
         // Blocks that the base finds empty.
@@ -142,10 +166,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
             apply(&mut ftl, &mut model, &op).unwrap();
         }
     }
-    for step in 0..ops {
-        if step + 60 >= ops && earlier.is_none() {
-            earlier = Some(ftl.nand().clone());
-        }
+    for _ in 0..ops {
         let op = random_op(&mut rng, &ftl, &mut last);
         if matches!(op, Op::Checkpoint) {
             continue;
@@ -154,8 +175,8 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
         if !pages_of(&op).is_empty() {
             unasked = pages_of(&op);
         }
+        watch.look(ftl.nand());
     }
-    let earlier = earlier.unwrap_or_else(|| ftl.nand().clone());
     match end {
         End::Closed | End::ClosedAgain => {
             ftl.checkpoint().unwrap();
@@ -186,7 +207,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     }
     let mut chip = ftl.into_nand();
     chip.power_on();
-    Image { chip, earlier, model, unasked, seed }
+    Image { chip, past: watch.past, model, unasked, seed }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +246,10 @@ fn damage(image: &mut Image, kind: Kind, ppn: Ppn, rng: &mut Rng) -> Option<BTre
             let theirs = raw(&mut image.chip, other).filter(|_| other != ppn)?;
             Some(BTreeMap::from([(ppn, Wrong::Bytes(theirs)), (other, Wrong::Bytes(bytes))]))
         }
-        Kind::Older => one(Wrong::Bytes(raw(&mut image.earlier, ppn).filter(|old| *old != bytes)?)),
+        Kind::Older => {
+            let past = image.past.get(&ppn)?;
+            one(Wrong::Bytes(past[rng.below(past.len() as u64) as usize].clone()))
+        }
     }
 }
 
@@ -359,6 +383,23 @@ fn sweep<S: Scheme>(end: End, stride: u32, settings: &impl Fn(u64) -> S::Setting
 pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Cut, STRIDE, &settings);
     sweep::<S>(End::Off, STRIDE, &settings);
+    notices_what_came_back::<S>(settings);
+}
+
+/// What stood in a page before comes back, of each page in turn.
+fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    let mut counts = Counts::default();
+    for seed in 0..RETURNS {
+        let end = [End::Cut, End::Off][seed as usize % 2];
+        let image = image::<S>(seed, 60 + 17 * (seed % 11) as usize, end, settings(seed));
+        for (ppn, past) in &image.past {
+            for bytes in past.iter().rev().take(3) {
+                let wrong = BTreeMap::from([(*ppn, Wrong::Bytes(bytes.clone()))]);
+                judge::<S>(&image, wrong, settings(seed), &mut counts, "came back");
+            }
+        }
+    }
+    assert!(counts.damages > 1000 && counts.refused + counts.corrupted > 0, "{counts:?}");
 }
 
 /// Pages all over chips that were closed.

@@ -204,12 +204,13 @@ impl<S: PageStore> Layer<S> {
         settled
     }
 
-    /// Before a tree is loaded: the page of the root, of which the tree does not know.
-    pub(super) fn begin_load(&mut self) -> Result<Lpn, StoreError> {
+    /// Before a tree is loaded: the page of the root, of which the tree does not know; none where a table
+    /// says which page a node has.
+    pub(super) fn begin_load(&mut self) -> Result<Option<Lpn>, StoreError> {
         self.sync()?;
         self.settle_room()?;
         self.is_loading = true;
-        Ok(Lpn(self.links.root))
+        Ok((!self.plan.is_append() && self.links.root != 0).then_some(Lpn(self.links.root)))
     }
 
     /// Writes a superblock that names what is durable before it is.

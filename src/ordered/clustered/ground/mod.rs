@@ -216,9 +216,9 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
         self.relieve()?;
         let root = self.between(|index| Ok(index.tree.with_store(|layer, _| layer.begin_load())?))?;
         // Where the root has a page that the tree does not know of, no node may be loaded there.
-        let is_withheld = root != Lpn(0) && self.tree.withhold(root);
+        let withheld = root.filter(|root| self.tree.withhold(*root));
         let loaded = self.tree.load(records);
-        if is_withheld {
+        if let Some(root) = withheld {
             self.tree.let_go(root);
         }
         self.tree.with_store(|layer, _| layer.is_loading = false);

@@ -141,3 +141,83 @@ impl<N: Nand> PageStore for Gathering<N> {
         self.store.live_page(ppn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::Geometry;
+    use nandex::ftl::page_map::FtlSettings;
+    use nandex::nand::sim::SimChip;
+    use nandex::nand::{Part, Timing};
+    use nandex::rng::Rng;
+    use std::collections::HashMap;
+
+    const PAGE_BYTES: usize = 512;
+    const TIMING: Timing = Timing { read_ns: 1, program_ns: 1, erase_ns: 1, transfer_ps_per_byte: 0 };
+
+    fn chip() -> SimChip {
+        SimChip::new(&Part::new("test", Geometry::new(512, 16, 8, 64), TIMING)).unwrap()
+    }
+
+    fn settings() -> FtlSettings {
+        FtlSettings { atomic_pages: 16, ..FtlSettings::default() }
+    }
+
+    fn require(store: &mut impl PageStore, model: &HashMap<u32, u8>, lpn: u32) {
+        let mut page = vec![1; PAGE_BYTES];
+        store.read(Lpn(lpn), Cause::Host, &mut page).unwrap();
+        assert_eq!(page, vec![model.get(&lpn).copied().unwrap_or(0); PAGE_BYTES], "page {lpn}");
+    }
+
+    #[test]
+    fn pages_and_trims_read_as_they_were_written_last_and_a_sync_keeps_them() {
+        for seed in 0..8 {
+            let mut rng = Rng::new(seed);
+            let mut store = Gathering::new(PageMapFtl::format(chip(), settings()).unwrap());
+            let mut model = HashMap::new();
+            for n in 0..3000u32 {
+                let lpn = rng.below(60) as u32;
+                let data = vec![n as u8 | 1; PAGE_BYTES];
+                match rng.below(20) {
+                    0..=7 => {
+                        store.write(Lpn(lpn), Cause::Host, &data).unwrap();
+                        model.insert(lpn, data[0]);
+                    }
+                    8..=14 => {
+                        store.trim(Lpn(lpn)).unwrap();
+                        model.remove(&lpn);
+                    }
+                    15 => {
+                        store.write_atomic(&[(Lpn(lpn), &data), (Lpn(60), &data)], Cause::Host).unwrap();
+                        model.extend([(lpn, data[0]), (60, data[0])]);
+                    }
+                    16 if rng.chance(1, 4) => {
+                        store.sync().unwrap();
+                        let nand = store.store.into_nand();
+                        store = Gathering::new(PageMapFtl::mount(nand, settings()).unwrap());
+                        (0..=60).for_each(|lpn| require(&mut store, &model, lpn));
+                    }
+                    _ => require(&mut store, &model, lpn),
+                }
+                assert!(store.waiting.len() <= store.store.pages_ahead(), "{} pages wait", store.waiting.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_trim_ends_no_group() {
+        let mut store = Gathering::new(PageMapFtl::format(chip(), settings()).unwrap());
+        let most = store.store.pages_ahead() as u32;
+        assert!(most >= 4, "a group of {most}");
+        for lpn in 0..most / 2 {
+            store.write(Lpn(2 * lpn), Cause::Host, &[7; PAGE_BYTES]).unwrap();
+            store.trim(Lpn(2 * lpn + 1)).unwrap();
+        }
+        let written = |store: &Gathering<SimChip>| store.store.counters().host_writes;
+        assert_eq!(written(&store), 0, "a group goes to the store when it is one");
+        store.write(Lpn(most), Cause::Host, &[7; PAGE_BYTES]).unwrap();
+        assert_eq!(written(&store), u64::from(most / 2));
+        let beyond = Lpn(store.page_count());
+        assert_eq!(store.trim(beyond), Err(StoreError::OutOfRange(beyond)));
+    }
+}

@@ -50,9 +50,9 @@ enum Blow {
     Ones,
     Unreadable,
     Exchanged,
-    /// As it was some operations before.
+    /// The contents of some operations before.
     Earlier,
-    /// As it was before it was programmed last.
+    /// The contents of before the last program.
     Before,
 }
 
@@ -63,7 +63,7 @@ const BLOWS: [Blow; 6] =
 struct Life {
     chip: SimChip,
     earlier: SimChip,
-    /// What stood in each page before what stands there.
+    /// Contents of each page before its last program.
     before: Vec<Option<Vec<u8>>>,
     history: Vec<State>,
     /// The operation that programmed each page last.

@@ -150,7 +150,6 @@ mod tests {
     use nandex::nand::sim::SimChip;
     use nandex::nand::{Part, Timing};
     use nandex::rng::Rng;
-    use std::collections::HashMap;
 
     const PAGE_BYTES: usize = 512;
     const TIMING: Timing = Timing { read_ns: 1, program_ns: 1, erase_ns: 1, transfer_ps_per_byte: 0 };
@@ -163,7 +162,7 @@ mod tests {
         FtlSettings { atomic_pages: 16, ..FtlSettings::default() }
     }
 
-    fn require(store: &mut impl PageStore, model: &HashMap<u32, u8>, lpn: u32) {
+    fn require(store: &mut impl PageStore, model: &BTreeMap<u32, u8>, lpn: u32) {
         let mut page = vec![1; PAGE_BYTES];
         store.read(Lpn(lpn), Cause::Host, &mut page).unwrap();
         assert_eq!(page, vec![model.get(&lpn).copied().unwrap_or(0); PAGE_BYTES], "page {lpn}");
@@ -174,7 +173,7 @@ mod tests {
         for seed in 0..8 {
             let mut rng = Rng::new(seed);
             let mut store = Gathering::new(PageMapFtl::format(chip(), settings()).unwrap());
-            let mut model = HashMap::new();
+            let mut model = BTreeMap::new();
             for n in 0..3000u32 {
                 let lpn = rng.below(60) as u32;
                 let data = vec![n as u8 | 1; PAGE_BYTES];
@@ -199,7 +198,11 @@ mod tests {
                     }
                     _ => require(&mut store, &model, lpn),
                 }
-                assert!(store.waiting.len() <= store.store.pages_ahead(), "{} pages wait", store.waiting.len());
+                assert!(
+                    store.waiting.len() <= store.store.pages_ahead(),
+                    "{} pages wait",
+                    store.waiting.len()
+                );
             }
         }
     }

@@ -27,6 +27,11 @@ const ENTRY_BYTES: usize = 12;
 /// The most bytes of entries that are packed into one page.
 pub(super) const RAW_BYTES_MAX: usize = 1 << 16;
 
+/// The most bytes of a record whose entry a page of the list takes.
+pub(super) const fn record_bytes_max(page_bytes: usize) -> usize {
+    page_bytes.saturating_sub(HEADER_BYTES + ENTRY_BYTES + 2)
+}
+
 /// A page of a commit, as its list has it.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -352,6 +357,15 @@ mod tests {
             }
         }
         assert!(zipped > 200 && several > 200, "{zipped} zipped, {several} of several");
+    }
+
+    #[test]
+    fn the_largest_record_has_room_in_a_page() {
+        for page_bytes in 128..300 {
+            let pieces = vec![5; record_bytes_max(page_bytes)];
+            let entry = Entry { home: 3, crc: 4, aside: Aside::Made(Record::new(3, &[], &pieces)) };
+            assert_eq!(Filled::with(&[entry], page_bytes, Effort::Little).entries, 1, "{page_bytes} bytes");
+        }
     }
 
     #[test]

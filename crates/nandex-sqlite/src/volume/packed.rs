@@ -4,7 +4,7 @@
 //! been trimmed, and then a cut brings back what was there before: nothing is made of pieces of such a page.
 
 use super::commit::Change;
-use super::list::Record;
+use super::list::{Record, record_bytes_max};
 use super::slots::{Slot, Slots};
 use super::{File, FileId, Volume, delta};
 use crate::settings::Commits;
@@ -98,6 +98,7 @@ impl Volume {
         // Another page with its checksum would be taken for the page.
         let there = &old[..self.page_bytes];
         let is_told_apart = there == new || crc32fast::hash(new) != crc32fast::hash(there);
+        let most = most.min(record_bytes_max(self.page_bytes));
         let most = most.checked_sub(Record::bytes_beside(homes.len() - 1)).filter(|_| is_told_apart)?;
         delta::pack(&old, new, most).map(|pieces| Record::new(homes[0], &homes[1..], &pieces))
     }

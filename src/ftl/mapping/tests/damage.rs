@@ -95,7 +95,7 @@ const KINDS: [Kind; 6] =
 /// A chip as the power left it.
 struct Image {
     chip: SimChip,
-    /// What stood in each page before.
+    /// Former contents of each page.
     past: BTreeMap<Ppn, Vec<Vec<u8>>>,
     model: Model,
     /// Pages written last, which may be old or new.
@@ -386,7 +386,7 @@ pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S:
     notices_what_came_back::<S>(settings);
 }
 
-/// What stood in a page before comes back, of each page in turn.
+/// Former contents of a page come back, of each page in turn.
 fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
     for seed in 0..RETURNS {

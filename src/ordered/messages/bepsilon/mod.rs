@@ -153,6 +153,11 @@ impl BEpsilon {
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
     }
 
+    /// The units that a flush below a root of this level must find: none where the root is a leaf.
+    fn flush_units_of(&self, level: u8) -> u32 {
+        if level > 1 { self.flush_units_at(level) } else { 0 }
+    }
+
     /// Whether there are units for all that one message more can lead to (E3), a level more among it:
     /// removals that come after that flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
@@ -415,8 +420,8 @@ impl MessageScheme for BEpsilon {
         let (layout, mut tally) = (self.layout, self.tally);
         let root = shadow.attempt(|shadow| {
             let root = layout.build(shadow, &mut tally, records)?;
-            let flush = if root.level > 1 { self.flush_units_at(root.level) } else { 0 };
-            if shadow.free_after_commit() < flush { Err(IndexError::Full) } else { Ok(root) }
+            let has_room = shadow.free_after_commit() >= self.flush_units_of(root.level);
+            if has_room { Ok(root) } else { Err(IndexError::Full) }
         })?;
         (self.root, self.tally) = (root, tally);
         Ok(())
@@ -436,8 +441,8 @@ impl MessageScheme for BEpsilon {
         if (found.leaves, found.inner, found.puts) != was {
             report.violation("E2", 0, message!("{found:?} where {was:?} was counted"));
         }
-        let flush = if root.level > 1 { self.flush_units() } else { 0 };
-        let wanted = flush.saturating_add(layout.growth(&self.tally, self.tally.puts, root));
+        // Not the sum: the record that turns a full leaf into two waits above halves, and splits none.
+        let wanted = self.flush_units_of(root.level).max(layout.growth(&self.tally, self.tally.puts, root));
         if shadow.free_after_commit() < wanted {
             report.violation("E3", 0, message!("{wanted} units are wanted for messages that wait"));
         }

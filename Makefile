@@ -59,8 +59,8 @@ firmware: ## each index as firmware for a Cortex-M4: built, run in QEMU, its siz
 
 firmware-keep: ## the same; the sizes become the ones that are compared with, in the tables of README and docs too
 	firmware/run.sh --keep
-	NANDEX_BLESS=1 $(CARGO) test --locked -p nandex --test firmware_docs
-	NANDEX_BLESS=1 $(CARGO) test --locked -p nandex-stacks --test ram_docs
+	NANDEX_BLESS=1 $(CARGO) test --locked -p nandex --test suite firmware_docs::
+	NANDEX_BLESS=1 $(CARGO) test --locked -p nandex-stacks --test suite ram_docs::
 
 # Where core for the target and QEMU are there already: nothing is downloaded.
 firmware-if-there:

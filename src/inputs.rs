@@ -1,9 +1,9 @@
 //! The random inputs of the property tests: the same in every run, on every machine.
 //!
 //! A gate that draws new inputs fails newcomers by chance and lets bugs land by chance. Every `proptest!` of
-//! the project takes its configuration from [`fixed`], and `tests/tidy.rs` refuses one that does not. New
-//! inputs are for exploration: `NANDEX_SEED=7 cargo test` draws others, and what they find becomes a case of
-//! its own. The test targets of the project that are not part of this crate include this file by its path.
+//! the project takes its configuration from [`fixed`], and `tests/suite/tidy.rs` refuses one that does not.
+//! New inputs are for exploration: `NANDEX_SEED=7 cargo test` draws others, and what they find becomes a case
+//! of its own. Programs of tests include this file by its path.
 
 use proptest::test_runner::{Config, RngSeed};
 

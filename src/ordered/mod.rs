@@ -177,8 +177,8 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
 
     /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be
     /// built from sorted records writes each page once and packs it full; any other inserts them one by one,
-    /// which this does. When it returns, the records are as durable as after one operation; a power cut before
-    /// leaves the first so many of them, or none.
+    /// which this does. When it returns, the records are as durable as after one operation; a power cut
+    /// before leaves the first so many of them, or none.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         let mut loaded = 0;
         for (key, value) in records {

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
-#[path = "../tests/common/measure.rs"]
+#[path = "../tests/suite/measure.rs"]
 mod measure;
 
 use measure::{

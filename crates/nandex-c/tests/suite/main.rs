@@ -1,0 +1,4 @@
+//! The integration tests of the crate as one program, which is linked once: a module for each subject.
+
+mod c_programs;
+mod header;

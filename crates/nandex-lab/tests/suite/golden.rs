@@ -1,0 +1,77 @@
+//! Golden results: the rows of small runs of every index, byte for byte as they were recorded.
+//!
+//! A difference means that published figures change. If that is meant, `NANDEX_BLESS=1 cargo test -p
+//! nandex-lab --test suite golden::` records them anew; say why in the commit. Processor time is left out.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use nandex::nand::catalogue::mlc_64m;
+use nandex::ordered::RecordFormat;
+use nandex_lab::parallel::run_all;
+use nandex_lab::record::write_csv;
+use nandex_lab::registry::INDEXES;
+use nandex_lab::results::{ChipFacts, Results, WorkloadFacts};
+use nandex_lab::runner::{Control, Job, Prepared, RunOptions};
+use nandex_lab::trace::{Trace, TraceOptions};
+use nandex_lab::workload::{Workload, workload};
+use nandex_stacks::options::{Options, Settings};
+use std::path::Path;
+
+fn generated(name: &str) -> Workload {
+    let entry = workload(name).unwrap();
+    let mut options = Options::default();
+    for (option, value) in [("records", "3000"), ("operations", "1500")] {
+        if entry.options.iter().any(|known| known.name == option) {
+            options.set(option, value);
+        }
+    }
+    entry.build(7, &options).unwrap()
+}
+
+fn traced() -> Workload {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/kernel_compile.ops.zst");
+    let options = TraceOptions { operations: Some(4000), ..TraceOptions::default() };
+    Trace::read(&file, &options).unwrap().workload(&options)
+}
+
+fn rows(workload: &Workload, settings: &Settings) -> String {
+    let part = mlc_64m();
+    let prepared = Prepared::new(workload, settings.record.key_bytes).unwrap();
+    let options = RunOptions { cpu_time: false, ..RunOptions::default() };
+    let job = |index| Job { index, part: &part, prepared: &prepared, settings: settings.clone(), options };
+    let jobs: Vec<Job<'_>> = INDEXES.iter().map(job).collect();
+    let runs = run_all(&jobs, 2, &Control::default(), |_, _| {});
+    let results = Results {
+        chip: ChipFacts::of(&part),
+        workload: WorkloadFacts::of(workload, settings),
+        runs,
+        ..Results::default()
+    };
+    let mut csv = Vec::new();
+    write_csv(&results.without_cpu_time(), &mut csv).unwrap();
+    String::from_utf8(csv).unwrap()
+}
+
+fn compare(name: &str, rows: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.csv"));
+    if std::env::var_os("NANDEX_BLESS").is_some() {
+        std::fs::write(&file, rows).unwrap();
+    }
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    let difference = recorded.lines().zip(rows.lines()).find(|(then, now)| then != now);
+    assert!(recorded == rows, "{name}: recorded and found, first difference: {difference:?}");
+}
+
+#[test]
+fn small_runs_cost_what_they_did() {
+    let plain = Settings::new(RecordFormat::new(8, 8));
+    for name in ["mu", "uniform", "zipfian", "ycsb-e", "ascending"] {
+        compare(name, &rows(&generated(name), &plain));
+    }
+    compare("uniform-64k", &rows(&generated("uniform"), &Settings { ram_bytes: Some(64 << 10), ..plain }));
+}
+
+#[test]
+fn the_bundled_trace_costs_what_it_did() {
+    compare("kernel-compile", &rows(&traced(), &Settings::new(RecordFormat::new(4, 4))));
+}

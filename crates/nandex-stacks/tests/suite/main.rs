@@ -1,0 +1,14 @@
+//! The integration tests of the crate as one program, which is linked once: a module for each subject.
+
+mod ends;
+mod extremes;
+mod kept;
+mod less_ram;
+mod loads;
+mod nor;
+mod opened;
+mod options;
+mod options_docs;
+mod ram_docs;
+mod unfit;
+mod value_logs;

@@ -1,0 +1,164 @@
+//! Power cuts on NOR flash with words: each index, FTL and spatial index on a `NorChip`, cut a hundred times
+//! in the middle of a word or of an erase. Torn words read as other bytes, as errors, or as errors at times,
+//! as in the flash of microcontrollers with an ECC.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::kept::history::Shape as Records;
+use crate::kept::image::{Image, Kind};
+use crate::kept::record::{End, wanted};
+use crate::kept::subject::{How, Subject, open};
+use nandex::{Durability, Nand};
+use nandex_embedded::ram::{RamCut, RamFlash, TornWord};
+use nandex_embedded::{NorChip, Shape};
+
+/// Cuts of each subject.
+const CUTS: u64 = 100;
+/// Operations of a history.
+const OPS: u64 = 130;
+
+const PAGE: Shape = Shape { page_bytes: 448, spare_bytes: 64 };
+
+/// A part of any sizes, as a test needs it.
+trait Part {
+    fn chip(&self) -> Box<dyn Nand>;
+    fn steps(&self) -> u64;
+    fn plan(&self, cut: RamCut);
+    fn power_on(&self);
+    fn is_on(&self) -> bool;
+}
+
+impl<const WRITE: usize, const ERASE: usize> Part for RamFlash<WRITE, ERASE> {
+    fn chip(&self) -> Box<dyn Nand> {
+        Box::new(NorChip::new(self.clone(), PAGE).unwrap())
+    }
+
+    fn steps(&self) -> u64 {
+        RamFlash::steps(self)
+    }
+
+    fn plan(&self, cut: RamCut) {
+        RamFlash::plan(self, cut);
+    }
+
+    fn power_on(&self) {
+        RamFlash::power_on(self);
+    }
+
+    fn is_on(&self) -> bool {
+        RamFlash::is_on(self)
+    }
+}
+
+fn part<const WRITE: usize, const ERASE: usize, const BYTES: usize>() -> Box<dyn Part> {
+    Box::new(RamFlash::<WRITE, ERASE>::new(BYTES))
+}
+
+/// Words of 1 to 32 bytes, erase units of 4, 8 and 32 pages.
+const PARTS: [fn() -> Box<dyn Part>; 7] = [
+    part::<8, 4096, { 48 << 12 }>,
+    part::<1, 4096, { 48 << 12 }>,
+    part::<32, 2048, { 96 << 11 }>,
+    part::<16, 4096, { 60 << 12 }>,
+    part::<4, 16384, { 40 << 14 }>,
+    part::<8, 2048, { 110 << 11 }>,
+    part::<32, 16384, { 32 << 14 }>,
+];
+
+const TORN: [TornWord; 3] = [TornWord::Error, TornWord::Wrong, TornWord::ErrorAtTimes];
+
+/// Runs a history until it ends or the power fails; the operations that were acknowledged.
+fn run(image: &Image, subject: &mut dyn Subject, part: &dyn Part) -> u64 {
+    for n in 0..OPS {
+        if let Err(error) = subject.step(&image.history().op(n)) {
+            assert!(!part.is_on(), "{}: operation {n}: {error}", image.name);
+            return n;
+        }
+    }
+    OPS
+}
+
+/// The subjects: each image that ends with a cut and has the usual settings, in the highest class.
+fn subjects() -> Vec<Image> {
+    let mut subjects: Vec<Image> = Vec::new();
+    for (mut image, end) in wanted() {
+        let is_known = subjects.iter().any(|s| (s.kind, &s.subject) == (image.kind, &image.subject));
+        // Pages that are overwritten are another rule than that of words which are written once.
+        if end != End::Cut || is_known || image.subject == "vmtree-ow" {
+            continue;
+        }
+        if image.kind == Kind::Ftl {
+            image.shape = Records::Pages(PAGE.page_bytes as usize);
+        }
+        image.keys = image.keys.min(50);
+        if PARTS.iter().any(|part| formatted(&image, &*part()).is_some()) {
+            subjects.push(image);
+        }
+    }
+    subjects
+}
+
+fn formatted(image: &Image, part: &dyn Part) -> Option<Box<dyn Subject>> {
+    let subject = open(image, part.chip(), How::Format).ok()?;
+    (subject.class() == image.class).then_some(subject)
+}
+
+/// Cuts the power of a subject on a part, and of each fourth mount after it; what is wrong then.
+fn cut(image: &Image, part: &dyn Part, (from, steps): (u64, u64), number: u64) -> Result<(), String> {
+    let (torn, seed) = (TORN[(number % 3) as usize], number);
+    let at_step = from + steps * number / CUTS;
+    let mut subject = formatted(image, part).unwrap();
+    part.plan(RamCut { at_step, torn, seed });
+    let acknowledged = run(image, &mut *subject, part);
+    if part.is_on() {
+        return Err(format!("step {at_step} was not reached"));
+    }
+    drop(subject);
+    part.power_on();
+    if number % 4 == 3 {
+        part.plan(RamCut { at_step: part.steps() + number % 9, torn, seed });
+        let _ = open(image, part.chip(), How::Mount);
+        part.power_on();
+    }
+    let least = match image.class {
+        Durability::EveryOperation => acknowledged,
+        _ => image.history().synced(acknowledged),
+    };
+    let cut = Image { shown: (least, acknowledged + 1), ..image.clone() };
+    crate::kept::judge::mounted(&cut, &|| part.chip())
+}
+
+#[test]
+fn a_hundred_cuts_of_everything_on_nor_mount_with_all_that_was_acknowledged() {
+    let (mut faults, mut count) = (Vec::new(), 0);
+    let subjects = subjects();
+    for image in &subjects {
+        let lengths = PARTS.map(|part| {
+            let part = part();
+            let mut subject = formatted(image, &*part)?;
+            let from = part.steps();
+            run(image, &mut *subject, &*part);
+            Some((from, part.steps() - from))
+        });
+        let fitting: Vec<usize> = (0..PARTS.len()).filter(|n| lengths[*n].is_some()).collect();
+        assert!(fitting.len() > 1, "{} fits {fitting:?} of the parts", image.name);
+        let mut wrong = 0;
+        for number in 0..CUTS {
+            let chosen = fitting[(number / 3) as usize % fitting.len()];
+            let judged = cut(image, &*PARTS[chosen](), lengths[chosen].unwrap(), number);
+            count += 1;
+            if let Err(fault) = judged {
+                wrong += 1;
+                if wrong == 1 {
+                    faults.push(format!("{}: cut {number}, part {chosen}: {fault}", image.name));
+                }
+            }
+        }
+        if wrong > 0 {
+            faults.push(format!("{}: {wrong} of {CUTS} cuts", image.name));
+        }
+    }
+    println!("{count} cuts of {} subjects", subjects.len());
+    assert!(subjects.len() > 45, "{}", subjects.len());
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}

@@ -1,0 +1,38 @@
+//! The integration tests of the engine as one program, which is linked once: a module for each subject.
+
+mod bplus_on_flash;
+mod chip_docs;
+mod chip_model;
+mod closed_while_dying;
+mod counted;
+mod dying_batches;
+mod edge;
+mod firmware_docs;
+#[path = "../../src/inputs.rs"]
+mod inputs;
+mod ipl;
+mod look_ups;
+mod mu_star;
+mod opened;
+mod page_map_damage;
+mod placed;
+mod plow;
+mod plow_room;
+mod promises;
+mod quoted;
+mod raw_lives;
+mod sensor_damage;
+mod sensor_dying;
+mod services;
+mod spatial;
+mod store_nand;
+mod stores;
+mod tidy;
+mod tidy_circles;
+mod torn_pages;
+mod trims;
+mod value_log_full;
+mod value_log_older;
+mod value_log_shapes;
+mod variable_older;
+mod write_amplification;

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -17,10 +17,14 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 	$(CARGO) build --release --locked -p nandex-cli
 	./target/release/nandex compare --index all --report report.html
 
-test: tools lint doc ## everything the gate tests
-	$(CARGO) test --workspace --locked
-	$(CARGO) check -p nandex --locked --no-default-features
-	@$(MAKE) --no-print-directory firmware-if-there test-mtd
+test: tools ## everything the gate tests; prints where its time goes
+	@CARGO="$(CARGO)" tests/gate.sh gate
+
+nightly: tools ## the long forms: all strides, campaigns, Miri and audits where they are there (hours)
+	@CARGO="$(CARGO)" tests/gate.sh nightly
+
+time: ## where the time of the last `make test` or `make nightly` went
+	@tests/gate.sh time
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 # The program with debug assertions.
@@ -112,15 +116,22 @@ fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=60) || exit 1; done
 
-soak: tools ## the tests with new inputs, power cuts at every operation of long runs, hours of lives, geometry, damage, with debug assertions
-	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked
+soak: tools ## the tests with new inputs, and the campaigns with a new seed
+	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked; \
+		$(MAKE) campaigns SEED=$$seed
+
+MINUTES ?= 60
+SEED ?= 1
+# Power cuts at every operation of long runs, hours of lives, geometry and damage, with debug assertions.
+campaigns: ## MINUTES=60 of each campaign over all subjects, with debug assertions, from SEED
 	$(CARGO) build --profile campaign --locked -p nandex-sqlite --no-default-features --features extension
 	$(CARGO) build --profile campaign --locked -p nandex-cli --features sqlite
 	for index in $$($(CAMPAIGN)/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
 		$(CAMPAIGN)/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
 	$(CAMPAIGN)/nandex crash --ftl page-map --ops 2000 --cuts all
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --until-death
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --damage
-	$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --wrapped all --minutes 60 --geometry
-	$(CAMPAIGN)/nandex torture --sqlite --minutes 20 --seed $${NANDEX_SEED:-$$(date +%s)}
+	for kind in "" --until-death --damage --geometry; do \
+		$(CAMPAIGN)/nandex torture --index all --ftl all --spatial all --minutes $(MINUTES) --seed $(SEED) $$kind || exit 1; done
+	$(CAMPAIGN)/nandex torture --sqlite --minutes $(MINUTES) --seed $(SEED)
+
+miri: ## the modules with unsafe code under Miri (a nightly compiler with Miri)
+	$(CARGO) +nightly miri test -p nandex-c --lib ffi

@@ -101,8 +101,9 @@ pub(crate) struct Compare {
     /// Refuse a trace whose operations contradict each other.
     #[arg(long, requires = "trace")]
     pub(crate) strict: bool,
-    /// Indexes to compare, separated by commas, or all (nandex list indexes) [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
+    /// Indexes to compare, separated by commas, or all that hold what the workload writes (nandex list
+    /// indexes) [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::subject_choice)]
     pub(crate) index: Vec<Choice<IndexEntry>>,
     /// Spatial indexes to compare instead, separated by commas, or all (nandex list spatial).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice,
@@ -124,7 +125,7 @@ pub(crate) struct Compare {
     pub(crate) ram: Option<parse::Rams>,
     /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
     /// separated by commas, or all [default: every-operation; every-sync too with neither workload nor
-    /// trace].
+    /// trace; every-sync alone of readings].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
     pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.
@@ -145,7 +146,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
     /// Sync after so many changes [default: never; 100 in the class every-sync with neither workload nor
-    /// trace].
+    /// trace, and of readings].
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) sync_every: Option<u64>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
@@ -241,8 +242,8 @@ pub(crate) struct Repro {
 #[command(after_help = AFTER_HELP)]
 #[group(id = "target", required = true, multiple = false, args = ["index", "spatial", "ftl"])]
 pub(crate) struct Crash {
-    /// Index to test (nandex list indexes).
-    #[arg(long, value_name = "NAME", value_parser = parse::index)]
+    /// Index, or store of long values or of readings, to test (nandex list indexes).
+    #[arg(long, value_name = "NAME", value_parser = parse::subject)]
     pub(crate) index: Option<&'static IndexEntry>,
     /// Spatial index to test (nandex list spatial).
     #[arg(long, value_name = "NAME", value_parser = parse::spatial_index)]
@@ -265,19 +266,19 @@ pub(crate) struct Crash {
     /// Part of the catalogue or a chip file; small chips show more in less time.
     #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
     pub(crate) chip: Part,
-    /// Different keys, or pages of an FTL at most.
-    #[arg(long, value_name = "N", default_value_t = 1200,
-        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub(crate) keys: u32,
+    /// Different keys, or pages of an FTL at most [default: 1200, 80 of long values].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) keys: Option<u32>,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
     /// RAM, tables included, such as 64KiB [default: no cache].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
-    /// The promise that it has to make: every-operation, every-sync or none.
-    #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
-    pub(crate) durability: Durability,
+    /// The promise that it has to make: every-operation, every-sync or none [default: every-operation;
+    /// every-sync of readings].
+    #[arg(long, value_name = "CLASS", value_parser = parse::durability)]
+    pub(crate) durability: Option<Durability>,
     /// Failures of the chip in a million: programs, erases, and blocks bad from the factory.
     #[arg(long, value_name = "P,E,B", value_parser = parse::faults)]
     pub(crate) faults: Option<ChipFailures>,

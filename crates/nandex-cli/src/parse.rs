@@ -45,12 +45,13 @@ fn choice<T>(text: &str, find: impl Fn(&str) -> Result<&'static T, LabError>) ->
     if text == "all" { Ok(Choice::All) } else { find(text).map(Choice::One) }
 }
 
-pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
-    choice(text, index)
+/// An index, or a store of long values or of readings.
+pub(crate) fn subject(text: &str) -> Result<&'static IndexEntry, LabError> {
+    Ok(registry::subject(text)?)
 }
 
-pub(crate) fn wrapped_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
-    choice(text, nandex_lab::torture::wrapped)
+pub(crate) fn subject_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
+    choice(text, subject)
 }
 
 pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
@@ -101,9 +102,12 @@ pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabErro
 }
 
 /// The indexes of a list, each in its place.
-pub(crate) fn chosen<T>(choices: &[Choice<T>], all: &'static [T]) -> Vec<&'static T> {
+pub(crate) fn chosen<T>(
+    choices: &[Choice<T>],
+    all: impl IntoIterator<Item = &'static T> + Clone,
+) -> Vec<&'static T> {
     let each = choices.iter().flat_map(|choice| match choice {
-        Choice::All => all.iter().collect(),
+        Choice::All => all.clone().into_iter().collect(),
         Choice::One(entry) => vec![*entry],
     });
     each.collect()

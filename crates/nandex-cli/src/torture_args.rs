@@ -11,9 +11,10 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Torture {
-    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one
-    /// that the seed draws [default: all, where neither FTLs nor spatial indexes are named].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
+    /// Indexes, and stores of long values and of readings, separated by commas, or all (nandex list indexes);
+    /// each on the FTLs of --ftl, else on one that the seed draws [default: all, where neither FTLs nor
+    /// spatial indexes are named].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::subject_choice)]
     pub(crate) index: Vec<Choice<IndexEntry>>,
     /// FTLs, separated by commas, or all (nandex list ftls): below the indexes, and alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::ftl_choice)]
@@ -21,10 +22,6 @@ pub(crate) struct Torture {
     /// Spatial indexes, separated by commas, or all (nandex list spatial).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice)]
     pub(crate) spatial: Vec<Choice<SpatialEntry>>,
-    /// Indexes of keys and values of any length (variable:plow, values:mu, ..) and the log of readings
-    /// (microhash), separated by commas, or all.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::wrapped_choice)]
-    pub(crate) wrapped: Vec<Choice<IndexEntry>>,
     /// Live for so long; all get the same time.
     #[arg(long, value_name = "N", value_parser = parse::minutes, conflicts_with = "lives")]
     pub(crate) minutes: Option<f64>,
@@ -74,7 +71,7 @@ pub(crate) struct Torture {
     pub(crate) blow: Option<Blow>,
     /// Random SQL on volumes of databases, in every SQLite that is there, compared with a database in memory;
     /// --minutes or --lives for each.
-    #[arg(long, conflicts_with_all = ["index", "ftl", "spatial", "wrapped", "until_death", "reads_well",
+    #[arg(long, conflicts_with_all = ["index", "ftl", "spatial", "until_death", "reads_well",
         "geometry", "save", "replay", "damage", "json", "csv"])]
     pub(crate) sqlite: bool,
     /// The shared library of SQLite [default: that of the system].

@@ -2,6 +2,7 @@
 
 use crate::latency::LatencyHistogram;
 use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
+use crate::workload::LENGTHS;
 use std::collections::BTreeMap;
 
 /// The measured phases of a run added up.
@@ -31,6 +32,16 @@ pub struct Totals {
     pub latencies: LatencyHistogram,
 }
 
+/// Bytes of the records changed in measured phases, where values have lengths that differ: what was
+/// programmed, over what that is to them.
+fn written(run: &Run, page_bytes: u32) -> u64 {
+    let phases = run.phases.iter().filter(|phase| phase.measured && phase.write_amplification > 0.0);
+    let bytes = |phase: &Phase| {
+        (phase.total.page_programs * u64::from(page_bytes)) as f64 / phase.write_amplification
+    };
+    phases.map(bytes).sum::<f64>().round() as u64
+}
+
 impl Totals {
     /// Adds up the measured phases of a run.
     pub fn of(run: &Run, results: &Results) -> Totals {
@@ -43,7 +54,11 @@ impl Totals {
         let changes: u64 = changes.map(|costs| costs.operations).sum();
         let record_bytes = u64::from(results.workload.key_bytes) + u64::from(results.workload.value_bytes);
         let programmed = totals.costs.page_programs * u64::from(results.chip.page_bytes);
-        totals.write_amplification = ratio(programmed, changes * record_bytes);
+        let written = match results.workload.options.contains_key(LENGTHS) {
+            true => written(run, results.chip.page_bytes),
+            false => changes * record_bytes,
+        };
+        totals.write_amplification = ratio(programmed, written);
         totals
     }
 

@@ -233,6 +233,7 @@ static SORTED_PAGES: IndexEntry = IndexEntry {
     basis: "written here",
     needs: &[],
     parts: &[],
+    holds: nandex_lab::registry::Holds::Records,
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;

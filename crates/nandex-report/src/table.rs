@@ -206,7 +206,7 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
         workload.name,
         show_count(workload.operations),
         workload.key_bytes,
-        workload.value_bytes,
+        workload.bytes_of_values(),
         ram(workload.ram_bytes),
         workload.durability,
         seeds(&summary.seeds),

@@ -134,13 +134,13 @@ fn fits(number: u64, bytes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::PhaseOps;
+    use crate::workload::{PhaseOps, Values};
     use std::collections::BTreeMap;
 
     fn workload(keys: &[(u8, u64)]) -> Workload {
         let op = |&(tree, key): &(u8, u64)| Op { tree, ..Op::new(OpKind::Insert, key) };
         let phases = vec![PhaseOps::measured("w", keys.iter().map(op).collect())];
-        Workload { name: String::new(), seed: 0, options: BTreeMap::new(), phases }
+        Workload { name: String::new(), seed: 0, options: BTreeMap::new(), values: Values::default(), phases }
     }
 
     fn encoded(table: &KeyTable, key_bytes: usize) -> Vec<Vec<u8>> {

@@ -5,6 +5,7 @@
 //! version, also after a removal, and a value that was lost, is stale or belongs to another key shows in its
 //! bytes.
 
+use crate::workload::{Values, reading};
 use nandex::rng::split_mix;
 
 /// Presence and version of every key.
@@ -13,12 +14,18 @@ pub struct Model {
     versions: Vec<u32>,
     present: Bits,
     records: u64,
+    values: Values,
 }
 
 impl Model {
     /// A model of so many slots, none present.
     pub fn new(slots: usize) -> Model {
-        Model { versions: vec![0; slots], present: Bits::new(slots), records: 0 }
+        Model::of(slots, Values::default())
+    }
+
+    /// A model of so many slots, none present, with such values.
+    pub fn of(slots: usize, values: Values) -> Model {
+        Model { versions: vec![0; slots], present: Bits::new(slots), records: 0, values }
     }
 
     /// Keys present.
@@ -33,7 +40,7 @@ impl Model {
 
     /// The value that the next write of this key has to write.
     pub fn next_value(&self, slot: u32, out: &mut [u8]) {
-        fill_value(slot, self.versions[slot as usize].wrapping_add(1), out);
+        self.fill(slot, self.versions[slot as usize].wrapping_add(1), out);
     }
 
     /// Notes that the next value was written.
@@ -50,7 +57,18 @@ impl Model {
 
     /// The value of a present key.
     pub fn value(&self, slot: u32, out: &mut [u8]) {
-        fill_value(slot, self.versions[slot as usize], out);
+        self.fill(slot, self.versions[slot as usize], out);
+    }
+
+    fn fill(&self, slot: u32, version: u32, out: &mut [u8]) {
+        match self.values {
+            Values::Walk(step) => {
+                let (of_time, rest) = out.split_at_mut(out.len().min(4));
+                of_time.copy_from_slice(&reading(slot, step).to_be_bytes()[..of_time.len()]);
+                fill_value(slot, version, rest);
+            }
+            Values::Random | Values::Long(_) => fill_value(slot, version, out),
+        }
     }
 
     /// The first present slot of `slots`.

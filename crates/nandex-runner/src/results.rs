@@ -1,7 +1,7 @@
 //! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
 use crate::latency::LatencyHistogram;
-use crate::workload::Workload;
+use crate::workload::{LENGTHS, Workload};
 use nandex::nand::{Cause, Part};
 use nandex_stacks::options::Settings;
 use serde::de::Error;
@@ -218,6 +218,12 @@ impl WorkloadFacts {
     /// together.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
         WorkloadFacts::with(settings, &workload.name, workload.operations(), &workload.options)
+    }
+
+    /// Bytes of a value, or those of the shortest and of the longest where they differ.
+    pub fn bytes_of_values(&self) -> String {
+        let of_all = || self.value_bytes.to_string();
+        self.options.get(LENGTHS).map_or_else(of_all, |ends| ends.replace("..", " to "))
     }
 
     /// The facts of any workload of this name, with so many operations and these options of its own.

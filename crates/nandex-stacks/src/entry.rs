@@ -65,6 +65,37 @@ pub enum Need {
     Overwriting,
 }
 
+/// The contents of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Records of one size: an ordered index.
+    Records,
+    /// Keys and values of any length, in pieces that are records of the index below.
+    Pieces,
+    /// The same with long values in a log of their own. It keeps each key by itself: after a power cut one may
+    /// be newer than another, see [`nandex::ordered::value_log`].
+    LongValues,
+    /// Readings by time, which are appended; the oldest go by themselves.
+    Readings,
+}
+
+impl Holds {
+    /// The words used in lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Holds::Records => "records",
+            Holds::Pieces => "values in pieces",
+            Holds::LongValues => "values in a log",
+            Holds::Readings => "readings",
+        }
+    }
+
+    /// Whether values have any length.
+    pub const fn any_length(self) -> bool {
+        matches!(self, Holds::Pieces | Holds::LongValues)
+    }
+}
+
 /// An index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexEntry {
@@ -83,6 +114,8 @@ pub struct IndexEntry {
     pub parts: &'static [&'static str],
     /// The hosting of the index.
     pub hosting: Hosting,
+    /// Its contents.
+    pub holds: Holds,
     /// Makes an empty index on a chip whose contents do not matter.
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.

@@ -1,6 +1,6 @@
 //! Every index and FTL of Nandex by name: opened on any chip, with its options as text.
 //!
-//! [`registry`] lists the ordered indexes and the FTLs, [`spatial`] the spatial indexes, [`tbm`] the FTLs
+//! [`registry`] lists the ordered indexes, stores of long values and of readings, and the FTLs, [`spatial`] the spatial indexes, [`tbm`] the FTLs
 //! behind a Transit Buffer Manager. An entry makes its index on a fresh chip or finds it again on a used one:
 //!
 //! ```
@@ -45,3 +45,4 @@ pub mod spatial;
 pub mod stack;
 mod stores;
 pub mod tbm;
+pub mod wrappers;

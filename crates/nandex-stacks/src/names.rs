@@ -80,7 +80,7 @@ const fn is_first(lists: &[&[OptionInfo]], list: usize, at: usize) -> bool {
     true
 }
 
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) const fn is_same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }

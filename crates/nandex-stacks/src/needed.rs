@@ -1,6 +1,6 @@
 //! The smallest RAM that an index runs with on a chip.
 
-use crate::entry::{Hosting, IndexEntry, StoreEntry};
+use crate::entry::{Holds, Hosting, IndexEntry, StoreEntry};
 use crate::fit::SMALLER_FTLS;
 use crate::options::Settings;
 use crate::registry::INDEXES;
@@ -31,6 +31,11 @@ pub struct Needed {
 /// name; or why it cannot be at all.
 pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<usize, IndexError> {
     let refused = |error: &dyn ToString| IndexError::Unsupported(error.to_string().into());
+    if index.holds == Holds::Readings {
+        // A log takes what it takes, whatever it is given.
+        let fresh = SimChip::new(part).map_err(|error| refused(&error))?;
+        return Ok((index.format)(Box::new(fresh), settings)?.ram_bytes());
+    }
     let fits = |ram: usize| -> Result<Option<usize>, IndexError> {
         let fresh = SimChip::new(part).map_err(|error| refused(&error))?;
         let given = Settings { ram_bytes: Some(ram), ..settings.clone() };
@@ -95,20 +100,26 @@ pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result
     }
 }
 
+/// The need in the strongest durability class that an index gives.
+pub fn in_strongest_class(
+    index: &IndexEntry,
+    part: &Part,
+    settings: &Settings,
+) -> Result<Needed, IndexError> {
+    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+    let mut tried = classes.map(|durability| Settings { durability, ..settings.clone() }).into_iter();
+    let mut needed = Err(IndexError::Unsupported("no class of durability".into()));
+    while needed.is_err()
+        && let Some(settings) = tried.next()
+    {
+        needed = least_ram(index, part, &settings);
+    }
+    needed
+}
+
 /// The RAM that every index needs on a chip, in the strongest durability class that it gives.
 pub fn all(part: &Part, settings: &Settings) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
-    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-    let needs = |index: &IndexEntry| {
-        let mut tried = classes.map(|durability| Settings { durability, ..settings.clone() }).into_iter();
-        let mut needed = Err(IndexError::Unsupported("no class of durability".into()));
-        while needed.is_err()
-            && let Some(settings) = tried.next()
-        {
-            needed = least_ram(index, part, &settings);
-        }
-        needed
-    };
-    INDEXES.iter().map(|index| (index, needs(index))).collect()
+    INDEXES.iter().map(|index| (index, in_strongest_class(index, part, settings))).collect()
 }
 
 /// The room that an FTL leaves on a chip.

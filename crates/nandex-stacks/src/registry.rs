@@ -5,8 +5,8 @@
 //! lab every index is a function from a chip to a [`OrderedIndex`].
 
 pub use crate::entry::{
-    Confidence, Ground, Hosting, IndexEntry, Need, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
-    StoreEntry,
+    Confidence, Ground, Holds, Hosting, IndexEntry, Need, NumberedTrees, Open, OpenForest, OpenIndex,
+    OpenStore, StoreEntry,
 };
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
@@ -17,6 +17,7 @@ use crate::stack::{
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
 pub use crate::stores::{STORES, store};
+use crate::wrappers::ENTRIES as WRAPPER_ENTRIES;
 use nandex::nand::{Geometry, Part};
 use nandex::ordered::Durability;
 use nandex::ordered::ipl::IplTree;
@@ -35,6 +36,7 @@ macro_rules! raw_tree {
         IndexEntry {
             $($field: $value,)*
             hosting: Hosting::Raw,
+            holds: Holds::Records,
             format: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
                     spare::lent(nand, settings, $spare, |nand, settings| {
@@ -76,6 +78,7 @@ const fn store_tree<T: StoreTree>(
         needs: &[],
         parts,
         hosting: Hosting::Store,
+        holds: Holds::Records,
         format: |nand, settings| stack::tree::<T>(nand, settings, Open::Format),
         mount: |nand, settings| stack::tree::<T>(nand, settings, Open::Mount),
         mount_after_cut: if T::IS_WHOLE_AFTER_CUT {
@@ -95,7 +98,13 @@ list! {
     INDEXES: IndexEntry = ENTRIES
 }
 
-const ENTRIES: &[IndexEntry] = &[
+list! {
+    /// The stores of long values and of readings: each makes of an index, or of a log, a subject like every
+    /// index.
+    WRAPPERS: IndexEntry = WRAPPER_ENTRIES
+}
+
+pub(crate) const ENTRIES: &[IndexEntry] = &[
     raw_tree!(MuTree, options::raw::mu, spare::of_log, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
@@ -183,6 +192,7 @@ const ENTRIES: &[IndexEntry] = &[
         needs: &[],
         parts: &["buffer blocks", "converter"],
         hosting: Hosting::Store,
+        holds: Holds::Records,
         format: |nand, settings| Wpcb::open(nand, settings, Open::Format),
         mount: |nand, settings| Wpcb::open(nand, settings, Open::Mount),
         mount_after_cut: None,
@@ -374,6 +384,17 @@ pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
 }
 
+/// Every subject: the indexes, then the stores of long values and of readings.
+pub fn subjects() -> impl Iterator<Item = &'static IndexEntry> + Clone {
+    INDEXES.iter().chain(WRAPPERS)
+}
+
+/// The subject of this name.
+pub fn subject(name: &str) -> Result<&'static IndexEntry, UnknownName> {
+    let unknown = || UnknownName::of("index", name, subjects().map(|entry| entry.name));
+    subjects().find(|entry| entry.name == name).ok_or_else(unknown)
+}
+
 /// A promise that an option of some value takes back: the run then does not hold the index to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiver {
@@ -400,6 +421,11 @@ impl IndexEntry {
     /// run over any other workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {
         !self.needs.contains(&Need::AscendingKeys)
+    }
+
+    /// The strongest class that it gives.
+    pub fn strongest_class(&self) -> Durability {
+        if self.holds == Holds::Readings { Durability::EverySync } else { Durability::EveryOperation }
     }
 
     /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules

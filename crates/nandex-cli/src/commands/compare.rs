@@ -10,11 +10,12 @@ use nandex::ordered::Durability;
 use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Contest, Ordered, Source, Watch};
 use nandex_lab::names;
 use nandex_lab::options::{Options, Settings};
-use nandex_lab::registry::INDEXES;
+use nandex_lab::registry::{Holds, INDEXES, IndexEntry, subjects};
 use nandex_lab::results::{Results, Run};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::trace::TraceOptions;
-use nandex_lab::{LabError, parallel, record, workload};
+use nandex_lab::workload::{self, WorkloadEntry};
+use nandex_lab::{LabError, parallel, record};
 use nandex_report::summary::conclusion::conclude;
 use nandex_report::summary::over_ram::Sets;
 use nandex_report::{html, table};
@@ -152,7 +153,7 @@ const STANDARD_OPS: u64 = 20_000;
 /// The workload there besides the trace.
 const SCATTERED: &str = "uniform";
 
-/// Changes between two syncs there, in the class whose syncs count.
+/// Changes between two syncs there and of readings, in the class whose syncs count.
 const STANDARD_SYNCS: u64 = 100;
 
 fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ordered>, LabError> {
@@ -161,9 +162,10 @@ fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ord
     let settings = Settings { ram_bytes, ..Settings::new(args.record) };
     let source = source(args, &mut options)?;
     let takes_all = args.index.iter().all(|choice| matches!(choice, Choice::All));
+    let all = all_for(args.workload);
     let indexes = match args.index.is_empty() {
-        true => INDEXES.iter().collect(),
-        false => parse::chosen(&args.index, INDEXES),
+        true => all,
+        false => parse::chosen(&args.index, all),
     };
     Ok(Comparison {
         part: args.chip.clone(),
@@ -176,6 +178,20 @@ fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ord
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: output::command(),
     })
+}
+
+/// Every index that holds what the workload writes.
+fn all_for(workload: Option<&WorkloadEntry>) -> Vec<&'static IndexEntry> {
+    match workload {
+        Some(workload) if workload.has_long_values() => {
+            subjects().filter(|entry| entry.holds.any_length()).collect()
+        }
+        Some(workload) if workload.has_readings() => {
+            let holds = |entry: &&IndexEntry| matches!(entry.holds, Holds::Records | Holds::Readings);
+            subjects().filter(holds).collect()
+        }
+        _ => INDEXES.iter().collect(),
+    }
 }
 
 fn source(args: &Compare, options: &mut Options) -> Result<Source, LabError> {
@@ -202,13 +218,17 @@ fn source(args: &Compare, options: &mut Options) -> Result<Source, LabError> {
 }
 
 fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
+    // A log of readings gives no more.
+    let are_readings = args.workload.is_some_and(WorkloadEntry::has_readings);
     let durabilities = match (args.durability.is_empty(), is_standard) {
         (true, true) => vec![Durability::EveryOperation, Durability::EverySync],
+        (true, false) if are_readings => vec![Durability::EverySync],
         (true, false) => vec![Durability::EveryOperation],
         _ => parse::chosen(&args.durability, &CLASSES).into_iter().copied().collect(),
     };
     let class = |durability| {
-        let standard = (is_standard && durability == Durability::EverySync).then_some(STANDARD_SYNCS);
+        let has_syncs = (is_standard || are_readings) && durability == Durability::EverySync;
+        let standard = has_syncs.then_some(STANDARD_SYNCS);
         Class { durability, sync_every: args.sync_every.or(standard) }
     };
     durabilities.into_iter().map(class).collect()

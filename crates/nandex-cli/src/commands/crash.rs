@@ -47,8 +47,8 @@ fn plan(args: &Crash) -> Result<CrashPlan> {
     // What an operation does to the chip is kept: some pages each.
     let kept = u128::from(args.ops) * args.chip.geometry.raw_page_bytes() as u128 * 2;
     machine::require("--ops", &args.ops.to_string(), kept)?;
-    let settings =
-        Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
+    let durability = args.durability.unwrap_or(target.strongest_class());
+    let settings = Settings { record: args.record, ram_bytes: args.ram, durability, options };
     // The small chip is whatever the target needs; one that was named is taken as it is.
     let part =
         if args.chip.name == SMALL_CHIP { target.suited(args.chip.clone()) } else { args.chip.clone() };
@@ -57,7 +57,7 @@ fn plan(args: &Crash) -> Result<CrashPlan> {
         operations: args.ops,
         seed: args.seed,
         cuts: args.at.map_or(args.cuts, Cuts::At),
-        slots: args.keys,
+        slots: args.keys.unwrap_or(target.usual_slots()),
         failures: args.faults.unwrap_or_default(),
         ..CrashPlan::new(target, settings)
     })

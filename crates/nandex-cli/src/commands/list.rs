@@ -13,7 +13,7 @@ use nandex_lab::chip;
 use nandex_lab::compare::BUNDLES;
 use nandex_lab::experiment::{self, Experiment};
 use nandex_lab::names::OptionInfo;
-use nandex_lab::registry::{Confidence, INDEXES, IndexEntry, STORES, StoreEntry};
+use nandex_lab::registry::{Confidence, Hosting, INDEXES, IndexEntry, STORES, StoreEntry, WRAPPERS};
 use nandex_lab::repro::{self, Claim};
 use nandex_lab::spatial::data::BUNDLED;
 use nandex_lab::spatial::{SPATIAL, workload as spatial_workload};
@@ -38,13 +38,27 @@ pub(crate) fn run(args: &List) -> Result<Status> {
         (_, false) => {
             let entries = entries(args.what);
             let width = entries.iter().map(|e| e.name.len()).max().unwrap_or(0) + 1;
-            entries.iter().map(|entry| entry.text(width)).collect()
+            let heading = |at: usize| match args.what {
+                Listed::Indexes if at == INDEXES.len() => BESIDE,
+                _ => "",
+            };
+            entries
+                .iter()
+                .enumerate()
+                .map(|(at, entry)| format!("{}{}", heading(at), entry.text(width)))
+                .collect()
         }
         (_, true) => pretty(&entries(args.what).iter().map(Entry::json).collect()),
     };
     output::print(&text)?;
     Ok(Status::Done)
 }
+
+/// The heading of the subjects that are no ordered indexes.
+const BESIDE: &str = "
+Stores of long values and of readings, for compare, crash and torture:
+
+";
 
 fn on_this_chip(args: &List, part: &Part) -> Result<String> {
     let record = args.forecast.record;
@@ -125,6 +139,18 @@ struct Entry {
     options: &'static [OptionInfo],
     /// How well its sources pin it down, and why; where that is told.
     confidence: Option<(Confidence, &'static str)>,
+    /// The contents of what is no ordered index, and what it stands on.
+    holds: Option<(&'static str, &'static str)>,
+}
+
+/// The ground of a subject, in words.
+fn ground(entry: &IndexEntry) -> &'static str {
+    let knows = |name: &str| entry.options.iter().any(|option| option.name == name);
+    match entry.hosting {
+        Hosting::Store => "an FTL (ftl)",
+        Hosting::Raw if knows("beneath") => "the chip, or an FTL beneath (beneath)",
+        Hosting::Raw => "the chip",
+    }
 }
 
 fn entries(what: Listed) -> Vec<Entry> {
@@ -138,7 +164,9 @@ fn entries(what: Listed) -> Vec<Entry> {
             let victims = VICTIM_POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[]));
             POLICIES.iter().map(Entry::policy).chain(victims).collect()
         }
-        Listed::Indexes => INDEXES.iter().map(Entry::index).collect(),
+        Listed::Indexes => {
+            INDEXES.iter().map(Entry::index).chain(WRAPPERS.iter().map(Entry::store)).collect()
+        }
         Listed::Spatial => SPATIAL.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
         Listed::Data => {
             let general =
@@ -155,7 +183,7 @@ fn entries(what: Listed) -> Vec<Entry> {
 
 impl Entry {
     fn new(name: &'static str, summary: &'static str, options: &'static [OptionInfo]) -> Entry {
-        Entry { name, summary: summary.into(), options, confidence: None }
+        Entry { name, summary: summary.into(), options, confidence: None, holds: None }
     }
 
     /// The option `cache` takes it by name.
@@ -168,6 +196,11 @@ impl Entry {
     fn index(entry: &IndexEntry) -> Entry {
         let confidence = Some((entry.confidence, entry.basis));
         Entry { confidence, ..Entry::new(entry.name, entry.summary, entry.options) }
+    }
+
+    fn store(entry: &IndexEntry) -> Entry {
+        let holds = Some((entry.holds.name(), ground(entry)));
+        Entry { holds, ..Entry::index(entry) }
     }
 
     fn ftl(entry: &StoreEntry) -> Entry {
@@ -187,6 +220,9 @@ impl Entry {
         if let Some((confidence, basis)) = self.confidence {
             let _ = writeln!(out, "{:width$} confidence {}: {basis}", "", confidence.name());
         }
+        if let Some((what, on)) = self.holds {
+            let _ = writeln!(out, "{:width$} holds {what}; on {on}", "");
+        }
         let settings = self.options.iter().map(|o| format!("{}={}", o.name, o.default));
         let wide = settings.clone().map(|s| s.chars().count()).max().unwrap_or(0);
         for (setting, option) in settings.zip(self.options) {
@@ -202,6 +238,10 @@ impl Entry {
         if let Some((confidence, basis)) = self.confidence {
             entry["confidence"] = json!(confidence.name());
             entry["basis"] = json!(basis);
+        }
+        if let Some((what, on)) = self.holds {
+            entry["holds"] = json!(what);
+            entry["on"] = json!(on);
         }
         entry
     }

@@ -1,19 +1,27 @@
 //! `nandex list indexes --chip NAME` and `nandex list ftls --chip NAME`: what each of them takes of a chip.
 
+use nandex::IndexError;
 use nandex::nand::Part;
 use nandex::ordered::RecordFormat;
 use nandex_lab::needed::{self, Needed};
 use nandex_lab::options::Settings;
-use nandex_lab::registry::{Need, STORES};
+use nandex_lab::registry::{IndexEntry, Need, STORES, WRAPPERS};
 use nandex_report::grid::{Side, grid};
 use nandex_report::summary::scale::{Quantity, show, show_count};
 use serde_json::{Value, json};
+
+/// The smallest RAM of every index, and of the stores of long values and of readings.
+fn all(part: &Part, record: RecordFormat) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
+    let settings = Settings::new(record);
+    let of = |entry: &'static IndexEntry| (entry, needed::in_strongest_class(entry, part, &settings));
+    needed::all(part, &settings).into_iter().chain(WRAPPERS.iter().map(of)).collect()
+}
 
 /// The smallest RAM of each index for such records.
 pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
     let heads = ["index", "smallest RAM", "bytes", "over"].map(String::from);
     let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
-    let rows: Vec<Vec<String>> = needed::all(part, &Settings::new(record))
+    let rows: Vec<Vec<String>> = all(part, record)
         .into_iter()
         .map(|(index, needed)| {
             let name = index.name.to_string();
@@ -33,16 +41,14 @@ pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
 }
 
 pub(super) fn indexes_json(part: &Part, record: RecordFormat, plow: &Value) -> Value {
-    let row = |(index, needed): (&nandex_lab::registry::IndexEntry, Result<Needed, nandex::IndexError>)| {
-        match needed {
-            Ok(Needed { bytes, ftl }) if index.name == "plow" => {
-                json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "by_ram": plow})
-            }
-            Ok(Needed { bytes, ftl }) => json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl}),
-            Err(error) => json!({"name": index.name, "error": error.to_string()}),
+    let row = |(index, needed): (&IndexEntry, Result<Needed, IndexError>)| match needed {
+        Ok(Needed { bytes, ftl }) if index.name == "plow" => {
+            json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "by_ram": plow})
         }
+        Ok(Needed { bytes, ftl }) => json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl}),
+        Err(error) => json!({"name": index.name, "error": error.to_string()}),
     };
-    needed::all(part, &Settings::new(record)).into_iter().map(row).collect()
+    all(part, record).into_iter().map(row).collect()
 }
 
 /// The room that each FTL leaves.

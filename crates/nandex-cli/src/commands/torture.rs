@@ -11,7 +11,7 @@ use crate::progress::{Progress, stop_on_interrupt};
 use crate::torture_args::Torture;
 use anyhow::{Context, Result};
 use nandex_lab::crash::Target;
-use nandex_lab::registry::{Hosting, INDEXES, STORES};
+use nandex_lab::registry::{Hosting, STORES, subjects};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::torture::{self, Case, Fate, Finding, Order, Plan, Report, Victim};
@@ -139,7 +139,7 @@ fn order(args: &Torture) -> Order {
 }
 
 fn names_none(args: &Torture) -> bool {
-    args.index.is_empty() && args.spatial.is_empty() && args.wrapped.is_empty() && args.ftl.is_empty()
+    args.index.is_empty() && args.spatial.is_empty() && args.ftl.is_empty()
 }
 
 /// Every FTL alone; every index on the FTLs that were named, or on one that the seed draws.
@@ -147,12 +147,12 @@ fn victims(args: &Torture) -> Vec<Victim> {
     let ftls = chosen(&args.ftl, STORES);
     let alone = |target: Target| Victim { target, ftl: None };
     let (indexes, spatial) = match names_none(args) {
-        true => (INDEXES.iter().collect(), Vec::new()),
-        false => (chosen(&args.index, INDEXES), chosen(&args.spatial, SPATIAL)),
+        true => (subjects().collect(), Vec::new()),
+        false => (chosen(&args.index, subjects()), chosen(&args.spatial, SPATIAL)),
     };
     let mut victims: Vec<Victim> = Vec::new();
     let on_ftls = |target: Target| ftls.iter().map(move |ftl| Victim { target, ftl: Some(ftl) });
-    for entry in indexes.into_iter().chain(chosen(&args.wrapped, &torture::WRAPPED)) {
+    for entry in indexes {
         let target = Target::Index(entry);
         if ftls.is_empty() || entry.hosting == Hosting::Raw {
             victims.push(alone(target));

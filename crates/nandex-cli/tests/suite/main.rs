@@ -7,5 +7,6 @@ mod limits;
 mod own;
 mod spatial;
 mod sqlite;
+mod stores;
 mod traces;
 mod volume;

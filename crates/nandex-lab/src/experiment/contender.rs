@@ -216,10 +216,16 @@ mod tests {
 
     #[test]
     fn memory_comes_on_top_of_the_tables() {
-        use crate::workload::{Op, OpKind, PhaseOps, Workload};
+        use crate::workload::{Op, OpKind, PhaseOps, Values, Workload};
         let ops = (0..1000).map(|key| Op::new(OpKind::Insert, key)).collect();
         let phases = vec![PhaseOps::measured("only", ops)];
-        let workload = Workload { name: String::new(), seed: 0, options: BTreeMap::new(), phases };
+        let workload = Workload {
+            name: String::new(),
+            seed: 0,
+            options: BTreeMap::new(),
+            values: Values::default(),
+            phases,
+        };
         let prepared = Prepared::new(&workload, 4).unwrap();
         let part = crate::chip::find("mlc-64m").unwrap();
         let mut settings = Settings::new(nandex::ordered::RecordFormat::new(4, 4));

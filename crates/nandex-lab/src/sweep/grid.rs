@@ -235,7 +235,7 @@ impl Grid {
             return Err(LabError::bad_option("index", "", "is missing: give index = [\"mu\", \"bplus\"]"));
         }
         let indexes = self.indexes();
-        let entries = indexes.iter().map(|name| registry::index(name)).collect::<Result<Vec<_>, _>>()?;
+        let entries = indexes.iter().map(|name| registry::subject(name)).collect::<Result<Vec<_>, _>>()?;
         self.chip.iter().try_for_each(|name| chip::find(name).map(drop))?;
         if let Some((name, value)) = self.options.iter().find(|(_, values)| values.is_empty()) {
             return Err(LabError::bad_option(

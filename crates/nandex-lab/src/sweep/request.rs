@@ -159,7 +159,7 @@ impl Request {
 
     /// The index's entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
-        Ok(registry::index(&self.index)?)
+        Ok(registry::subject(&self.index)?)
     }
 
     fn record_format(&self) -> Result<RecordFormat, LabError> {

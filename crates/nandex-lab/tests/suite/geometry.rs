@@ -8,14 +8,14 @@ use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::crash::Target;
 use nandex_lab::options::Settings;
 use nandex_lab::parallel::cores;
-use nandex_lab::registry::{INDEXES, STORES};
+use nandex_lab::registry::{INDEXES, STORES, subjects};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
-use nandex_lab::torture::{Fate, Order, Plan, Victim, WRAPPED, run};
+use nandex_lab::torture::{Fate, Order, Plan, Victim, run};
 
 #[test]
 fn every_key_is_found_on_chips_of_any_geometry() {
-    let indexes = INDEXES.iter().chain(WRAPPED.iter()).map(Target::Index);
+    let indexes = subjects().map(Target::Index);
     let all = indexes.chain(STORES.iter().map(Target::Store)).chain(SPATIAL.iter().map(Target::Spatial));
     let victims = all.map(|target| Victim { target, ftl: None }).collect();
     let fate = Fate { any_geometry: true, ..Fate::default() };

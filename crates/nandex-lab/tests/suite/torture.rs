@@ -7,10 +7,10 @@
 
 use nandex_lab::crash::Target;
 use nandex_lab::parallel::cores;
-use nandex_lab::registry::{Hosting, INDEXES, STORES};
+use nandex_lab::registry::{Hosting, INDEXES, STORES, WRAPPERS};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
-use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, WRAPPED, run};
+use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, run};
 use std::path::Path;
 
 fn alone(target: Target) -> Victim {
@@ -52,7 +52,7 @@ fn nothing_is_lost_at_the_edge_of_full() {
 
 #[test]
 fn keys_and_values_of_any_length_are_kept() {
-    let victims = WRAPPED.iter().map(|entry| alone(Target::Index(entry))).collect();
+    let victims = WRAPPERS.iter().map(|entry| alone(Target::Index(entry))).collect();
     let all = assert_clean(victims, 3, Fate::default());
     assert!(all.cuts > 100, "{all:?}");
 }

@@ -118,7 +118,7 @@ impl<'a> At<'a> {
                 storage: row.storage.to_string(),
                 ram_bytes: given.map_or(held, |bytes| bytes as f64),
                 time_ns: row.value(Measure::MeanTime)?.mean,
-                parts: registry::index(row.index).map_or(usize::MAX, |entry| entry.parts.len()),
+                parts: registry::subject(row.index).map_or(usize::MAX, |entry| entry.parts.len()),
             })
         })
     }

@@ -375,7 +375,7 @@ fn settings(sets: &[Results], results: &Results) -> Vec<(&'static str, String)> 
         ),
         (
             "Records",
-            format!("keys of {} bytes, values of {} bytes", workload.key_bytes, workload.value_bytes),
+            format!("keys of {} bytes, values of {} bytes", workload.key_bytes, workload.bytes_of_values()),
         ),
         ("RAM for each index", each(&|r| ram(r.workload.ram_bytes).trim_start_matches("RAM ").to_string())),
         ("Durability asked for", each(&|r| r.workload.durability.clone())),

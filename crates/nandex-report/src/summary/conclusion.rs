@@ -106,7 +106,7 @@ pub fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> 
 
 /// The row of fewest parts, where the registry knows the indexes and there is one.
 pub fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
-    let parts = |row: &&Row<'_>| registry::index(row.index).map_or(usize::MAX, |entry| entry.parts.len());
+    let parts = |row: &&Row<'_>| registry::subject(row.index).map_or(usize::MAX, |entry| entry.parts.len());
     let least = rows.iter().map(parts).min().filter(|least| *least < usize::MAX)?;
     let mut with_least = rows.iter().filter(|row| parts(row) == least);
     with_least.next().filter(|_| with_least.next().is_none()).copied()

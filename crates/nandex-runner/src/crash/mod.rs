@@ -29,7 +29,7 @@ pub use report::{CrashFailure, CrashReport, Tally};
 
 use crate::error::LabError;
 use crate::parallel;
-use crate::registry::{IndexEntry, StoreEntry};
+use crate::registry::{Holds, IndexEntry, StoreEntry};
 use crate::runner::Control;
 use crate::spatial::SpatialEntry;
 use history::{History, Moment};
@@ -64,6 +64,28 @@ impl Target {
             Target::Index(entry) => entry.name,
             Target::Spatial(entry) => entry.name,
             Target::Store(entry) => entry.name,
+        }
+    }
+
+    /// The contents of an index; none where it is no ordered one.
+    pub(crate) fn holds(&self) -> Option<Holds> {
+        match self {
+            Target::Index(entry) => Some(entry.holds),
+            Target::Spatial(_) | Target::Store(_) => None,
+        }
+    }
+
+    /// Different keys, or pages at most, that a test of it has unless told otherwise: long values take the
+    /// room of several records.
+    pub fn usual_slots(&self) -> u32 {
+        if self.holds().is_some_and(Holds::any_length) { 80 } else { 1200 }
+    }
+
+    /// The strongest class that it gives.
+    pub fn strongest_class(&self) -> Durability {
+        match self {
+            Target::Index(entry) => entry.strongest_class(),
+            Target::Spatial(_) | Target::Store(_) => Durability::EveryOperation,
         }
     }
 
@@ -148,7 +170,7 @@ impl CrashPlan {
             operations: 2000,
             seed: 1,
             cuts: Cuts::All,
-            slots: 1200,
+            slots: target.usual_slots(),
             failures: ChipFailures::default(),
         }
     }

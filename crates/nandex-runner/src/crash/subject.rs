@@ -5,7 +5,7 @@ use super::Target;
 use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
 use crate::model::{fill_value, written};
-use crate::registry::IndexEntry;
+use crate::registry::{Holds, IndexEntry};
 use nandex::Shared;
 use nandex::index::Fill;
 use nandex::nand::sim::SimChip;
@@ -15,11 +15,6 @@ use nandex::spatial::{Packing, Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
-
-/// The log of readings, which gives up its oldest by itself.
-pub(crate) const MICROHASH: &str = "microhash";
-/// How the names of logs of values begin, which keep each key by itself.
-pub(crate) const VALUES: &str = "values:";
 
 /// The chip, shared by the subject and the test.
 pub(crate) type SharedChip = Shared<SimChip>;
@@ -117,14 +112,13 @@ impl Subject {
 
     /// Which states it may come back with.
     pub(crate) fn promise(&self, target: Target) -> Promise {
-        let is_value_log = target.name().starts_with(VALUES);
         match self {
             Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
                 Promise::EachSlot
             }
             _ if self.durability() == Durability::EveryOperation => Promise::LastState,
             // It keeps each key at its value of the last sync, or a later one.
-            _ if is_value_log => Promise::EachSlot,
+            _ if target.holds() == Some(Holds::LongValues) => Promise::EachSlot,
             _ => Promise::Prefix,
         }
     }
@@ -148,7 +142,7 @@ impl Subject {
                 let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
                 let always_close = index.durability() == Durability::None;
                 let appends = matches!(target, Target::Index(entry) if !entry.takes_any_key());
-                let gives_up = target.name() == MICROHASH;
+                let gives_up = target.holds() == Some(Holds::Readings);
                 // Slots are used up by appending.
                 let slots = if appends { appended } else { slots };
                 Mix {

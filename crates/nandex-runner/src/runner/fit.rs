@@ -37,7 +37,7 @@ mod tests {
     use crate::registry::index;
     use crate::results::Run;
     use crate::runner::{Control, Job, Prepared, RunOptions, run};
-    use crate::workload::{Op, OpKind, PhaseOps, Workload};
+    use crate::workload::{Op, OpKind, PhaseOps, Values, Workload};
     use nandex::nand::catalogue::mlc_64m;
     use nandex::ordered::RecordFormat;
     use nandex_stacks::options::Settings;
@@ -49,6 +49,7 @@ mod tests {
             name: String::from("few"),
             seed: 0,
             options: BTreeMap::new(),
+            values: Values::default(),
             phases: vec![PhaseOps::measured("all", ops)],
         };
         let prepared = Prepared::new(&workload, 4).unwrap();

@@ -58,8 +58,8 @@ pub(crate) struct Done {
     pub(crate) kind: &'static str,
     /// How many.
     pub(crate) operations: u64,
-    /// Whether each changes a record.
-    pub(crate) changes: bool,
+    /// Bytes of the records that all of them change.
+    pub(crate) written: u64,
 }
 
 /// The kind that costs, but does nothing that costs could be shared out over.
@@ -68,7 +68,6 @@ const SYNC: &str = "sync";
 /// Turns differences of the chip's counters into the figures of phases.
 pub(crate) struct Meter {
     page_bytes: u64,
-    entry_bytes: u64,
     /// The medium after the last operation.
     last: Reading,
     /// The medium and the index when the phase began.
@@ -76,7 +75,7 @@ pub(crate) struct Meter {
     start_stats: IndexStats,
     kinds: BTreeMap<&'static str, Costs>,
     cpu_ns: u64,
-    records_written: u64,
+    bytes_written: u64,
     operations: u64,
     sample_every: u64,
     timeline: Vec<Sample>,
@@ -84,17 +83,16 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Counts from now on, on pages and with records of so many bytes.
-    pub(crate) fn new(now: Reading, page_bytes: u64, entry_bytes: u64) -> Meter {
+    /// Counts from now on, on pages of so many bytes.
+    pub(crate) fn new(now: Reading, page_bytes: u64) -> Meter {
         Meter {
             page_bytes,
-            entry_bytes,
             last: now,
             start: now,
             start_stats: IndexStats::default(),
             kinds: BTreeMap::new(),
             cpu_ns: 0,
-            records_written: 0,
+            bytes_written: 0,
             operations: 0,
             sample_every: 1,
             timeline: Vec::new(),
@@ -109,12 +107,12 @@ impl Meter {
         self.kinds.clear();
         self.timeline.clear();
         self.latencies = LatencyHistogram::default();
-        (self.cpu_ns, self.records_written, self.operations) = (0, 0, 0);
+        (self.cpu_ns, self.bytes_written, self.operations) = (0, 0, 0);
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }
 
     /// Books operations just done: all the medium did since the last ones.
-    pub(crate) fn book(&mut self, Done { kind, operations, changes }: Done, now: Reading, cpu_ns: u64) {
+    pub(crate) fn book(&mut self, Done { kind, operations, written }: Done, now: Reading, cpu_ns: u64) {
         let spent = now.counters.since(&self.last.counters);
         let flash_time_ns = now.time_ns - self.last.time_ns;
         let costs = self.kinds.entry(kind).or_default();
@@ -129,7 +127,7 @@ impl Meter {
             self.latencies.add(flash_time_ns, 1);
         }
         self.cpu_ns += cpu_ns;
-        self.records_written += if changes { operations } else { 0 };
+        self.bytes_written += written;
         self.last = now;
         self.operations += if kind == SYNC { 0 } else { operations };
         if self.operations.is_multiple_of(self.sample_every) {
@@ -155,7 +153,6 @@ impl Meter {
         let done = self.last.counters.since(&self.start.counters);
         let mut total = self.kinds.values().fold(Costs::default(), |sum, costs| sum.plus(costs));
         total.operations = self.operations;
-        let written = self.records_written * self.entry_bytes;
         let programmed = total.page_programs * self.page_bytes;
         Phase {
             name: name.to_string(),
@@ -164,7 +161,7 @@ impl Meter {
             causes: by_cause(&done),
             patterns: None,
             total,
-            write_amplification: ratio(programmed, written),
+            write_amplification: ratio(programmed, self.bytes_written),
             cpu_ns: self.cpu_ns,
             energy_nj: (self.last.energy_pj - self.start.energy_pj) / 1000,
             cache_hits: since(stats.cache_hits, self.start_stats.cache_hits),

@@ -184,7 +184,9 @@ impl Control {
 
 /// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
 pub fn run(job: &Job<'_>, control: &Control) -> Run {
-    let fitted = fit::fitting(job);
+    let settings = job.prepared.workload.values.settings(job.index, &job.settings);
+    let valued = Job { settings, ..job.clone() };
+    let fitted = fit::fitting(&valued);
     let job: &Job<'_> = &fitted;
     let (mut run, subject) = session::carry_out(job, control);
     if job.options.mount && run.error.is_none() && job.prepared.keys.trees() == Trees::One {
@@ -220,7 +222,10 @@ impl Task for Job<'_> {
     fn sizes(&self) -> Sizes {
         Sizes {
             page_bytes: self.part.geometry.page_bytes.into(),
-            record_bytes: self.settings.record.entry_bytes() as u64,
+            record_bytes: match records::lengths_of(self) {
+                Ok(Some(lengths)) => u64::from(self.settings.record.key_bytes) + lengths.mean() as u64,
+                _ => self.settings.record.entry_bytes() as u64,
+            },
         }
     }
 
@@ -233,8 +238,11 @@ impl Task for Job<'_> {
     }
 }
 
-/// Why an index that takes ascending keys only cannot run this workload, if so.
+/// Why an index cannot run this workload, if so: for its values, or because it takes ascending keys only.
 fn refusal(job: &Job<'_>) -> Option<Failure> {
+    if let Some(why) = job.prepared.workload.values.refused_by(job.index, &job.settings) {
+        return Some(Failure::Refused(why));
+    }
     if job.index.takes_any_key() {
         return None;
     }

@@ -7,12 +7,14 @@ use super::{Failure, Job};
 use crate::forest::Forest;
 use crate::keys::Trees;
 use crate::model::Model;
-use crate::registry::Waiver;
+use crate::registry::{Holds, Waiver};
 use crate::workload::{Op, OpKind};
 use nandex::nand::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex};
 use nandex::{CheckReport, IndexError, Shared};
+use nandex_stacks::options::wrappers::lengths;
+use nandex_stacks::wrappers::Lengths;
 use std::ops::{Bound, ControlFlow, Range};
 
 /// An ordered index with the operations of a workload.
@@ -22,6 +24,8 @@ pub(crate) struct Records<'a> {
     index: Box<dyn OrderedIndex>,
     model: Model,
     buffers: Buffers,
+    /// The lengths of values, where they differ.
+    lengths: Option<Lengths>,
     verify: bool,
     /// Whether insertions and removals answer if the key existed.
     updates_answer: bool,
@@ -37,9 +41,9 @@ struct Buffers {
     visited: Vec<u8>,
 }
 
-/// One operation of a kind, as it is booked.
+/// One operation of a kind that changes nothing, as it is booked.
 fn one(kind: OpKind) -> Done {
-    Done { kind: kind.name(), operations: 1, changes: kind.changes() }
+    Done { kind: kind.name(), operations: 1, written: 0 }
 }
 
 impl Subject for Records<'_> {
@@ -92,14 +96,16 @@ impl Subject for Records<'_> {
         slots.sort_unstable();
         let (key_bytes, value_bytes) = (self.buffers.key.len(), self.buffers.value.len());
         let mut bytes = Vec::with_capacity(slots.len() * (key_bytes + value_bytes));
+        let mut written = 0;
         for &slot in &slots {
             self.job.prepared.keys.encode(slot, &mut self.buffers.key);
             self.model.next_value(slot, &mut self.buffers.value);
             self.model.write(slot);
+            written += self.record_bytes();
             bytes.extend_from_slice(&self.buffers.key);
             bytes.extend_from_slice(&self.buffers.value);
         }
-        let done = Done { operations: slots.len() as u64, ..one(OpKind::Insert) };
+        let done = Done { operations: slots.len() as u64, written, ..one(OpKind::Insert) };
         let records = bytes.chunks_exact(key_bytes + value_bytes);
         let index = &mut self.index;
         desk.call(done, || index.load(&mut records.map(|record| record.split_at(key_bytes))))
@@ -107,6 +113,14 @@ impl Subject for Records<'_> {
 
     fn sync(&mut self, desk: &mut Desk<'_>) -> Result<(), Failure> {
         desk.call(SYNC, || self.index.sync())
+    }
+
+    fn phase_done(&mut self, _: usize) -> Result<(), Failure> {
+        if self.job.index.holds == Holds::Readings && self.index.stats().collections > 0 {
+            let what = "the ring is full, its oldest readings were given up: take fewer or a larger chip";
+            return Err(Failure::Refused(what.to_string()));
+        }
+        Ok(())
     }
 
     fn stats(&self) -> IndexStats {
@@ -152,7 +166,8 @@ impl<'a> Records<'a> {
         let buffers =
             Buffers { bound: key.clone(), key, expected: value.clone(), value, visited: Vec::new() };
         Ok(Records {
-            model: Model::new(job.prepared.keys.len()),
+            model: Model::of(job.prepared.keys.len(), job.prepared.workload.values),
+            lengths: lengths_of(job)?,
             updates_answer: !job.index.waives(Waiver::UpdateAnswers, &job.settings.options),
             verify: job.options.verify,
             job,
@@ -168,6 +183,12 @@ impl<'a> Records<'a> {
             self.index.close()?;
         }
         Ok(self.chip)
+    }
+
+    /// Bytes of the record whose value stands in the buffer.
+    fn record_bytes(&self) -> u64 {
+        let Buffers { key, value, .. } = &self.buffers;
+        (key.len() + self.lengths.map_or(value.len(), |lengths| lengths.of(value))) as u64
     }
 
     fn op(&self, at: At) -> &'a Op {
@@ -192,8 +213,9 @@ impl<'a> Records<'a> {
     fn write(&mut self, desk: &mut Desk<'_>, kind: OpKind, slot: u32) -> Result<(), Failure> {
         self.job.prepared.keys.encode(slot, &mut self.buffers.key);
         self.model.next_value(slot, &mut self.buffers.value);
+        let done = Done { written: self.record_bytes(), ..one(kind) };
         let Records { index, buffers: b, .. } = self;
-        let existed = desk.call(one(kind), || index.insert(&b.key, &b.value))?;
+        let existed = desk.call(done, || index.insert(&b.key, &b.value))?;
         let expected = self.expect_existed(slot, existed);
         self.model.write(slot);
         expected
@@ -201,8 +223,10 @@ impl<'a> Records<'a> {
 
     fn remove(&mut self, desk: &mut Desk<'_>, slot: u32) -> Result<(), Failure> {
         self.job.prepared.keys.encode(slot, &mut self.buffers.key);
+        self.model.value(slot, &mut self.buffers.value);
+        let done = Done { written: self.record_bytes(), ..one(OpKind::Remove) };
         let Records { index, buffers: b, .. } = self;
-        let existed = desk.call(one(OpKind::Remove), || index.remove(&b.key))?;
+        let existed = desk.call(done, || index.remove(&b.key))?;
         let expected = self.expect_existed(slot, existed);
         self.model.remove(slot);
         expected
@@ -297,6 +321,11 @@ impl<'a> Records<'a> {
         }
         Ok(())
     }
+}
+
+/// The lengths of the values of a job whose index takes any.
+pub(super) fn lengths_of(job: &Job<'_>) -> Result<Option<Lengths>, IndexError> {
+    if job.index.holds.any_length() { Ok(lengths(&job.settings.options)?) } else { Ok(None) }
 }
 
 /// Makes the index, or a forest of it where each index of the workload is to be a tree of its own.

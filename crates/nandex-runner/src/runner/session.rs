@@ -108,7 +108,7 @@ impl<'a, S: Subject> Session<'a, S> {
         options: RunOptions,
         control: &'a Control,
     ) -> Session<'a, S> {
-        let meter = Meter::new(device.reading(), sizes.page_bytes, sizes.record_bytes);
+        let meter = Meter::new(device.reading(), sizes.page_bytes);
         let format_wear = device.wear();
         let desk = Desk { options, device, meter, progress: Progress::new(control) };
         Session { subject, desk, sizes, format_wear }

@@ -77,4 +77,4 @@ pub(crate) trait Subject {
 }
 
 /// A sync, as it is booked.
-pub(crate) const SYNC: Done = Done { kind: "sync", operations: 1, changes: false };
+pub(crate) const SYNC: Done = Done { kind: "sync", operations: 1, written: 0 };

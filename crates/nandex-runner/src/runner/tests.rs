@@ -3,9 +3,9 @@
 use super::*;
 use crate::keys::Trees;
 use crate::names::option;
-use crate::registry::{Confidence, Hosting};
+use crate::registry::{Confidence, Holds, Hosting};
 use crate::results::{CauseCounts, Costs, Phase};
-use crate::workload::{Op, OpKind, PhaseOps, workload};
+use crate::workload::{Op, OpKind, PhaseOps, Values, workload};
 use nandex::Shared;
 use nandex::check::CheckReport;
 use nandex::nand::{Cause, Differs, Timing};
@@ -155,6 +155,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     needs: &[],
     parts: &[],
     hosting: Hosting::Store,
+    holds: Holds::Records,
     format,
     mount: |_, _| Err(IndexError::other(Differs::Kind, "a map is not kept")),
     mount_after_cut: None,
@@ -184,6 +185,13 @@ const SCRIPTED: IndexEntry = IndexEntry {
     ],
 };
 
+/// The same, said to fill values up.
+const LONG: IndexEntry = IndexEntry {
+    holds: Holds::LongValues,
+    options: &[option("lengths", "", "those of the values")],
+    ..SCRIPTED
+};
+
 const READ_NS: u64 = 10_000 + 512;
 const PROGRAM_NS: u64 = 100_000 + 512 + 16;
 const ERASE_NS: u64 = 1_000_000;
@@ -197,14 +205,21 @@ fn part() -> Part {
 
 fn of(ops: Vec<Op>) -> Workload {
     let phases = vec![PhaseOps::measured("only", ops)];
-    Workload { name: String::from("test"), seed: 9, options: BTreeMap::new(), phases }
+    Workload {
+        name: String::from("test"),
+        seed: 9,
+        options: BTreeMap::new(),
+        values: Values::default(),
+        phases,
+    }
 }
 
 fn run_with(workload: &Workload, set: &[(&str, &str)], options: RunOptions) -> Run {
     let prepared = Prepared::new(workload, 4).unwrap();
     let mut settings = Settings::new(RecordFormat::new(4, 4));
     set.iter().for_each(|(name, value)| settings.options.set(name, value));
-    let job = Job { index: &SCRIPTED, part: &part(), prepared: &prepared, settings, options };
+    let index = if matches!(workload.values, Values::Long(_)) { &LONG } else { &SCRIPTED };
+    let job = Job { index, part: &part(), prepared: &prepared, settings, options };
     let control = Control::default();
     let run = run(&job, &control);
     assert_eq!(control.done(), workload.operations());
@@ -462,6 +477,18 @@ fn a_timeline_is_short_however_long_the_phase() {
         assert_eq!(timeline.last().unwrap().operations, operations);
         assert_eq!((total.flash_time_ns, *cpu_ns), (operations * READ_NS, 0));
     }
+}
+
+#[test]
+fn bytes_written_are_those_of_the_values_as_they_were_filled() {
+    let written = |lengths: &str| {
+        let w = Workload { values: Values::Long(lengths.parse().unwrap()), ..everything() };
+        let phase = run_with(&w, &[], RunOptions::default()).phases.remove(0);
+        (phase.total.page_programs * 512) as f64 / phase.write_amplification
+    };
+    let inserts = (written("4..4") / 8.0).round();
+    assert!(inserts > 1.0 && (written("100..100") - inserts * 104.0).abs() < 1e-6);
+    assert!(written("20..2000") > 2.0 * written("20..39"));
 }
 
 #[test]

@@ -154,7 +154,11 @@ impl<C: Space<D>, const D: usize> Subject for Boxes<'_, C, D> {
 
     fn apply(&mut self, desk: &mut Desk<'_>, at: At) -> Result<(), Failure> {
         let op = *self.op(at);
-        let done = Done { kind: op.name(), operations: 1, changes: op.changes() };
+        let done = Done {
+            kind: op.name(),
+            operations: 1,
+            written: if op.changes() { self.entry_bytes() } else { 0 },
+        };
         let verify = desk.options.verify;
         let index = &mut self.index;
         match op {
@@ -201,7 +205,11 @@ impl<C: Space<D>, const D: usize> Subject for Boxes<'_, C, D> {
             entries.push(*self.model.entry(at));
             self.model.set(at, true);
         }
-        let done = Done { kind: "insert", operations: entries.len() as u64, changes: true };
+        let done = Done {
+            kind: "insert",
+            operations: entries.len() as u64,
+            written: entries.len() as u64 * self.entry_bytes(),
+        };
         desk.call(done, || self.index.load(&entries))
     }
 
@@ -247,6 +255,10 @@ impl<C: Space<D>, const D: usize> Subject for Boxes<'_, C, D> {
 }
 
 impl<C: Space<D>, const D: usize> Boxes<'_, C, D> {
+    fn entry_bytes(&self) -> u64 {
+        self.job.settings.record.entry_bytes() as u64
+    }
+
     fn op(&self, at: At) -> &SpatialOp<C, D> {
         &self.job.workload.phases[at.phase].ops[at.op]
     }

@@ -20,7 +20,6 @@ mod fault;
 mod geometry;
 mod keys;
 mod leash;
-mod readings;
 mod refusal;
 mod run;
 mod script;
@@ -30,7 +29,6 @@ mod step;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod wrapped;
 
 pub use case::Case;
 pub use counts::Counts;
@@ -38,7 +36,6 @@ pub use fault::Kind;
 pub use run::{Finding, Order, Plan, Report, Row, run};
 pub use script::Fate;
 pub use subject::Victim;
-pub use wrapped::{WRAPPED, wrapped};
 
 use std::cell::RefCell;
 

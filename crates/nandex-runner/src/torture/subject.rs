@@ -2,10 +2,9 @@
 
 use crate::crash::Target;
 use crate::error::LabError;
-use crate::registry::{INDEXES, STORES, Stack, StoreEntry};
+use crate::registry::{Holds, STORES, Stack, StoreEntry, subjects};
 use crate::spatial::SPATIAL;
 use crate::tbm;
-use crate::torture::wrapped::WRAPPED;
 use nandex::nand::Part;
 use nandex::rng::split_mix;
 use nandex_stacks::needed::ram_needed;
@@ -50,7 +49,7 @@ impl Victim {
     /// The settings on this FTL.
     pub(super) fn on(&self, ftl: Option<&'static StoreEntry>, settings: Settings) -> Settings {
         match (self.target, ftl) {
-            (Target::Index(index), Some(_)) if index.options.is_empty() => settings,
+            (Target::Index(index), Some(_)) if index.holds == Holds::Readings => settings,
             (Target::Index(index), _) => Stack { index, ftl }.settings(settings),
             (Target::Spatial(_), Some(ftl)) => settings.with("ftl", ftl.name),
             _ => settings,
@@ -75,12 +74,11 @@ impl FromStr for Victim {
             Some((name, ftl)) => (name, Some(crate::registry::store(ftl)?)),
             None => (text, None),
         };
-        let indexes = INDEXES.iter().chain(WRAPPED.iter());
-        let index = indexes.clone().find(|entry| entry.name == name).map(Target::Index);
+        let index = subjects().find(|entry| entry.name == name).map(Target::Index);
         let spatial = || SPATIAL.iter().find(|entry| entry.name == name).map(Target::Spatial);
         let store = || tbm::find(name).ok().map(Target::Store);
         let target = index.or_else(spatial).or_else(store).ok_or_else(|| {
-            let names = indexes.map(|entry| entry.name);
+            let names = subjects().map(|entry| entry.name);
             let names = names.chain(SPATIAL.iter().map(|entry| entry.name));
             LabError::unknown("index or FTL", name, names.chain(STORES.iter().map(|entry| entry.name)))
         })?;

@@ -25,7 +25,7 @@ pub use write::{write, write_text};
 
 use crate::error::LabError;
 use crate::input;
-use crate::workload::{Op, OpKind, PhaseOps, Workload};
+use crate::workload::{Op, OpKind, PhaseOps, Values, Workload};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Trace {
         if let Some(n) = options.operations {
             used.insert("operations".to_string(), n.to_string());
         }
-        Workload { name: self.name.clone(), seed: 0, options: used, phases }
+        Workload { name: self.name.clone(), seed: 0, options: used, values: Values::default(), phases }
     }
 }
 

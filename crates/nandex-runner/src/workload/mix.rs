@@ -5,7 +5,7 @@
 //! the list; a removal puts the last record of the list in the place of the one removed. Keys are random
 //! numbers that say nothing of the place, so popular records are scattered over the key space.
 
-use super::{Keys, Op, OpKind, Parameters, PhaseOps, Picker, RECORDS_MAX, WorkloadEntry, Zipf};
+use super::{Keys, Op, OpKind, Parameters, PhaseOps, Picker, RECORDS_MAX, WorkloadEntry, Zipf, values};
 use crate::error::LabError;
 use crate::names::{OptionInfo, option};
 use nandex::rng::Rng;
@@ -68,6 +68,27 @@ pub(super) const HOT_COLD: WorkloadEntry = WorkloadEntry {
         let access_percent = parameters.number_in("access_percent", 0, 100)?;
         generate(parameters, Picker::HotCold { hot_percent, access_percent })
     },
+};
+
+pub(super) const LONG_VALUES: WorkloadEntry = WorkloadEntry {
+    name: "long-values",
+    summary: "a mix of operations on records chosen uniformly, whose values have lengths that differ widely",
+    options: &[
+        option("records", "20000", "records inserted by the load"),
+        option("operations", "20000", "operations of the run phase"),
+        option(
+            values::LENGTHS,
+            "20..2000",
+            "bytes of a value, LEAST..MOST, log-uniform: each doubling as likely as any other",
+        ),
+        option("get", "40", "share of look-ups, in parts of the sum of all shares"),
+        option("insert", "10", "share of insertions of new keys"),
+        option("remove", "10", "share of removals"),
+        option("update", "30", "share of updates"),
+        option("range", "10", "share of range searches"),
+        option("range_records", "20", "records a range search visits at most (1 to this)"),
+    ],
+    generate: |parameters| generate(parameters, Picker::Uniform),
 };
 
 fn generate(parameters: &Parameters, picker: Picker) -> Result<Vec<PhaseOps>, LabError> {

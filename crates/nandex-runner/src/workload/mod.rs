@@ -22,12 +22,16 @@ mod ls_lru;
 mod mix;
 mod mu;
 mod pick;
+mod readings;
 mod sequence;
 mod strings;
+mod values;
 mod ycsb;
 mod zipf;
 
 pub use pick::Picker;
+pub(crate) use values::reading;
+pub use values::{LENGTHS, Values};
 pub use zipf::Zipf;
 
 /// The kind of an operation.
@@ -142,6 +146,8 @@ pub struct Workload {
     pub seed: u64,
     /// Every option with the value used.
     pub options: BTreeMap<String, String>,
+    /// The values that it writes.
+    pub values: Values,
     /// The phases in the order they run.
     pub phases: Vec<PhaseOps>,
 }
@@ -195,8 +201,18 @@ impl WorkloadEntry {
             *source = strings::Source::find(source, data)?.name().to_string();
         }
         let parameters = Parameters { seed, options, data: data.map(PathBuf::from) };
-        let phases = (self.generate)(&parameters)?;
-        Ok(Workload { name: self.name.to_string(), seed, options: parameters.options, phases })
+        let (values, phases) = (Values::of(&parameters)?, (self.generate)(&parameters)?);
+        Ok(Workload { name: self.name.to_string(), seed, options: parameters.options, values, phases })
+    }
+
+    /// Whether its values have lengths that differ.
+    pub fn has_long_values(&self) -> bool {
+        self.options.iter().any(|option| option.name == values::LENGTHS)
+    }
+
+    /// Whether it is of readings.
+    pub fn has_readings(&self) -> bool {
+        self.options.iter().any(|option| option.name == values::WALK)
     }
 }
 
@@ -213,7 +229,9 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     mix::UNIFORM,
     mix::ZIPFIAN,
     mix::HOT_COLD,
+    mix::LONG_VALUES,
     ascending::ENTRY,
+    readings::ENTRY,
     authors::ENTRY,
     ls_lru::ENTRY,
 ];
@@ -350,7 +368,9 @@ mod tests {
             ("uniform", 0xb9d0_23c1),
             ("zipfian", 0x5492_4fe8),
             ("hot-cold", 0x4784_d530),
+            ("long-values", 0x0329_ab79),
             ("ascending", 0x8916_4563),
+            ("readings", 0x99b9_531b),
             ("authors", 0x679d_59ac),
             ("ls-lru", 0xd9ef_bf8b),
         ];

@@ -28,6 +28,7 @@ pub mod spatial;
 pub mod spatial_layers;
 pub mod tbm;
 pub mod wpcb;
+pub mod wrappers;
 
 pub(crate) use kinds::{Choice, Number, Percent};
 pub use text::{OptionError, Options, Settings, whole_number};

@@ -2,7 +2,7 @@
 //! suite options_docs::` writes it anew.
 
 use nandex_stacks::names::OptionInfo;
-use nandex_stacks::registry::{INDEXES, STORES};
+use nandex_stacks::registry::{INDEXES, STORES, WRAPPERS};
 use nandex_stacks::spatial::registry::SPATIAL;
 use std::fmt::Write;
 
@@ -25,8 +25,12 @@ type Taker = (&'static str, Vec<&'static OptionInfo>);
 fn indexes() -> Vec<Taker> {
     let ordered = INDEXES.iter().map(|entry| (entry.name, entry.options));
     let all = ordered.chain(SPATIAL.iter().map(|entry| (entry.name, entry.options)));
-    all.map(|(name, options)| (name, options.iter().filter(|option| !is_of_an_ftl(option)).collect()))
-        .collect()
+    let all =
+        all.map(|(name, options)| (name, options.iter().filter(|option| !is_of_an_ftl(option)).collect()));
+    // Those of the index below stand there.
+    let own =
+        |option: &&OptionInfo| !INDEXES.iter().any(|e| e.options.iter().any(|other| same(other, option)));
+    all.chain(WRAPPERS.iter().map(|entry| (entry.name, entry.options.iter().filter(own).collect()))).collect()
 }
 
 fn is_of_an_ftl(option: &OptionInfo) -> bool {

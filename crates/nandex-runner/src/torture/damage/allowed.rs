@@ -17,7 +17,7 @@ use crate::torture::Victim;
 pub enum Who {
     /// Everyone.
     All,
-    /// The victims named, whatever they stand on, and wrapped indexes above one of them.
+    /// The victims named, whatever they stand on, and stores of long values above one of them.
     Named(&'static [&'static str]),
     /// The FTLs named, and whatever stands on one of them.
     OnFtl(&'static [&'static str]),

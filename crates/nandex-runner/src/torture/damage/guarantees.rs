@@ -5,9 +5,9 @@ use super::allowed::{EXCEPTIONS, Ends, Exception, May};
 use super::kinds::Kind;
 use super::subject::on_page_mapping;
 use crate::crash::Target;
-use crate::registry::{INDEXES, STORES};
+use crate::registry::{STORES, subjects};
 use crate::spatial::SPATIAL;
-use crate::torture::{Victim, WRAPPED};
+use crate::torture::Victim;
 use std::fmt::Write as _;
 
 /// Between these lines of the page stands the table.
@@ -49,7 +49,7 @@ pub fn table() -> String {
 
 /// Rows that are alike are one.
 fn rows() -> Vec<(String, Vec<&'static str>)> {
-    let indexes = INDEXES.iter().chain(WRAPPED.iter()).map(Target::Index);
+    let indexes = subjects().map(Target::Index);
     let indexes = indexes.chain(SPATIAL.iter().map(Target::Spatial));
     let all = STORES.iter().map(Target::Store).chain(indexes);
     let mut rows: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -125,8 +125,7 @@ mod tests {
             assert_eq!(COLUMNS.iter().filter(|(_, kinds)| kinds.contains(&kind)).count(), 1, "{kind:?}");
         }
         let table = table();
-        let names =
-            INDEXES.iter().chain(WRAPPED.iter()).map(|e| e.name).chain(SPATIAL.iter().map(|e| e.name));
+        let names = subjects().map(|e| e.name).chain(SPATIAL.iter().map(|e| e.name));
         for name in names.chain(STORES.iter().map(|e| e.name)) {
             assert!(table.contains(name), "{name}");
         }

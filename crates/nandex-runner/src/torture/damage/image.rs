@@ -6,17 +6,17 @@ use super::kinds::Version;
 use super::subject::{SLOTS, plan};
 use crate::LabError;
 use crate::crash::CrashPlan;
-use crate::crash::Cut;
 use crate::crash::history::fingerprint;
 use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{Applied, Promise, SharedChip, Subject};
+use crate::crash::{Cut, Target};
 use crate::model::written;
 use crate::torture::Victim;
-use crate::torture::wrapped::log_blocks;
 use nandex::Shared;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
 use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, PageStore, Ppn};
+use nandex_stacks::wrappers::log_blocks;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -221,7 +221,10 @@ impl Life {
             assert!(done.is_ok(), "a recorded operation is possible on the same chip: {done:?}");
         }
         let moment = Moment { acknowledged, clean, promise: self.promise };
-        let log_blocks = log_blocks(self.plan.target.name(), self.plan.part.geometry, &self.plan.settings);
+        let log_blocks = match self.plan.target {
+            Target::Index(entry) => log_blocks(entry, self.plan.part.geometry, &self.plan.settings),
+            _ => 0,
+        };
         Image { chip, moment, versions, programmed_at, log_blocks }
     }
 }

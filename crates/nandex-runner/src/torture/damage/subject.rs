@@ -1,11 +1,11 @@
 //! The subject of damage, with chip and settings that follow from the seed.
 
 use crate::LabError;
-use crate::crash::subject::{MICROHASH, Subject};
+use crate::crash::subject::Subject;
 use crate::crash::{CrashPlan, Target};
-use crate::registry::{Hosting, INDEXES, STORES, StoreEntry};
+use crate::registry::{Holds, Hosting, INDEXES, STORES, StoreEntry, WRAPPERS};
 use crate::spatial::SPATIAL;
-use crate::torture::{Victim, WRAPPED};
+use crate::torture::Victim;
 use nandex::IndexError;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
@@ -18,18 +18,18 @@ pub(super) const SLOTS: u32 = 320;
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const RECORDS: [(u8, u8); 3] = [(8, 8), (4, 4), (16, 8)];
 
-/// Every store, and every index, wrapped index and spatial index over page mapping and over another FTL,
-/// which goes round with the seed.
+/// Every store, and every index, spatial index and store of long values over page mapping and over another
+/// FTL, which goes round with the seed.
 pub fn every_victim(seed: u64) -> Vec<Victim> {
     let mut victims: Vec<Victim> =
         STORES.iter().map(|entry| Victim { target: Target::Store(entry), ftl: None }).collect();
     let targets = INDEXES.iter().map(Target::Index).chain(SPATIAL.iter().map(Target::Spatial));
-    let targets = targets.chain(WRAPPED.iter().map(Target::Index));
+    let targets = targets.chain(WRAPPERS.iter().map(Target::Index));
     for (number, target) in targets.enumerate() {
         // Values in pieces need batches.
-        let is_wrapped = WRAPPED.iter().any(|entry| entry.name == target.name());
+        let needs_batches = target.holds() != Some(Holds::Records);
         let others: Vec<&'static StoreEntry> =
-            STORES[1..].iter().filter(|store| store.is_atomic || !is_wrapped).collect();
+            STORES[1..].iter().filter(|store| store.is_atomic || !needs_batches).collect();
         let other = others[(seed as usize + number) % others.len()];
         victims.push(on_page_mapping(Victim { target, ftl: None }));
         if !is_raw(target) {
@@ -57,7 +57,10 @@ pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
     let base = Settings::new(RecordFormat::new(key_bytes, value_bytes));
     let wanted = if seed % 4 == 3 { &CLASSES[1..] } else { &CLASSES[..] };
     // So small that a short log has many pages, and so many blocks that it gives none up.
-    let part = if victim.target.name() == MICROHASH { mlc_with(128, 8, 64) } else { mlc_with(512, 16, 32) };
+    let part = match victim.target.holds() {
+        Some(Holds::Readings) => mlc_with(128, 8, 64),
+        _ => mlc_with(512, 16, 32),
+    };
     let mut last = None;
     for &durability in wanted {
         let settings = victim.on(victim.ftl, Settings { durability, ..base.clone() });

@@ -13,6 +13,15 @@ const SEED: u64 = 0x6e61_6e64_6578;
 /// The environment variable that replaces the gate's seed by another number.
 const VARIABLE: &str = "NANDEX_SEED";
 
+/// The environment variable of the nightly run.
+const NIGHTLY: &str = "NANDEX_NIGHTLY";
+
+/// How many cases of a sweep the gate goes on by: one in so many is judged. The nightly run judges all.
+#[allow(dead_code, reason = "not every target that includes this file sweeps")]
+pub(crate) fn stride(gate: usize) -> usize {
+    if std::env::var_os(NIGHTLY).is_some() { 1 } else { gate }
+}
+
 /// The configuration of a property test: as many inputs as `cases`, drawn from the gate's seed. A failure
 /// prints its input and leaves no file behind: the same run finds it again.
 ///

@@ -82,6 +82,8 @@ mod sort;
 mod sorted;
 pub mod spatial;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod units;
 
 pub use blocks::hot::HotSettings;

@@ -4,8 +4,8 @@ use super::policy::catalogue::{POLICIES, PolicyEntry};
 use super::*;
 use crate::nand::Cause;
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
 use crate::store::{PageStore, StoreError};
+use crate::testing::{Call, Store};
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use alloc::vec::Vec;
 const EVICTION: usize = Cause::CacheEviction as usize;
 const HOST: usize = Cause::Host as usize;
 
-fn cache(store: RamStore, frames: usize, mode: WriteMode) -> PageCache<RamStore, Lru> {
+fn cache(store: Store, frames: usize, mode: WriteMode) -> PageCache<Store, Lru> {
     PageCache::new(store, Lru::new(frames), CacheConfig { frames, mode, dirty_frames_max: None })
 }
 
-fn store() -> RamStore {
-    RamStore::new(8, 32)
+fn store() -> Store {
+    Store::new(8, 32)
 }
 
 fn write(cache: &mut impl PageStore, lpn: u32, tag: u8) {
@@ -110,7 +110,7 @@ fn a_group_is_never_divided() {
                 write(&mut cache, 8 + rng.below(8) as u32, tag);
                 let _ = read(&mut cache, rng.below(20) as u32);
             }
-            let mut below = cache.store().clone();
+            let mut below = cache.store().copy();
             let tags: Vec<u8> = (0..4).map(|lpn| read(&mut below, lpn)).collect();
             assert!(tags.iter().all(|&t| t == tags[0]), "{tags:?} under a limit of {limit}");
             assert!(cache.dirty_frames() <= limit);
@@ -181,63 +181,18 @@ fn any<S: PageStore>(store: S, entry: &PolicyEntry, frames: usize, mode: WriteMo
     PageCache::new(store, (entry.make)(&settings), CacheConfig { frames, mode, dirty_frames_max: None })
 }
 
-/// A store that is full or worn out now and then: one write in so many is refused.
-struct RefusesAtTimes {
-    pages: RamStore,
-    rng: Rng,
-    one_in: u64,
-}
-
-impl RefusesAtTimes {
-    fn refuse(&mut self) -> Result<(), StoreError> {
-        match self.rng.chance(1, self.one_in) {
-            true if self.rng.chance(1, 2) => Err(StoreError::WornOut),
-            true => Err(StoreError::Full),
-            false => Ok(()),
+/// Lets a store be full or worn out now and then: one write in so many is refused.
+fn refuse_at_times(store: &Store, mut rng: Rng, one_in: u64) {
+    store.on_call(move |call| match call {
+        Call::Write(..) if rng.chance(1, one_in) => {
+            Err(if rng.chance(1, 2) { StoreError::WornOut } else { StoreError::Full })
         }
-    }
-}
-
-impl PageStore for RefusesAtTimes {
-    fn page_bytes(&self) -> usize {
-        self.pages.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.pages.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.pages.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.refuse()?;
-        self.pages.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.pages.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.pages.sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.pages.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, group: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.refuse()?;
-        self.pages.write_atomic(group, cause)
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
-    }
+        _ => Ok(()),
+    });
 }
 
 /// Random operations against an array of pages, on a store that refuses some.
-fn run_any(cache: &mut AnyCache<RefusesAtTimes>, rng: &mut Rng, note: &str) {
+fn run_any(cache: &mut AnyCache<Store>, rng: &mut Rng, note: &str) {
     let mut model = [0u8; 32];
     for step in 0..3000u32 {
         let lpn = (rng.below(32) * rng.below(3) / 2) as u32;
@@ -259,7 +214,7 @@ fn run_any(cache: &mut AnyCache<RefusesAtTimes>, rng: &mut Rng, note: &str) {
         }
     }
     while cache.sync().is_err() {}
-    let below: Vec<u8> = (0..32).map(|lpn| read(&mut cache.store_mut().pages, lpn)).collect();
+    let below: Vec<u8> = (0..32).map(|lpn| read(cache.store_mut(), lpn)).collect();
     assert_eq!(below, model, "{note}");
 }
 
@@ -270,11 +225,11 @@ fn pages_are_kept_under_every_policy() {
             for (frames, one_in) in [(0, 40), (1, 40), (5, u64::MAX), (7, 40), (24, 20), (40, 40)] {
                 let note = alloc::format!("{} {mode:?} {atomic} {frames}", entry.name);
                 let pages = store().with_atomic_pages(atomic);
-                let flaky = RefusesAtTimes { pages, rng: Rng::new(3), one_in };
-                let mut cache = any(flaky, entry, frames, mode);
+                refuse_at_times(&pages, Rng::new(3), one_in);
+                let mut cache = any(pages, entry, frames, mode);
                 run_any(&mut cache, &mut Rng::new(frames as u64), &note);
                 let counted = cache.counters();
-                let written = cache.store().pages.counters().page_writes[EVICTION];
+                let written = cache.store().counters().page_writes[EVICTION];
                 let told = counted.dirty_evictions + counted.flushed_pages + counted.padding_writes;
                 assert!(one_in < u64::MAX || written == told, "{note}: {written} {counted:?}");
                 assert!(cache.dirty_frames() == 0);

@@ -11,8 +11,6 @@ pub mod catalogue;
 pub(crate) mod damaged;
 mod geometry;
 mod lent;
-#[cfg(test)]
-pub(crate) mod misread;
 mod pairing;
 mod part;
 mod range;

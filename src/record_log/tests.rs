@@ -1,7 +1,7 @@
 //! A log that is condensed: cut after each page, and on stores that refuse one.
 
 use super::*;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 
 /// Records of four bytes: a key, and three of the number of the update.
 struct Four;
@@ -25,8 +25,8 @@ fn layout() -> Layout {
 }
 
 /// The newest record of each key, as a mount finds it.
-fn newest(store: &RamStore) -> Vec<(u8, u8)> {
-    let mut store = store.clone();
+fn newest(store: &Store) -> Vec<(u8, u8)> {
+    let mut store = store.copy();
     let (first, found) = locate::<Four>(&mut store).unwrap();
     let mut log = RecordLog::<_, Four>::empty(store, found, first.epoch);
     let mut all = Vec::new();
@@ -46,8 +46,8 @@ fn newest(store: &RamStore) -> Vec<(u8, u8)> {
 }
 
 /// A full log of three records a page; those in the list are still needed.
-fn full() -> (RecordLog<RamStore, Four>, Vec<[u8; 4]>) {
-    let mut log = RecordLog::<_, Four>::empty(RamStore::new(PAGE_BYTES, 8), layout(), 4);
+fn full() -> (RecordLog<Store, Four>, Vec<[u8; 4]>) {
+    let mut log = RecordLog::<_, Four>::empty(Store::new(PAGE_BYTES, 8), layout(), 4);
     for n in 0..15u8 {
         log.append(|bytes| bytes.copy_from_slice(&[n % 11, n, 0, 0])).unwrap();
     }
@@ -58,12 +58,12 @@ fn full() -> (RecordLog<RamStore, Four>, Vec<[u8; 4]>) {
 #[test]
 fn a_cut_in_a_condensation_leaves_the_newest_record_of_each_key_that_is_needed() {
     let (mut log, needed) = full();
-    let before = log.store.clone();
+    let before = log.store.copy();
     log.condense(9, needed.iter().map(|record| &record[..])).unwrap();
     assert_eq!((log.room(), log.used_pages(), log.pending()), (8, 3, 0));
     // The pages are written in order: any number of them may be there.
     for written in 0..=3 {
-        let mut cut = before.clone();
+        let mut cut = before.copy();
         for page in 0..written {
             let mut bytes = vec![0; PAGE_BYTES];
             log.store.read(Lpn(7 - page), Cause::Check, &mut bytes).unwrap();

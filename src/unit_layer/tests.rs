@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::{crc32, get_u16, put_u16, put_u32};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
+use crate::testing::{SINGLE, Store};
 use alloc::collections::BTreeMap;
 
 /// Nodes of entries in any order, as an R-tree has them: 2 bytes say which, 2 bytes what; at most so many.
@@ -173,7 +173,7 @@ fn a_layer_is_a_store_of_nodes_of_any_kind() {
         all.filter(|(commit, eliminates)| !commit.placement().has_modes() || !eliminates)
     {
         let config = config(commit, eliminates);
-        let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+        let mut layer = NodeLayer::format(Store::new(128, 400), heap(config), config).unwrap();
         let (mut eliminated, mut compactions) = (0, 0);
         let (mut nodes, mut rng) = (Nodes::new(), Rng::new(3));
         for step in 0..2_000 {
@@ -211,8 +211,9 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
         let config = LayerConfig { reservation_units: 24, ..config(*commit, false) };
         let mut seen_void = 0;
         for steps in 2..240 {
-            let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
-            layer.store.steps = steps;
+            let mut layer =
+                NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
+            layer.store.fail_after_calls(steps);
             let (mut states, mut synced) = (vec![Nodes::new()], 0);
             let mut rng = Rng::new(steps);
             loop {
@@ -231,11 +232,11 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
                 }
             }
             assert!(layer.sync().is_err(), "nothing more is believed");
-            let mut store = Cut { steps: u64::MAX, ..layer.into_store() };
+            let store = layer.into_store();
             store.cut(&mut rng);
-            let before = store.store.counters().trims;
+            let before = store.counters().trims;
             let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
-            seen_void += u32::from(layer.store.store.counters().trims > before);
+            seen_void += u32::from(layer.store.counters().trims > before);
             let found = contents(&mut layer);
             let Some(at) = states.iter().rposition(|state| *state == found) else {
                 panic!("{commit:?} after {steps} steps: {found:?}");
@@ -260,7 +261,7 @@ fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
     let sets = [(9, 5), (4, 4), (7, 2), (2, 3)];
     for commit in [CommitPolicy::FirstFit, CommitPolicy::FirstFitDecreasing, CommitPolicy::Sorted] {
         let config = LayerConfig { reservation_units: 40, ..config(commit, false) };
-        let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+        let mut layer = NodeLayer::format(Store::new(128, 400), heap(config), config).unwrap();
         for (n, units) in sets {
             // A new node is a reset and its entries.
             let entries: Entries = (1..units).map(|id| ([0, id], [1; 2])).collect();
@@ -283,7 +284,7 @@ const EVEN: Tuning = Tuning { modes: Modes::Tuned, read_ns: 100, program_ns: 100
 fn nodes_change_their_mode_with_what_happens_to_them() {
     let config =
         LayerConfig { reservation_units: 7, tuning: EVEN, ..config(CommitPolicy::SelfTuning, false) };
-    let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+    let mut layer = NodeLayer::format(Store::new(128, 400), heap(config), config).unwrap();
     let (mut nodes, mut rng) = (Nodes::new(), Rng::new(8));
     let mut page = vec![0; 128];
     for round in 0..6 {
@@ -317,8 +318,9 @@ fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_o
     let config =
         LayerConfig { reservation_units: 7, tuning: EVEN, ..config(CommitPolicy::SelfTuning, false) };
     for steps in (2..400).step_by(2) {
-        let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
-        layer.store.steps = steps;
+        let mut layer =
+            NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
+        layer.store.fail_after_calls(steps);
         let (mut states, mut groups, mut synced) = (vec![Nodes::new()], Vec::new(), 0);
         let mut rng = Rng::new(steps);
         let mut page = vec![0; 128];
@@ -343,7 +345,7 @@ fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_o
                 synced = states.len() - 1;
             }
         }
-        let mut store = Cut { steps: u64::MAX, ..layer.into_store() };
+        let store = layer.into_store();
         store.cut(&mut rng);
         let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
         let found = contents(&mut layer);
@@ -386,16 +388,17 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
         let eliminates = seed % 2 == 0 && !policy.placement().has_modes();
         let config = LayerConfig { reservation_units: 24, ..config(policy, eliminates) };
         let mut rng = Rng::new(seed);
-        let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
+        let mut layer =
+            NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
         let mut state = Nodes::new();
         for _ in 0..4 {
-            layer.store.steps = 20 + rng.below(300);
+            layer.store.fail_after_calls(20 + rng.below(300));
             let (states, synced) = work_until_the_cut(&mut layer, state, &mut rng);
             let mut store = layer.into_store();
             came_back += store.cut(&mut rng);
             // Cuts in the recovery, and what the tree does then.
             for most in [4, 30, 300, u64::MAX] {
-                store.steps = if most < u64::MAX { rng.below(most) } else { most };
+                store.fail_after_calls(if most < u64::MAX { rng.below(most) } else { most });
                 let (recovered, is_long) = recover(store, config, &states, synced);
                 too_long += u32::from(is_long);
                 match recovered {
@@ -404,7 +407,7 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
                 }
                 came_back += store.cut(&mut rng);
             }
-            store.steps = u64::MAX;
+            store.fail_after(u64::MAX);
             layer = recover(store, config, &states, synced).0.unwrap_or_else(|_| panic!("no cut"));
             state = states[state_of(&mut layer).unwrap()].clone();
             assert_holds(&mut layer, &state);
@@ -418,7 +421,11 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
 
 /// Changes nodes as a tree does, which gives a node up only when what is durable does without it, until the
 /// power fails. All states from the last sync on, the first of which is at the last sync.
-fn work_until_the_cut(layer: &mut NodeLayer<Cut, Heap>, state: Nodes, rng: &mut Rng) -> (Vec<Nodes>, usize) {
+fn work_until_the_cut(
+    layer: &mut NodeLayer<Store, Heap>,
+    state: Nodes,
+    rng: &mut Rng,
+) -> (Vec<Nodes>, usize) {
     let mut states = vec![Nodes::new(), state];
     let mut synced = 1;
     loop {
@@ -447,7 +454,7 @@ fn work_until_the_cut(layer: &mut NodeLayer<Cut, Heap>, state: Nodes, rng: &mut 
     }
 }
 
-fn state_of(layer: &mut NodeLayer<Cut, Heap>) -> Option<usize> {
+fn state_of(layer: &mut NodeLayer<Store, Heap>) -> Option<usize> {
     let mut page = vec![0; 128];
     layer.read(Lpn(STATE), Cause::Recovery, &mut page).unwrap();
     layer.codec.mark(&page)?;
@@ -457,13 +464,13 @@ fn state_of(layer: &mut NodeLayer<Cut, Heap>) -> Option<usize> {
 /// Opens a layer as a tree does, and looks whether it is as it was in some state since the last sync. Gives
 /// back the store, if the power fails, and whether some list was too long.
 fn recover(
-    mut store: Cut,
+    store: Store,
     config: LayerConfig,
     states: &[Nodes],
     synced: usize,
-) -> (Result<NodeLayer<Cut, Heap>, Cut>, bool) {
-    let mut layer = match NodeLayer::mount(&mut store, heap(config), config) {
-        Ok(_) => NodeLayer::mount(store, heap(config), config).unwrap(),
+) -> (Result<NodeLayer<Store, Heap>, Store>, bool) {
+    let mut layer = match NodeLayer::mount(store.handle(), heap(config), config) {
+        Ok(layer) => layer,
         Err(error) => {
             assert_eq!(error, IndexError::from(StoreError::Nand(crate::nand::NandError::PowerLost)));
             return (Err(store), false);
@@ -477,74 +484,7 @@ fn recover(
     let retained = layer.retain(|n| state.contains_key(&n.0));
     let is_cut = retained.is_err();
     if let Err(error) = retained {
-        assert!(layer.store.steps == 0, "{config:?}: {error:?}");
+        assert!(layer.store.has_failed(), "{config:?}: {error:?}");
     }
     if is_cut { (Err(layer.into_store()), is_long) } else { (Ok(layer), is_long) }
-}
-
-/// A store whose power fails after some writes, trims and syncs; what was trimmed since the last sync may be
-/// back then.
-struct Cut {
-    store: RamStore,
-    steps: u64,
-    trimmed: BTreeMap<Lpn, Vec<u8>>,
-}
-
-impl Cut {
-    fn new(pages: u32) -> Cut {
-        Cut { store: RamStore::new(128, pages), steps: u64::MAX, trimmed: BTreeMap::new() }
-    }
-
-    fn step(&mut self) -> Result<(), StoreError> {
-        self.steps = self.steps.checked_sub(1).ok_or(StoreError::Nand(crate::nand::NandError::PowerLost))?;
-        Ok(())
-    }
-
-    /// Brings back some of what was trimmed; how many pages.
-    fn cut(&mut self, rng: &mut Rng) -> usize {
-        let mut back = core::mem::take(&mut self.trimmed);
-        back.retain(|_, _| rng.chance(1, 2));
-        for (lpn, page) in &back {
-            self.store.write(*lpn, Cause::Host, page).unwrap();
-        }
-        back.len()
-    }
-}
-
-impl PageStore for Cut {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.step()?;
-        self.trimmed.remove(&lpn);
-        self.store.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.step()?;
-        let mut old = vec![0; self.page_bytes()];
-        self.store.read(lpn, Cause::Check, &mut old)?;
-        self.trimmed.entry(lpn).or_insert(old);
-        self.store.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.step()?;
-        self.trimmed.clear();
-        self.store.sync()
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
-    }
 }

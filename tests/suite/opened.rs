@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::nand::{Differs, Geometry, ReadOutcome, Unfit, catalogue};
+use nandex::nand::{Differs, Geometry, Unfit, catalogue};
+use nandex::testing::{Access, Chip};
 use nandex::{
     BPlusConfig, BPlusTree, Cause, FtlSettings, IndexError, MuTree, Nand, NandError, OrderedIndex,
-    PageMapFtl, Pbn, Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig, Shared,
+    PageMapFtl, Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig,
 };
 
-type Chip = Shared<SimChip>;
 type Opened = Result<Box<dyn OrderedIndex>, (IndexError, Option<Chip>)>;
 
 /// A way to open an index on a chip.
@@ -51,7 +51,7 @@ const RECORD: RecordFormat = RecordFormat::new(8, 8);
 fn chip() -> Chip {
     let mut part = catalogue::mlc_64m();
     part.geometry = Geometry::new(512, 64, 8, 48);
-    Shared::new(SimChip::new(&part).unwrap())
+    Chip::new(SimChip::new(&part).unwrap())
 }
 
 fn value_of(index: &mut dyn OrderedIndex, key: u64) -> Option<u64> {
@@ -93,36 +93,6 @@ fn other_records_stay_and_the_chip_comes_back() {
     }
 }
 
-/// A chip that does not answer from some read on.
-struct Silent(Chip, u64);
-
-impl Nand for Silent {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], s: &mut [u8]) -> Result<ReadOutcome, NandError> {
-        self.1 = self.1.checked_sub(1).ok_or(NandError::Device(5))?;
-        self.0.read(p, c, data, s)
-    }
-
-    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.0.program(p, c, data, spare)
-    }
-
-    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.0.erase(b, c)
-    }
-
-    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.0.is_bad(b)
-    }
-
-    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.0.mark_bad(b)
-    }
-}
-
 #[test]
 fn a_bus_that_fails_is_no_reason_to_format() {
     let config = PlowConfig::new(RECORD);
@@ -132,8 +102,14 @@ fn a_bus_that_fails_is_no_reason_to_format() {
     index.close().unwrap();
     let before = chip.lock().operations();
     for read in 0..20 {
-        let silent = Silent(chip.clone(), read);
-        let unopened = nandex::open(silent, &config, Plow::mount, Plow::format).map(drop).unwrap_err();
+        let mut left = read;
+        chip.on_access(move |_, access| {
+            if let Access::Read(..) = access {
+                left = u64::checked_sub(left, 1).ok_or(NandError::Device(5))?;
+            }
+            Ok(())
+        });
+        let unopened = nandex::open(chip.clone(), &config, Plow::mount, Plow::format).map(drop).unwrap_err();
         assert!(matches!(unopened.error, IndexError::Store(_)), "read {read}: {unopened}");
         let refused = nandex::format(unopened.medium.unwrap(), &config, Plow::format).map(drop).unwrap_err();
         assert!(matches!(refused.error, IndexError::Store(_)), "read {read}: {refused}");

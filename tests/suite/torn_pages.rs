@@ -8,59 +8,12 @@ use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
 use nandex::store::store_nand::StoreNand;
-use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Shared, StoreError};
+use nandex::testing::{Change, SINGLE, Store};
+use nandex::{IndexError, Nand};
 
 const PAGE: usize = 1024;
 const PAGES: u32 = 24 * 16;
 const SECTOR: usize = 512;
-
-/// A disk that remembers its writes. Zeros are written for a trim, as on a device that cannot forget.
-#[derive(Clone, Default)]
-struct Disk {
-    pages: Vec<Vec<u8>>,
-    writes: Vec<(u32, Vec<u8>)>,
-}
-
-impl PageStore for Disk {
-    fn page_bytes(&self) -> usize {
-        PAGE
-    }
-
-    fn page_count(&self) -> u32 {
-        PAGES
-    }
-
-    fn read(&mut self, lpn: Lpn, _: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        data.copy_from_slice(&self.pages[lpn.index()]);
-        Ok(())
-    }
-
-    fn write(&mut self, lpn: Lpn, _: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.pages[lpn.index()].copy_from_slice(data);
-        self.writes.push((lpn.0, data.to_vec()));
-        Ok(())
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.write(lpn, Cause::Host, &[0; PAGE])
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn durable_writes(&self) -> bool {
-        true
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-
-    fn ram_bytes(&self) -> usize {
-        0
-    }
-}
 
 type Opening = fn(Box<dyn Nand>, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
@@ -81,33 +34,40 @@ fn bplus(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, Ind
     })
 }
 
-fn chip(disk: Shared<Disk>, tears: bool) -> Box<dyn Nand> {
+fn chip(disk: Store, tears: bool) -> Box<dyn Nand> {
     let chip = StoreNand::new(disk, 16, 63).unwrap();
     Box::new(if tears { chip.tearing() } else { chip })
 }
 
 /// Cuts each write of 120 changes after its first sector; how many of the mounts were refused.
 fn cut_everywhere(open: Opening, tears: bool) -> u32 {
-    let disk = Shared::new(Disk { pages: vec![vec![0; PAGE]; PAGES as usize], writes: Vec::new() });
-    let mut index = open(chip(disk.clone(), tears), true).unwrap();
-    let formatted = disk.lock().writes.len();
-    // Writes at the time of each acknowledgement.
+    let disk = Store::new(PAGE, PAGES).with_promise(SINGLE);
+    disk.note_changes();
+    let mut index = open(chip(disk.handle(), tears), true).unwrap();
+    let formatted = disk.change_count();
+    // Changes of the disk at the time of each acknowledgement.
     let mut acknowledged = Vec::new();
     for change in 0..120u64 {
         index.insert(&(change * 37 % 101).to_be_bytes(), &change.to_be_bytes()).unwrap();
-        acknowledged.push(disk.lock().writes.len());
+        acknowledged.push(disk.change_count());
     }
     drop(index);
-    let writes = disk.lock().writes.clone();
-    let mut state = Disk { pages: vec![vec![0; PAGE]; PAGES as usize], writes: Vec::new() };
+    let changes = disk.changes();
+    let state = Store::new(PAGE, PAGES).with_promise(SINGLE);
     let mut refused = 0;
-    for (number, (page, data)) in writes.iter().enumerate() {
-        let page = *page as usize;
-        let after = number >= formatted;
-        if after {
-            state.pages[page][..SECTOR].copy_from_slice(&data[..SECTOR]);
+    for (number, change) in changes.iter().enumerate() {
+        // Zeros are written for a trim, as on a device that cannot forget.
+        let (lpn, data) = match change {
+            Change::Write(pages, _) => pages[0].clone(),
+            Change::Trim(lpn) => (*lpn, vec![0; PAGE]),
+            Change::Sync => continue,
+        };
+        if number >= formatted {
+            let mut torn = state.page_of(lpn);
+            torn[..SECTOR].copy_from_slice(&data[..SECTOR]);
+            state.put(lpn, &torn);
             let done = acknowledged.iter().filter(|writes| **writes <= number).count() as u64;
-            match open(chip(Shared::new(state.clone()), tears), false) {
+            match open(chip(state.copy(), tears), false) {
                 Ok(mut index) => {
                     let mut value = [0; 8];
                     for change in done.saturating_sub(101)..done {
@@ -125,9 +85,9 @@ fn cut_everywhere(open: Opening, tears: bool) -> u32 {
                 }
             }
         }
-        state.pages[page].copy_from_slice(data);
+        state.put(lpn, &data);
     }
-    assert!(writes.len() - formatted > 120);
+    assert!(changes.len() - formatted > 120);
     refused
 }
 

@@ -11,10 +11,9 @@ use nandex::ordered::plow::{Plow, PlowConfig};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Change, Direction, RecordFormat, Visit};
 use nandex::rng::Rng;
+use nandex::testing::Store;
 use nandex::units::Ppn;
-use nandex::{
-    Cause, CheckReport, Durability, IndexError, IndexStats, Lpn, OrderedIndex, PageStore, Shared, StoreError,
-};
+use nandex::{CheckReport, Durability, IndexError, IndexStats, OrderedIndex, Shared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
@@ -94,60 +93,6 @@ impl OrderedIndex for Records {
 
     fn stats(&self) -> IndexStats {
         IndexStats::default()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        0
-    }
-}
-
-/// Pages in RAM.
-struct Pages {
-    pages: Vec<Vec<u8>>,
-}
-
-impl PageStore for Pages {
-    fn page_bytes(&self) -> usize {
-        self.pages[0].len()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
-    fn read(&mut self, lpn: Lpn, _: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        data.copy_from_slice(&self.pages[lpn.index()]);
-        Ok(())
-    }
-
-    fn write(&mut self, lpn: Lpn, _: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.pages[lpn.index()].copy_from_slice(data);
-        Ok(())
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.pages[lpn.index()].fill(0);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        64
-    }
-
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        pages.iter().try_for_each(|(lpn, data)| self.write(*lpn, cause, data))
-    }
-
-    fn durable_writes(&self) -> bool {
-        true
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        true
     }
 
     fn ram_bytes(&self) -> usize {
@@ -296,19 +241,19 @@ fn older_records_make_no_value_that_never_was() {
 fn older_pages_of_a_tree_make_no_value_that_never_was() {
     let mut met = Met::default();
     for mut life in (0..LIVES).map(Life::draw) {
-        let store = Shared::new(Pages { pages: vec![vec![0; 256]; 128] });
+        let store = Store::new(256, 128);
         let config = BPlusConfig::new(life.record());
-        let tree = BPlusTree::format(store.clone(), config).unwrap();
+        let tree = BPlusTree::format(store.handle(), config).unwrap();
         let mut index = Variable::new(tree, MAX_VALUE).unwrap();
         let mut history = History::new();
         let mut times = Vec::new();
         for _ in 0..30 {
             life.change(&mut index, &mut history);
             index.sync().unwrap();
-            times.push(store.lock().pages.clone());
+            times.push(store.pages());
         }
         index.close().unwrap();
-        let newest = store.lock().pages.clone();
+        let newest = store.pages();
         for then in times {
             let mut pages = newest.clone();
             for (now, before) in pages.iter_mut().zip(then) {
@@ -316,7 +261,7 @@ fn older_pages_of_a_tree_make_no_value_that_never_was() {
                     *now = before;
                 }
             }
-            let Ok(tree) = BPlusTree::mount_as(Pages { pages }, config) else { continue };
+            let Ok(tree) = BPlusTree::mount_as(Store::holding(&pages), config) else { continue };
             met.look(&life, &history, &mut Variable::new(tree, MAX_VALUE).unwrap());
         }
     }

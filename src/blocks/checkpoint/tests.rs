@@ -1,10 +1,10 @@
 //! The newest checkpoint is found after every cut and every failure.
 
 use super::*;
-use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, NandError, Part, Timing};
+use crate::nand::{NandError, Part, Timing};
 use crate::rng::Rng;
+use crate::testing::{Access, Chip};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -71,13 +71,16 @@ fn more_lost_pages_than_one_are_no_cut() {
         let run: Vec<Ppn> = (0..area.run.used).map(|at| area.run.page_at(area.geometry, at)).collect();
         for from in 1..run.len().saturating_sub(1) {
             let lost = run[from..].to_vec();
-            let spoil = move |ppn: Ppn, _: Cause, data: &mut [u8], _: &mut [u8]| {
-                if lost.contains(&ppn) {
+            let mut damaged = Chip::new(chip.clone());
+            damaged.on_access(move |_, access| {
+                if let Access::Read(ppn, _, data, _) = access
+                    && lost.contains(&ppn)
+                {
                     data.iter_mut().for_each(|byte| *byte ^= 1);
                 }
-            };
-            let found =
-                CheckpointArea::mount(&mut Misread { chip: chip.clone(), spoil }).map_err(StoreError::from);
+                Ok(())
+            });
+            let found = CheckpointArea::mount(&mut damaged).map_err(StoreError::from);
             assert!(matches!(found, Err(StoreError::Corrupted { .. })), "{count} {from}: {found:?}");
             refused += 1;
         }

@@ -9,7 +9,7 @@ use crate::nand::{Cause, NandError};
 use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, Pairs};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,59 +45,6 @@ fn classes() -> impl Strategy<Value = JournalConfig> {
     // With little RAM a mount reads the journal several times.
     (classes, prop_oneof![Just(None), Just(Some(0))])
         .prop_map(|(class, replay_ram)| JournalConfig { replay_ram, ..class })
-}
-
-/// A store whose power fails after some writes and trims.
-#[derive(Clone)]
-struct Cut {
-    store: RamStore,
-    writes: u64,
-}
-
-impl Cut {
-    fn count(&mut self) -> Result<(), StoreError> {
-        self.writes = self.writes.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
-        Ok(())
-    }
-}
-
-impl PageStore for Cut {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.write_atomic(pages, cause)
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
-    }
 }
 
 fn contents<S: PageStore>(index: &mut Index<S>) -> Model {
@@ -196,7 +143,7 @@ fn pairs_that_cancel_unseen_are_refused_below_a_journal() {
         other => panic!("{other:?}"),
     };
     for class in [Durability::EverySync, Durability::EveryOperation] {
-        let store = RamStore::new(PAGE_BYTES, 600);
+        let store = Store::new(PAGE_BYTES, 600);
         refused(Index::format(store, config, JournalConfig::new(class)).err());
     }
 }
@@ -209,7 +156,7 @@ proptest! {
         inner in any_inner(), config in classes(), pages in 1..5u32, ops in any_ops(700),
     ) {
         let config = JournalConfig { pages: Some(pages), ..config };
-        let mut index = Index::format(RamStore::new(PAGE_BYTES, 600), inner, config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 600), inner, config).unwrap();
         prop_assert_eq!(index.durability(), config.durability);
         let mut history = History::new();
         for (i, op) in ops.iter().enumerate() {
@@ -259,11 +206,11 @@ proptest! {
 
 /// Works until the power fails; returns the store, and the history with its last update not acknowledged.
 fn work_until_the_cut(
-    store: RamStore,
+    store: Store,
     writes: u64,
     setup: (LazyUpdateConfig, JournalConfig),
-) -> (RamStore, History, usize) {
-    let mut index = Index::mount(Cut { store, writes }, setup.0, setup.1).unwrap();
+) -> (Store, History, usize) {
+    let mut index = Index::mount(store.failing_after(writes), setup.0, setup.1).unwrap();
     let mut history = History::new();
     let mut rng = Rng::new(3);
     loop {
@@ -289,7 +236,7 @@ fn work_until_the_cut(
             Ok(()) => {}
             Err(error) => {
                 assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                return (index.into_store().store, history, in_flight);
+                return (index.into_store().copy(), history, in_flight);
             }
         }
     }
@@ -308,14 +255,14 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
         let replay_ram = (writes % 5 < 3).then_some(0);
         let pages = Some(1 + writes as u32 % 4);
         let config = JournalConfig { pages, replay_ram, ..setups[writes as usize % 3] };
-        let store = Index::format(RamStore::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
+        let store = Index::format(Store::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
         let (store, history, in_flight) = work_until_the_cut(store, writes, (inner, config));
         // The recovery is cut as well, at every one of its writes; at times with a pool too small for what
         // was lost.
         let inner = if writes % 2 == 0 { inner } else { LazyUpdateConfig { pool_requests: 3, ..inner } };
         let (mut store, mut allowed) = (store, history.allowed(config, in_flight).to_vec());
         for writes in 0.. {
-            match Index::mount(Cut { store: store.clone(), writes }, inner, config) {
+            match Index::mount(store.copy().failing_after(writes), inner, config) {
                 Ok(mut index) => {
                     let found = contents(&mut index);
                     assert!(allowed.contains(&found), "after {writes} writes of the recovery");
@@ -326,9 +273,9 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
                 }
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                    let cut = Shared::new(Cut { store, writes });
-                    drop(Index::mount(cut.clone(), inner, config).err());
-                    store = cut.into_inner().unwrap().store;
+                    store = store.failing_after(writes);
+                    drop(Index::mount(store.handle(), inner, config).err());
+                    store = store.copy();
                     cut_again += 1;
                 }
             }
@@ -346,8 +293,8 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
 }
 
 /// An index in use, with records in three pages of its journal, and what it holds.
-fn used(config: JournalConfig) -> (RamStore, Model) {
-    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+fn used(config: JournalConfig) -> (Store, Model) {
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(20), config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
     while index.stats().metrics.iter().all(|m| m.name != "journal_cut_offs" || m.value < 2)
         || index.journal.lock().used_pages() < 3
@@ -373,7 +320,7 @@ fn damage_in_the_run_is_an_error_and_behind_it_is_none() {
     let (mut refused, mut right) = (0, 0);
     for number in 0..6u32 {
         for _ in 0..200 {
-            let mut harmed = store.clone();
+            let mut harmed = store.copy();
             let mut page = [0; PAGE_BYTES];
             harmed.read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
             let bit = rng.below(PAGE_BYTES as u64 * 8) as usize;
@@ -404,11 +351,11 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
     let mount = |store| Index::mount(store, inner(20), config).err();
     let page = |number: u32| {
         let mut page = [0; PAGE_BYTES];
-        store.clone().read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
+        store.copy().read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
         page
     };
     for number in [0, 1] {
-        let mut harmed = store.clone();
+        let mut harmed = store.copy();
         harmed.trim(Lpn(299 - number)).unwrap();
         let refused = mount(harmed);
         assert!(
@@ -418,7 +365,7 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
     }
     // As a store would that lost the newest version of a page.
     for (number, epoch, records) in [(0, 2, PAGE_RECORDS), (1, 3, PAGE_RECORDS - 1), (1, 2, PAGE_RECORDS)] {
-        let mut harmed = store.clone();
+        let mut harmed = store.copy();
         let mut older = page(number);
         let layout = super::page::layout(RECORD, 6, PAGE_BYTES).unwrap();
         layout.seal::<Updates>(
@@ -431,7 +378,7 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
             "page {number} of epoch {epoch}"
         );
     }
-    let mut swapped = store.clone();
+    let mut swapped = store.copy();
     swapped.write(Lpn(298), Cause::Check, &page(2)).unwrap();
     assert!(matches!(mount(swapped), Some(IndexError::Corrupted { at: 1, .. })));
 }
@@ -441,7 +388,7 @@ fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
     for config in
         [config_of(2), JournalConfig { pages: Some(3), ..JournalConfig::new(Durability::EverySync) }]
     {
-        let mut index = Index::format(RamStore::new(PAGE_BYTES, 43), inner(20), config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 43), inner(20), config).unwrap();
         let (mut model, mut refused) = (Model::new(), 0);
         for round in 0..3u16 {
             for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -470,11 +417,11 @@ fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
 
 #[test]
 fn groups_cost_what_they_say() {
-    let writes = |index: &Index<RamStore>| metric(index, "journal_page_writes");
+    let writes = |index: &Index<Store>| metric(index, "journal_page_writes");
     for (group, expected) in [(1, 60), (7, 60 / 7), (0, 60 / PAGE_RECORDS as u64)] {
         let every_sync = JournalConfig { group, ..JournalConfig::new(Durability::EverySync) };
         let config = JournalConfig { pages: Some(10), ..every_sync };
-        let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(100), config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(100), config).unwrap();
         let before = writes(&index);
         for n in 0..60 {
             index.insert(&key(n), &key(n)).unwrap();
@@ -497,7 +444,7 @@ fn groups_cost_what_they_say() {
 #[test]
 fn a_cut_after_a_cut_off_loses_no_more_than_the_last_records() {
     let config = JournalConfig { pages: Some(1), ..JournalConfig::new(Durability::EverySync) };
-    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(60), config).unwrap();
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(60), config).unwrap();
     index.insert(&key(7), &key(1)).unwrap();
     index.sync().unwrap();
     // The removal cancels the insertion that is on the medium already, and a cut-off finds nothing to commit.
@@ -511,7 +458,7 @@ fn a_cut_after_a_cut_off_loses_no_more_than_the_last_records() {
 #[test]
 fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
     let config = config_of(2);
-    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(20), config).unwrap();
     // The journal has a record that must not come back.
     index.insert(&key(3), &key(9)).unwrap();
     index.remove(&key(3)).unwrap();
@@ -519,9 +466,9 @@ fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
     let model: Model = (0..100).map(|n| (key(n), key(n))).collect();
     let (mut empty, mut loaded) = (0, 0);
     for writes in 0..80 {
-        let mut index = Index::mount(Cut { store: store.clone(), writes }, inner(20), config).unwrap();
+        let mut index = Index::mount(store.copy().failing_after(writes), inner(20), config).unwrap();
         let done = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
-        let mut index = Index::mount(index.into_store().store, inner(20), config).unwrap();
+        let mut index = Index::mount(index.into_store().copy(), inner(20), config).unwrap();
         let found = contents(&mut index);
         assert!(found == model || done.is_err() && found.is_empty(), "after {writes} writes");
         assert_sound(&mut index, &found);
@@ -536,7 +483,7 @@ fn the_journal_is_not_written_for_updates_that_a_commit_does_not_show() {
     let forced = |policy| {
         let config = JournalConfig { pages: Some(9), ..JournalConfig::new(Durability::EverySync) };
         let setup = LazyUpdateConfig { policy, ..inner(80) };
-        let mut index = Index::format(RamStore::new(PAGE_BYTES, 2_000), setup, config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 2_000), setup, config).unwrap();
         let mut rng = Rng::new(4);
         for n in 0..3_000 {
             index.insert(&key(rng.below(1_000) as u16), &key(n)).unwrap();
@@ -559,22 +506,22 @@ fn what_cannot_work_is_refused() {
         assert!(why.len() > 15, "{why}");
     };
     let format = |store, config| Index::format(store, inner(9), config).err();
-    let store = || RamStore::new(PAGE_BYTES, 40);
+    let store = || Store::new(PAGE_BYTES, 40);
     unsupported(format(store().with_atomic_pages(1), config_of(2)));
     unsupported(format(store(), JournalConfig { group: 2, ..config_of(2) }));
     unsupported(format(store(), config_of(39)));
     unsupported(format(store(), config_of(0)));
-    unsupported(format(RamStore::new(40, 40), config_of(2)));
-    unsupported(format(RamStore::new(PAGE_BYTES, 0), config_of(2)));
+    unsupported(format(Store::new(40, 40), config_of(2)));
+    unsupported(format(Store::new(PAGE_BYTES, 0), config_of(2)));
     let index = Index::format(store(), inner(9), config_of(2)).unwrap();
     let mut made = index.into_store();
     let other = LazyUpdateConfig::new(RecordFormat::new(2, 3), 9);
     assert!(matches!(
-        Index::mount(made.clone(), other, config_of(2)).err(),
+        Index::mount(made.copy(), other, config_of(2)).err(),
         Some(IndexError::NotFormatted(_))
     ));
     assert!(matches!(
-        Index::mount(made.clone(), inner(9), config_of(3)).err(),
+        Index::mount(made.copy(), inner(9), config_of(3)).err(),
         Some(IndexError::NotFormatted(_))
     ));
     assert!(matches!(refuse_journaled(&mut made), Err(IndexError::NotFormatted(_))));

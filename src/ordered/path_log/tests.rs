@@ -14,8 +14,8 @@ use crate::ordered::mu::{MuTree, OneLayout, PathPages};
 use crate::ordered::wandering::WanderingTree;
 use crate::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
 use crate::store::store_nand::StoreNand;
+use crate::testing::Store;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -145,7 +145,7 @@ fn a_wandering_tree_is_a_map() {
 #[test]
 fn pages_of_a_store_will_do_for_a_chip() {
     let nand = |page_bytes| {
-        let nand = StoreNand::new(RamStore::new(page_bytes, 16 * 96), 16, 63).unwrap();
+        let nand = StoreNand::new(Store::new(page_bytes, 16 * 96), 16, 63).unwrap();
         assert_eq!(nand.geometry().page_bytes as usize, page_bytes - 64, "no power of two");
         nand
     };

@@ -3,11 +3,11 @@
 use super::page::{HEADER_BYTES, Header};
 use super::{Sbits, SbitsConfig, WhenFull};
 use crate::nand::catalogue::mlc_64m;
-use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
+use crate::testing::Chip;
 use crate::units::Ppn;
 use crate::{IndexError, Nand};
 use alloc::vec::Vec;
@@ -128,7 +128,8 @@ fn a_failed_program_leaves_the_page_before_it_readable() {
         let newest = store.geometry.page_at(block, next - 1);
         // The newest page does not survive the cut that follows.
         let bits: Vec<usize> = (0..64).collect();
-        let mut store = Sbits::mount(with_wrong_bits(store.into_nand(), newest, &bits), &settings).unwrap();
+        let mut store =
+            Sbits::mount(Chip::new(store.into_nand()).with_wrong_bits(newest, &bits), &settings).unwrap();
         assert!(
             everything(&mut store) == first,
             "seed {seed}: {} of {}",
@@ -157,7 +158,7 @@ fn a_mount_erases_the_page_before_the_newest_one_last() {
     let mut chip = store.into_nand();
     chip.power_on();
     let bits: Vec<usize> = (0..64).collect();
-    let mut store = Sbits::mount(with_wrong_bits(chip, newest, &bits), &settings).unwrap();
+    let mut store = Sbits::mount(Chip::new(chip).with_wrong_bits(newest, &bits), &settings).unwrap();
     assert!(everything(&mut store) == closed);
 }
 

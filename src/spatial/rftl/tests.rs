@@ -4,22 +4,23 @@
 use super::*;
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
+use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
-use crate::spatial::tests::store::{Mem, ORDERED, Pages, Promise, SINGLE, Step, UNORDERED};
 use crate::spatial::tree::Tree;
 use crate::spatial::{Packing, Relation, SpatialIndex, hilbert, r_star, r_tree};
 use crate::store::StoreError;
+use crate::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED};
 use alloc::vec;
 use core::ops::ControlFlow;
 
 const SMALL: RftlConfig = RftlConfig { reservation_units: 25, list_length: 3 };
 
-type Rftl<C, const D: usize, R> = RftlTree<Mem, C, D, R>;
+type Rftl<C, const D: usize, R> = RftlTree<Store, C, D, R>;
 
 /// The tree of this kind over its nodes.
 fn over_as<C: Coordinate, const D: usize, R: Rules<C, D>>(
     _: &SpatialConfig<R>,
-    nodes: RftlNodes<Mem, C, D>,
+    nodes: RftlNodes<Store, C, D>,
 ) -> Rftl<C, D, R> {
     Tree::over(nodes).unwrap()
 }
@@ -36,7 +37,8 @@ fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
 ) {
     let config = every_sync(config, 7);
     let open = |store| over_as(&config, RftlNodes::mount(store, &config, SMALL).unwrap());
-    let nodes = RftlNodes::<_, C, D>::format(Mem::new(1024, 900, promise), &config, SMALL).unwrap();
+    let nodes =
+        RftlNodes::<_, C, D>::format(Store::new(1024, 900).with_promise(promise), &config, SMALL).unwrap();
     let mut tree = over_as(&config, nodes);
     let (mut model, mut rng, mut compactions) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed), 0);
     for i in 0..700 {
@@ -86,7 +88,7 @@ fn every_tree_over_rftl_answers_as_a_list_does() {
 #[test]
 fn a_bulk_loaded_tree_goes_on_over_rftl() {
     let config = every_sync(&r_star::config(), 7);
-    let store = Mem::new(1024, 900, SINGLE);
+    let store = Store::new(1024, 900).with_promise(SINGLE);
     let mut tree = over_as(&config, RftlNodes::<_, i32, 2>::format(store, &config, SMALL).unwrap());
     let mut model = Model::<i32, 2>::random(Kind::Rects, 500, 5);
     let fill = crate::index::Fill::FULL;
@@ -107,13 +109,15 @@ fn an_operation_that_is_refused_is_not_done() {
     for (promise, refusal) in [(SINGLE, StoreError::WornOut), (ORDERED, StoreError::Full)] {
         let config = r_star::config().with_capacity(5).with_durability(Durability::EveryOperation);
         let open = |store| over_as(&config, RftlNodes::mount(store, &config, SMALL).unwrap());
-        let nodes = RftlNodes::<_, i32, 2>::format(Mem::new(512, 400, promise), &config, SMALL).unwrap();
+        let nodes =
+            RftlNodes::<_, i32, 2>::format(Store::new(512, 400).with_promise(promise), &config, SMALL)
+                .unwrap();
         let mut tree = over_as(&config, nodes);
         let (mut rng, mut model) = (Rng::new(8), Model::random(Kind::Few, 0, 0));
         let (mut refused, mut done) = (0, 0);
         for i in 0..240u64 {
-            let mut store = tree.into_nodes().into_store();
-            (store.room, store.refusal) = (rng.below(5) as usize, refusal.clone());
+            let store = tree.into_nodes().into_store();
+            store.refuse_after(rng.below(5) as usize, refusal.clone());
             tree = open(store);
             let entry = (random_rect(Kind::Rects, &mut rng), i);
             let inserts = rng.chance(2, 3) || model.entries.is_empty();
@@ -129,8 +133,8 @@ fn an_operation_that_is_refused_is_not_done() {
                 Err(other) => panic!("{other}"),
             }
             assert_same(&mut tree, &model, i);
-            let mut store = tree.into_nodes().into_store();
-            store.room = usize::MAX;
+            let store = tree.into_nodes().into_store();
+            store.refuse_nothing();
             tree = open(store);
             assert_same(&mut tree, &model, i);
         }
@@ -139,15 +143,15 @@ fn an_operation_that_is_refused_is_not_done() {
 }
 
 /// Writes the steps of a recording up to a cut; of the trims after the last sync all (or none) survive.
-fn replayed(empty: &Pages, steps: &[Step], (writes, cut): (usize, usize), trims: bool) -> Pages {
-    let synced = steps[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1);
+fn replayed(empty: &Pages, steps: &[Change], (writes, cut): (usize, usize), trims: bool) -> Pages {
+    let synced = steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1);
     let mut pages = empty.clone();
     for (i, step) in steps[..cut].iter().enumerate() {
         match step {
-            Step::Write(group) if i < writes => {
+            Change::Write(group, _) if i < writes => {
                 group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
             }
-            Step::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
+            Change::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
             _ => {}
         }
     }
@@ -159,12 +163,14 @@ fn a_prefix_with_all_that_was_synced_survives_a_cut_at_any_write() {
     for promise in [ORDERED, SINGLE] {
         let config = every_sync(&r_star::config(), 4);
         let open = |store| over_as(&config, RftlNodes::mount(store, &config, SMALL).unwrap());
-        let nodes = RftlNodes::<_, i32, 2>::format(Mem::new(512, 400, promise), &config, SMALL).unwrap();
-        let mut store = nodes.into_store();
-        let empty = store.pages.clone();
-        store.steps.clear();
+        let nodes =
+            RftlNodes::<_, i32, 2>::format(Store::new(512, 400).with_promise(promise), &config, SMALL)
+                .unwrap();
+        let store = nodes.into_store();
+        let empty = store.pages();
+        store.note_changes();
         let mut tree = open(store);
-        let steps = |tree: &Rftl<i32, 2, r_star::Published>| tree.nodes().layer().store().steps.len();
+        let steps = |tree: &Rftl<i32, 2, r_star::Published>| tree.nodes().layer().store().change_count();
         let (mut rng, mut model) = (Rng::new(4), Model::random(Kind::Few, 0, 0));
         let (mut done, mut syncs) = (vec![(0, model.clone())], Vec::new());
         for i in 0..330u64 {
@@ -188,13 +194,14 @@ fn a_prefix_with_all_that_was_synced_survives_a_cut_at_any_write() {
             done.push((steps(&tree), model.clone()));
         }
         assert!(tree.nodes().layer().counts().commits > 20);
-        let all = tree.into_nodes().into_store().steps;
+        let all = tree.into_nodes().into_store().changes();
         for cut in 0..=all.len() {
-            let durable = all[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1);
+            let durable =
+                all[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1);
             let lost = if promise.durable { vec![cut] } else { vec![durable, durable.midpoint(cut), cut] };
             for writes in lost {
                 let pages = replayed(&empty, &all, (writes, cut), cut % 2 == 0);
-                let mut tree = open(Mem::holding(pages, promise));
+                let mut tree = open(Store::holding(&pages).with_promise(promise));
                 let found = window(&mut tree, &everything(), Relation::Intersects);
                 assert!(tree.check().unwrap().is_sound());
                 let synced = syncs.iter().rev().find(|(steps, _)| *steps <= writes).map_or(0, |(_, at)| *at);
@@ -209,20 +216,27 @@ fn a_prefix_with_all_that_was_synced_survives_a_cut_at_any_write() {
 #[test]
 fn where_nothing_can_be_promised_a_cut_is_noticed() {
     let config = r_tree::config(Split::Quadratic).with_capacity(4);
-    let refused =
-        RftlNodes::<_, i32, 2>::format(Mem::new(512, 400, UNORDERED), &every_sync(&config, 4), SMALL);
+    let refused = RftlNodes::<_, i32, 2>::format(
+        Store::new(512, 400).with_promise(UNORDERED),
+        &every_sync(&config, 4),
+        SMALL,
+    );
     assert!(matches!(refused, Err(IndexError::Unsupported(_))));
-    let ordered = RftlNodes::<_, i32, 2>::format(Mem::new(512, 400, SINGLE), &hilbert::config(None), SMALL);
+    let ordered = RftlNodes::<_, i32, 2>::format(
+        Store::new(512, 400).with_promise(SINGLE),
+        &hilbert::config(None),
+        SMALL,
+    );
     assert!(matches!(ordered, Err(IndexError::Unsupported(_))), "units have no place");
     let config = config.with_durability(Durability::None);
-    let store = Mem::new(512, 400, UNORDERED);
+    let store = Store::new(512, 400).with_promise(UNORDERED);
     let mut tree = over_as(&config, RftlNodes::<_, i32, 2>::format(store, &config, SMALL).unwrap());
     let model = Model::<i32, 2>::random(Kind::Rects, 90, 5);
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();
     }
-    let pages = tree.nodes().layer().store().pages.clone();
-    let cut = RftlNodes::<_, i32, 2>::mount(Mem::holding(pages, UNORDERED), &config, SMALL);
+    let pages = tree.nodes().layer().store().pages();
+    let cut = RftlNodes::<_, i32, 2>::mount(Store::holding(&pages).with_promise(UNORDERED), &config, SMALL);
     assert_eq!(cut.err(), Some(IndexError::NotCleanlyClosed));
     tree.close().unwrap();
     let nodes = RftlNodes::mount(tree.into_nodes().into_store(), &config, SMALL).unwrap();
@@ -232,17 +246,17 @@ fn where_nothing_can_be_promised_a_cut_is_noticed() {
 #[test]
 fn any_flipped_byte_is_an_error_or_harmless() {
     let config = every_sync(&r_star::config(), 4);
-    let store = Mem::new(512, 300, SINGLE);
+    let store = Store::new(512, 300).with_promise(SINGLE);
     let mut tree = over_as(&config, RftlNodes::<_, i32, 2>::format(store, &config, SMALL).unwrap());
     let model = Model::<i32, 2>::random(Kind::Rects, 40, 3);
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();
     }
     tree.close().unwrap();
-    let pages = tree.into_nodes().into_store().pages;
+    let pages = tree.into_nodes().into_store().pages();
     let ask = |pages: Pages| -> Result<usize, IndexError> {
         let mut tree = Tree::<i32, 2, _, r_star::Published>::over(RftlNodes::mount(
-            Mem::holding(pages, SINGLE),
+            Store::holding(&pages).with_promise(SINGLE),
             &config,
             SMALL,
         )?)?;
@@ -276,7 +290,7 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
     let config = r_tree::config(Split::Quadratic).with_durability(Durability::EverySync);
     let model = Model::<i32, 2>::random(Kind::Points, 6000, 3);
     let big = RftlConfig { reservation_units: 1000, list_length: 4 };
-    let store = Mem::new(2048, 2000, SINGLE);
+    let store = Store::new(2048, 2000).with_promise(SINGLE);
     let mut tree = over_as(&config, RftlNodes::<_, i32, 2>::format(store, &config, big).unwrap());
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();

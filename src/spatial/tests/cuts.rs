@@ -3,8 +3,8 @@
 //! A run is recorded once. For each place in the recording every state that the store's promise allows is
 //! built, mounted, checked, and compared with the contents before or after the operation that was under way.
 
+use super::Pages;
 use super::model::{Kind, Model, everything, random_rect, window};
-use super::store::{Mem, ORDERED, Pages, Promise, SINGLE, Step, UNORDERED, WRITE_THROUGH};
 use crate::check::IndexError;
 use crate::index::{Durability, Fill};
 use crate::rng::Rng;
@@ -13,15 +13,16 @@ use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
 use crate::store::PageStore;
+use crate::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
 use alloc::vec;
 use alloc::vec::Vec;
 
-type Small<R> = Tree<i32, 2, PagedNodes<Mem, i32, 2>, R>;
+type Small<R> = Tree<i32, 2, PagedNodes<Store, i32, 2>, R>;
 
 /// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
 struct Recorded {
     empty: Pages,
-    steps: Vec<Step>,
+    steps: Vec<Change>,
     done: Vec<(usize, Model<i32, 2>)>,
 }
 
@@ -30,7 +31,7 @@ fn small_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>, promise: Promise) -> 
     let is_ordered = promise.prefix && !promise.durable;
     let class = if is_ordered { Durability::EverySync } else { Durability::None };
     let config = config.clone().with_capacity(4).with_durability(class);
-    Tree::format(Mem::new(128, 150, promise), &config).unwrap()
+    Tree::format(Store::new(128, 150).with_promise(promise), &config).unwrap()
 }
 
 fn record<R: Rules<i32, 2>>(
@@ -40,8 +41,8 @@ fn record<R: Rules<i32, 2>>(
     seed: u64,
 ) -> (Recorded, Small<R>) {
     let mut tree = small_tree(config, promise);
-    let empty = tree.store().pages.clone();
-    let first = tree.store().steps.len();
+    let empty = tree.store().pages();
+    tree.store().note_changes();
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     let mut done = vec![(0, model.clone())];
     for i in 0..ops {
@@ -60,16 +61,16 @@ fn record<R: Rules<i32, 2>>(
                 assert!(model.remove(&rect, id));
             }
         }
-        done.push((tree.store().steps.len() - first, model.clone()));
+        done.push((tree.store().change_count(), model.clone()));
     }
-    let steps = tree.store().steps[first..].to_vec();
+    let steps = tree.store().changes();
     (Recorded { empty, steps, done }, tree)
 }
 
 impl Recorded {
     /// The steps before the last sync among the first `cut`.
     fn synced(&self, cut: usize) -> usize {
-        self.steps[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1)
+        self.steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1)
     }
 
     /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
@@ -79,10 +80,10 @@ impl Recorded {
         let mut pages = self.empty.clone();
         for (i, step) in self.steps[..cut].iter().enumerate() {
             match step {
-                Step::Write(group) if i < writes => {
+                Change::Write(group, _) if i < writes => {
                     group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
                 }
-                Step::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
+                Change::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
                 _ => {}
             }
         }
@@ -105,14 +106,14 @@ impl Recorded {
     }
 
     fn assert_survives<R: Rules<i32, 2>>(&self, pages: Pages, writes: usize, promise: Promise) {
-        let tree: Small<R> = Tree::mount(Mem::holding(pages, promise)).unwrap();
+        let tree: Small<R> = Tree::mount(Store::holding(&pages).with_promise(promise)).unwrap();
         self.assert_is_around(tree, writes);
     }
 
     /// Where nothing is promised: refused, or exactly the contents at some sync. Returns whether it was
     /// refused.
     fn is_refused_or_synced<R: Rules<i32, 2>>(&self, cut: usize, pages: Pages, promise: Promise) -> bool {
-        match Small::<R>::mount(Mem::holding(pages, promise)) {
+        match Small::<R>::mount(Store::holding(&pages).with_promise(promise)) {
             Err(IndexError::NotCleanlyClosed) => true,
             Err(error) => panic!("{error} after {cut} steps"),
             Ok(tree) => {
@@ -161,21 +162,21 @@ fn every_operation_survives_in_the_smallest_groups() {
     for linear in [Split::Linear, Split::Quadratic] {
         let config = r_tree::config(linear);
         let tree = assert_every_operation_survives(&config, tight(&config));
-        assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
+        assert!(tree.store().largest_group() <= tree.nodes().format().group_nodes_max());
     }
     let config = r_star::config();
     let tree = assert_every_operation_survives(&config, tight(&config));
-    assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
+    assert!(tree.store().largest_group() <= tree.nodes().format().group_nodes_max());
     let config = mr_tree::config();
     let tree = assert_every_operation_survives(&config, tight(&config));
-    assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
+    assert!(tree.store().largest_group() <= tree.nodes().format().group_nodes_max());
 }
 
 #[test]
 fn a_prefix_survives_where_writes_are_in_order() {
     let (run, tree) = record(&r_star::config(), ORDERED, 420, 2);
     assert_eq!(tree.durability(), Durability::EverySync);
-    assert!(run.steps.iter().any(|step| matches!(step, Step::Trim(_))));
+    assert!(run.steps.iter().any(|step| matches!(step, Change::Trim(_))));
     for cut in 0..=run.steps.len() {
         let synced = run.synced(cut);
         for writes in [synced, synced.midpoint(cut), cut] {
@@ -195,7 +196,7 @@ fn a_cut_is_noticed_where_nothing_is_promised() {
     for cut in 0..=run.steps.len() {
         let mut pages = run.pages(run.synced(cut), cut, rng.chance(1, 2));
         for step in &run.steps[run.synced(cut)..cut] {
-            let Step::Write(group) = step else { continue };
+            let Change::Write(group, _) = step else { continue };
             for (lpn, data) in group.iter().filter(|_| rng.chance(1, 2)) {
                 pages[lpn.index()].copy_from_slice(data);
             }
@@ -219,11 +220,11 @@ fn a_cut_is_noticed_where_pages_are_written_one_by_one() {
 fn a_bulk_load_is_all_or_nothing() {
     for promise in [WRITE_THROUGH, ORDERED, UNORDERED] {
         let mut tree = small_tree(&r_star::config(), promise);
-        let empty = tree.store().pages.clone();
-        let first = tree.store().steps.len();
+        let empty = tree.store().pages();
+        tree.store().note_changes();
         let model = Model::random(Kind::Rects, 100, 1);
         tree.load(&mut model.entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
-        let steps = tree.into_store().steps[first..].to_vec();
+        let steps = tree.into_store().changes();
         let done = vec![(0, Model::random(Kind::Few, 0, 0)), (steps.len(), model)];
         let run = Recorded { empty, steps, done };
         for cut in 0..=run.steps.len() {
@@ -236,16 +237,16 @@ fn a_bulk_load_is_all_or_nothing() {
 fn a_format_leaves_the_old_tree_the_new_one_or_none() {
     let (run, tree) = record(&r_star::config(), WRITE_THROUGH, 60, 5);
     let model = &run.done[run.done.len() - 1].1;
-    let mut store = tree.into_store();
-    store.steps.clear();
-    let empty = store.pages.clone();
+    let store = tree.into_store();
+    store.note_changes();
+    let empty = store.pages();
     let config = r_star::config().with_capacity(4);
-    let steps = r_star::RStarTree::<_, i32, 2>::format(store, &config).unwrap().into_store().steps;
+    let steps = r_star::RStarTree::<_, i32, 2>::format(store, &config).unwrap().into_store().changes();
     let again = Recorded { empty, steps, done: vec![] };
     for cut in 0..=again.steps.len() {
         let pages = again.pages(cut, cut, true);
-        assert_eq!(pages[0].len(), Mem::holding(pages.clone(), SINGLE).page_bytes());
-        match Small::<r_star::Published>::mount(Mem::holding(pages, WRITE_THROUGH)) {
+        assert_eq!(pages[0].len(), Store::holding(&pages).with_promise(SINGLE).page_bytes());
+        match Small::<r_star::Published>::mount(Store::holding(&pages)) {
             Ok(mut tree) => {
                 let found = window(&mut tree, &everything(), Relation::Intersects);
                 assert!(found.is_empty() || cut == 0 && found == model.sorted(), "after {cut} steps");

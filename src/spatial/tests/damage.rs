@@ -1,13 +1,14 @@
 //! Damaged and forged pages: an error or the right answer, and never a panic or a walk without end.
 
+use super::Pages;
 use super::model::{Kind, Model, everything, random_rect};
-use super::store::{Mem, Pages, WRITE_THROUGH};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
+use crate::testing::Store;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use proptest::prelude::*;
@@ -15,18 +16,18 @@ use proptest::prelude::*;
 /// A tree of three levels or more and its contents.
 fn some_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> (Pages, Model<i32, 2>) {
     let config = config.clone().with_capacity(4);
-    let mut tree: Tree<i32, 2, _, R> = Tree::format(Mem::new(128, 30, WRITE_THROUGH), &config).unwrap();
+    let mut tree: Tree<i32, 2, _, R> = Tree::format(Store::new(128, 30), &config).unwrap();
     let model = Model::random(Kind::Rects, 30, 3);
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();
     }
     assert!(tree.stats().height >= 3);
-    (tree.into_store().pages, model)
+    (tree.into_store().pages(), model)
 }
 
 /// Everything one can ask: an error, or the right answer.
 fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Result<(), IndexError> {
-    let mut tree: Tree<i32, 2, _, R> = Tree::mount(Mem::holding(pages, WRITE_THROUGH))?;
+    let mut tree: Tree<i32, 2, _, R> = Tree::mount(Store::holding(&pages))?;
     let mut found = Vec::new();
     tree.window(&everything(), Relation::Intersects, &mut |rect, id| {
         found.push((*rect, id));
@@ -45,7 +46,7 @@ fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Resu
 
 /// Operations of every kind, whatever they answer.
 fn use_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>, seed: u64) {
-    let Ok(mut tree) = Tree::<i32, 2, _, R>::mount(Mem::holding(pages, WRITE_THROUGH)) else { return };
+    let Ok(mut tree) = Tree::<i32, 2, _, R>::mount(Store::holding(&pages)) else { return };
     let mut rng = Rng::new(seed);
     for i in 0..40 {
         let (rect, id) = model.entries[rng.below(model.entries.len() as u64) as usize];

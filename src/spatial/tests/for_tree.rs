@@ -1,7 +1,7 @@
 //! The FOR-tree: its table, its merging back, and what all trees are tested for.
 
+use super::Pages;
 use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
-use super::store::{Mem, Pages, Promise, Step, WRITE_THROUGH};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::index::{Durability, Fill};
@@ -11,7 +11,8 @@ use crate::spatial::node::{NodeId, ROOT};
 use crate::spatial::tree::SpatialConfig;
 use crate::spatial::{Coordinate, Nodes, Packing, Rect, Relation, SpatialIndex};
 use crate::store::PageStore;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
+use crate::testing::{Change, Promise, WRITE_THROUGH};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use proptest::prelude::*;
@@ -27,7 +28,7 @@ fn figure<S: PageStore, C: Coordinate, const D: usize>(tree: &ForTree<S, C, D>, 
 /// Waves of insertion and removal, with searches and remounts in between.
 fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize, seed: u64) {
     let config = SpatialConfig::new(rules).with_capacity(capacity);
-    let mut tree: ForTree<_, C, D> = for_tree::format(RamStore::new(1024, 600), &config).unwrap();
+    let mut tree: ForTree<_, C, D> = for_tree::format(Store::new(1024, 600), &config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
     for i in 0..700u64 {
         let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };
@@ -72,16 +73,16 @@ fn the_for_tree_answers_as_a_list_does() {
 }
 
 /// A tree of one leaf of four, and as many entries more as it is told.
-fn leaf_and(rules: ForRules, more: i32) -> ForTree<RamStore, i32, 2> {
+fn leaf_and(rules: ForRules, more: i32) -> ForTree<Store, i32, 2> {
     let config = SpatialConfig::new(rules).with_capacity(4);
-    let mut tree = for_tree::format(RamStore::new(512, 60), &config).unwrap();
+    let mut tree = for_tree::format(Store::new(512, 60), &config).unwrap();
     for i in 0..4 + more {
         tree.insert(&Rect::point([i, i]).unwrap(), i as u64).unwrap();
     }
     tree
 }
 
-fn accesses(tree: &ForTree<RamStore, i32, 2>) -> u64 {
+fn accesses(tree: &ForTree<Store, i32, 2>) -> u64 {
     tree.nodes().row(ROOT).map_or(0, |row| row.accesses)
 }
 
@@ -89,7 +90,7 @@ fn accesses(tree: &ForTree<RamStore, i32, 2>) -> u64 {
 fn a_node_is_merged_back_on_the_insertion_after_enough_accesses() {
     let mut tree = leaf_and(rules(4, 4096, Sharing::Stored), 1);
     assert_eq!((tree.nodes().overflow_nodes(), accesses(&tree)), (1, 0));
-    let search = |tree: &mut ForTree<RamStore, i32, 2>| {
+    let search = |tree: &mut ForTree<Store, i32, 2>| {
         window(tree, &Rect::point([0, 0]).unwrap(), Relation::Covers);
     };
     (0..15).for_each(|_| search(&mut tree));
@@ -111,9 +112,9 @@ fn entries_go_into_the_first_page_with_room() {
     let mut tree = leaf_and(rules(4, 4096, Sharing::Stored), 6);
     let row = tree.nodes().row(ROOT).unwrap().clone();
     assert_eq!(row.overflow, [NodeId(2), NodeId(3)]);
-    let pages = |tree: &ForTree<RamStore, i32, 2>| tree.stats().live_pages;
+    let pages = |tree: &ForTree<Store, i32, 2>| tree.stats().live_pages;
     assert_eq!(pages(&tree), 4);
-    let remove = |tree: &mut ForTree<RamStore, i32, 2>, i: i32| {
+    let remove = |tree: &mut ForTree<Store, i32, 2>, i: i32| {
         assert_eq!(tree.remove(&Rect::point([i, i]).unwrap(), i as u64), Ok(true));
     };
     remove(&mut tree, 2);
@@ -154,14 +155,14 @@ fn the_table_is_found_again_at_mount() {
     assert_eq!(accesses(&tree), 0);
     assert!(tree.check().unwrap().is_sound());
     let free = ForRules { read_cost: 0, ..*tree.rules() };
-    let refused = for_tree::format::<_, i32, 2>(RamStore::new(512, 60), &SpatialConfig::new(free));
+    let refused = for_tree::format::<_, i32, 2>(Store::new(512, 60), &SpatialConfig::new(free));
     assert!(matches!(refused, Err(IndexError::Unsupported(_))));
 }
 
 #[test]
 fn a_loaded_tree_has_no_overflow_nodes_and_goes_on() {
     let model = Model::<i32, 2>::random(Kind::Rects, 400, 5);
-    let mut tree = for_tree::format(RamStore::new(512, 400), &for_tree::config()).unwrap();
+    let mut tree = for_tree::format(Store::new(512, 400), &for_tree::config()).unwrap();
     tree.load(&mut model.entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
     assert_eq!(tree.nodes().overflow_nodes(), 0);
     let mut all = model;
@@ -173,25 +174,27 @@ fn a_loaded_tree_has_no_overflow_nodes_and_goes_on() {
     assert_same(&mut tree, &all, 5);
 }
 
-type Small = ForTree<Mem, i32, 2>;
+type Small = ForTree<Store, i32, 2>;
 
-fn store(tree: &Small) -> &Mem {
+fn store(tree: &Small) -> &Store {
     tree.nodes().inner().store()
 }
 
-fn into_store(tree: Small) -> Mem {
+fn into_store(tree: Small) -> Store {
     tree.into_nodes().into_inner().into_store()
 }
 
-fn small(pages: usize, promise: Promise) -> Small {
+fn small(pages: u32, promise: Promise) -> Small {
     let config = SpatialConfig::new(rules(3, 20, Sharing::Sorted)).with_capacity(4);
-    for_tree::format(Mem::new(128, pages, promise), &config.with_durability(Durability::None)).unwrap()
+    for_tree::format(Store::new(128, pages).with_promise(promise), &config.with_durability(Durability::None))
+        .unwrap()
 }
 
 /// Runs operations; after each, how many steps the store has seen, and the contents.
 fn run(tree: &mut Small, ops: u64, seed: u64) -> Vec<(usize, Model<i32, 2>)> {
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
-    let mut done = Vec::from([(store(tree).steps.len(), model.clone())]);
+    store(tree).note_changes();
+    let mut done = Vec::from([(0, model.clone())]);
     for i in 0..ops {
         let grows = if (i / 100).is_multiple_of(2) { 4 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
@@ -203,7 +206,7 @@ fn run(tree: &mut Small, ops: u64, seed: u64) -> Vec<(usize, Model<i32, 2>)> {
             assert_eq!(tree.remove(&rect, id), Ok(true));
             assert!(model.remove(&rect, id));
         }
-        done.push((store(tree).steps.len(), model.clone()));
+        done.push((store(tree).change_count(), model.clone()));
     }
     done
 }
@@ -215,13 +218,14 @@ fn every_operation_survives_a_power_cut() {
         let promise = Promise { atomic_pages, ..WRITE_THROUGH };
         let mut tree = small(150, promise);
         assert_eq!(tree.durability(), Durability::EveryOperation);
-        let mut pages = store(&tree).pages.clone();
+        let mut pages = store(&tree).pages();
         let done = run(&mut tree, 420, seed);
-        assert!(store(&tree).group_pages_max <= atomic_pages);
+        assert!(store(&tree).largest_group() <= atomic_pages);
         assert!(figure(&tree, "merge_backs") > 10 && figure(&tree, "overflows") > 20);
-        let (steps, first) = (into_store(tree).steps, done[0].0);
-        for cut in first..=steps.len() {
-            let mut found: Small = for_tree::mount(Mem::holding(pages.clone(), promise)).unwrap();
+        let steps = into_store(tree).changes();
+        for cut in 0..=steps.len() {
+            let mut found: Small =
+                for_tree::mount(Store::holding(&pages.clone()).with_promise(promise)).unwrap();
             let after = done.partition_point(|(steps, _)| *steps < cut);
             let before = done.partition_point(|(steps, _)| *steps <= cut) - 1;
             let contents = window(&mut found, &everything(), Relation::Intersects);
@@ -229,10 +233,10 @@ fn every_operation_survives_a_power_cut() {
             assert!(is_either.contains(&true), "after {cut} steps");
             assert!(found.check().unwrap().is_sound());
             match steps.get(cut) {
-                Some(Step::Write(group)) => {
+                Some(Change::Write(group, _)) => {
                     group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
                 }
-                Some(Step::Trim(lpn)) => pages[lpn.index()].fill(0),
+                Some(Change::Trim(lpn)) => pages[lpn.index()].fill(0),
                 _ => {}
             }
         }
@@ -246,12 +250,12 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     let mut refusals = 0;
     while refusals < 40 {
         let (rect, id) = (random_rect(Kind::Rects, &mut rng), rng.next_u64());
-        let before = store(&tree).pages.clone();
+        let before = store(&tree).pages();
         match tree.insert(&rect, id) {
             Ok(()) => model.entries.push((rect, id)),
             Err(error) => {
                 assert_eq!(error, IndexError::Full);
-                assert_eq!(store(&tree).pages, before, "nothing was changed");
+                assert_eq!(store(&tree).pages(), before, "nothing was changed");
                 assert!(tree.check().unwrap().is_sound());
                 refusals += 1;
             }
@@ -268,7 +272,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
 
 /// Operations of every kind; whether all were answered without an error.
 fn use_everything(pages: Pages, model: &Model<i32, 2>, seed: u64) -> Result<(), IndexError> {
-    let mut tree: Small = for_tree::mount(Mem::holding(pages, WRITE_THROUGH))?;
+    let mut tree: Small = for_tree::mount(Store::holding(&pages))?;
     let mut found = Vec::new();
     let asked = tree.window(&everything(), Relation::Intersects, &mut |rect, id| {
         found.push((*rect, id));
@@ -293,7 +297,7 @@ fn some_pages() -> (Pages, Model<i32, 2>) {
     let model = Model::random(Kind::Rects, 40, 3);
     model.entries.iter().for_each(|(rect, id)| tree.insert(rect, *id).unwrap());
     assert!(tree.stats().height >= 2 && tree.nodes().overflow_nodes() > 2);
-    (into_store(tree).pages, model)
+    (into_store(tree).pages(), model)
 }
 
 #[test]
@@ -330,7 +334,7 @@ proptest! {
 #[test]
 fn a_layer_needs_a_format_with_links() {
     let tree = super::r_tree::RTree::<_, i32, 2>::format(
-        RamStore::new(512, 20),
+        Store::new(512, 20),
         &super::r_tree::config(super::Split::Linear),
     )
     .unwrap();

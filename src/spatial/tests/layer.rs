@@ -11,13 +11,13 @@ use crate::spatial::paged::PagedNodes;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{NodeId, Nodes, SpatialIndex, hilbert, r_star, r_tree};
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 struct Replayed {
-    inner: PagedNodes<RamStore, i32, 2>,
+    inner: PagedNodes<Store, i32, 2>,
     replica: BTreeMap<NodeId, Node<i32, 2>>,
     log: Vec<(NodeId, Option<Change<i32, 2>>)>,
     changes: [u64; 4],
@@ -104,7 +104,7 @@ impl Nodes<i32, 2> for Replayed {
 
 fn churn<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> [u64; 4] {
     let format = config.clone().with_capacity(6).node_format::<i32, 2>(512, 500).unwrap();
-    let inner = PagedNodes::format(RamStore::new(512, 500), format, Durability::EveryOperation).unwrap();
+    let inner = PagedNodes::format(Store::new(512, 500), format, Durability::EveryOperation).unwrap();
     let replica = BTreeMap::from([(ROOT, Node::new(1))]);
     let layer = Replayed { inner, replica, log: Vec::new(), changes: [0; 4] };
     let mut tree: Tree<i32, 2, _, R> = Tree::over(layer).unwrap();
@@ -144,7 +144,7 @@ fn whoever_replays_the_modifications_has_the_nodes() {
 fn a_layer_may_lie_behind_a_box() {
     let config = r_star::config();
     let format = config.node_format::<i32, 2>(512, 500).unwrap();
-    let nodes = PagedNodes::format(RamStore::new(512, 500), format, Durability::EveryOperation).unwrap();
+    let nodes = PagedNodes::format(Store::new(512, 500), format, Durability::EveryOperation).unwrap();
     let boxed: Box<dyn Nodes<i32, 2>> = Box::new(nodes);
     let mut tree: Tree<i32, 2, _, r_star::Published> = Tree::over(boxed).unwrap();
     let model = Model::random(Kind::Points, 300, 3);

@@ -9,7 +9,6 @@ pub(crate) mod model;
 mod mr_tree;
 mod room;
 mod splits;
-pub(crate) mod store;
 
 use super::hilbert;
 use super::mr_tree::{Balance, MrRules};
@@ -19,9 +18,12 @@ use super::r_tree::{self, Split};
 use super::tree::update::Grouped;
 use super::tree::{Rules, SpatialConfig, Tree};
 use super::*;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::vec::Vec;
 use model::{Kind, Model, Sample, assert_same, churn};
+
+/// The contents of a store.
+pub(crate) type Pages = Vec<Vec<u8>>;
 
 const KINDS: [Kind; 4] = [Kind::Points, Kind::Rects, Kind::Few, Kind::Wide];
 
@@ -87,7 +89,7 @@ fn assert_loads<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfi
     for (seed, kind) in KINDS.into_iter().enumerate() {
         for (count, percent) in [(0, 100), (1, 100), (9, 50), (10, 100), (83, 60), (500, 70), (501, 100)] {
             let config = config.clone().with_capacity(10);
-            let mut tree: Tree<C, D, _, R> = Tree::format(RamStore::new(1024, 400), &config).unwrap();
+            let mut tree: Tree<C, D, _, R> = Tree::format(Store::new(1024, 400), &config).unwrap();
             let model = Model::random(kind, count, seed as u64);
             let fill = Fill::percent(percent).unwrap();
             let mut entries = model.entries.iter().copied();
@@ -123,7 +125,7 @@ fn a_bulk_loaded_tree_answers_as_a_list_does_and_has_the_nodes_predicted() {
 #[test]
 fn a_loaded_tree_goes_on_as_any_other() {
     let model = Model::<i32, 2>::random(Kind::Rects, 300, 5);
-    let mut tree = hilbert::HilbertRTree::format(RamStore::new(512, 400), &hilbert::config(None)).unwrap();
+    let mut tree = hilbert::HilbertRTree::format(Store::new(512, 400), &hilbert::config(None)).unwrap();
     tree.load(&mut model.entries.iter().copied(), Packing::Hilbert, Fill::FULL).unwrap();
     let mut rest = model.clone();
     for (rect, id) in &model.entries[..200] {
@@ -142,22 +144,22 @@ fn a_loaded_tree_goes_on_as_any_other() {
 #[test]
 fn what_cannot_work_is_refused_with_the_reason() {
     use alloc::string::ToString;
-    let refusal = |config: &SpatialConfig<_>, store: RamStore| {
+    let refusal = |config: &SpatialConfig<_>, store: Store| {
         r_tree::RTree::<_, i32, 2>::format(store, config).err().unwrap().to_string()
     };
     let config = r_tree::config(Split::Linear);
-    assert!(refusal(&config, RamStore::new(111, 9)).contains("leaves of 3"));
-    assert!(refusal(&config, RamStore::new(4096, 1)).contains("1 pages"));
-    assert!(refusal(&config.with_capacity(3), RamStore::new(512, 9)).contains("leaves of 3"));
-    assert!(refusal(&config.with_capacity(21), RamStore::new(512, 9)).contains("4 to 20 and 4 to 24"));
+    assert!(refusal(&config, Store::new(111, 9)).contains("leaves of 3"));
+    assert!(refusal(&config, Store::new(4096, 1)).contains("1 pages"));
+    assert!(refusal(&config.with_capacity(3), Store::new(512, 9)).contains("leaves of 3"));
+    assert!(refusal(&config.with_capacity(21), Store::new(512, 9)).contains("4 to 20 and 4 to 24"));
     let hollow = SpatialConfig { fill_min_percent: 51, ..config };
-    assert!(refusal(&hollow, RamStore::new(512, 9)).contains("51 %"));
-    let single = RamStore::new(512, 900).with_atomic_pages(1);
+    assert!(refusal(&hollow, Store::new(512, 9)).contains("51 %"));
+    let single = Store::new(512, 900).with_atomic_pages(1);
     assert!(refusal(&config, single).contains("takes 1 atomically"));
     let flat = NodeFormat::new::<i32, 4>(*b"flat    ", (512, 9), 0).require_sane::<i32, 4>();
     assert!(flat.unwrap_err().to_string().contains("4 dimensions"));
     let mut tree =
-        hilbert::HilbertRTree::<_, i32, 2>::format(RamStore::new(512, 9), &hilbert::config(None)).unwrap();
+        hilbert::HilbertRTree::<_, i32, 2>::format(Store::new(512, 9), &hilbert::config(None)).unwrap();
     let packed = tree.load(&mut core::iter::empty(), Packing::SortTileRecursive, Fill::FULL);
     assert!(matches!(packed, Err(IndexError::Unsupported(_))));
 }
@@ -165,10 +167,10 @@ fn what_cannot_work_is_refused_with_the_reason() {
 #[test]
 fn a_mount_refuses_what_is_not_its_tree() {
     let not_formatted = |result: Result<(), IndexError>| matches!(result, Err(IndexError::NotFormatted(_)));
-    let blank = RamStore::new(512, 20);
+    let blank = Store::new(512, 20);
     assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount(blank).map(|_| ())));
     let config = r_tree::config(Split::Linear);
-    let store = || r_tree::RTree::<_, i32, 2>::format(RamStore::new(512, 20), &config).unwrap().into_store();
+    let store = || r_tree::RTree::<_, i32, 2>::format(Store::new(512, 20), &config).unwrap().into_store();
     assert!(not_formatted(r_tree::RTree::<_, i32, 3>::mount(store()).map(|_| ())));
     assert!(not_formatted(r_tree::RTree::<_, f32, 2>::mount(store()).map(|_| ())));
     assert!(not_formatted(r_star::RStarTree::<_, i32, 2>::mount(store()).map(|_| ())));
@@ -182,7 +184,7 @@ fn a_mount_refuses_what_is_not_its_tree() {
 #[test]
 fn a_visit_ends_when_it_is_told_to() {
     let model = Model::<i32, 2>::random(Kind::Points, 100, 1);
-    let mut tree = r_star::RStarTree::format(RamStore::new(512, 100), &r_star::config()).unwrap();
+    let mut tree = r_star::RStarTree::format(Store::new(512, 100), &r_star::config()).unwrap();
     tree.load(&mut model.entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
     let mut seen = 0;
     tree.window(&model::everything(), Relation::Intersects, &mut |_, _| {

@@ -3,7 +3,7 @@
 use crate::rng::Rng;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Coordinate, Measure, Rect, Relation, SpatialIndex};
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
@@ -185,7 +185,7 @@ pub(crate) fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
     ops: usize,
     seed: u64,
 ) {
-    let mut tree: Tree<C, D, _, R> = Tree::format(RamStore::new(1024, 600), config).unwrap();
+    let mut tree: Tree<C, D, _, R> = Tree::format(Store::new(1024, 600), config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
     for i in 0..ops {
         let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };

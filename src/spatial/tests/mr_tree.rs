@@ -5,15 +5,15 @@ use crate::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
 use crate::spatial::tree::SpatialConfig;
 use crate::spatial::{Rect, SpatialIndex};
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-type Small = MrTree<RamStore, i32, 2>;
+type Small = MrTree<Store, i32, 2>;
 
 fn small(rules: MrRules, capacity: usize) -> Small {
     let config = SpatialConfig::new(rules).with_capacity(capacity);
-    MrTree::format(RamStore::new(512, 900), &config).unwrap()
+    MrTree::format(Store::new(512, 900), &config).unwrap()
 }
 
 fn figure(tree: &Small, name: &str) -> u64 {

@@ -10,8 +10,8 @@ mod trees;
 use nandex::Shared;
 use nandex::ordered::{Direction, Durability, RecordFormat};
 use nandex::rng::Rng;
-use nandex::store::ram::RamStore;
-use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
+use nandex::testing::{Call, Store};
+use nandex::{IndexError, NandError, OrderedIndex, StoreError};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use trees::{OpenTree, TREES};
@@ -41,17 +41,26 @@ enum End {
 }
 
 /// A store that takes so many writes and trims; what it holds outlives the index.
-#[derive(Clone)]
 struct Mortal {
-    store: Shared<RamStore>,
+    store: Store,
     left: Shared<Option<u64>>,
     end: End,
 }
 
 impl Mortal {
     fn new(pages: u32, end: End) -> Mortal {
-        let store = Shared::new(RamStore::new(PAGE_BYTES, pages));
-        Mortal { store, left: Shared::default(), end }
+        let (store, left) = (Store::new(PAGE_BYTES, pages), Shared::new(None));
+        let counted = left.clone();
+        store.on_call(move |call| match (call, &mut *counted.lock()) {
+            (Call::Write(..) | Call::Trim(_), Some(0)) => Err(end.error()),
+            (Call::Write(..) | Call::Trim(_), Some(left)) => {
+                *left -= 1;
+                Ok(())
+            }
+            (Call::Sync | Call::Checkpoint, Some(0)) if end == End::PowerLost => Err(end.error()),
+            _ => Ok(()),
+        });
+        Mortal { store, left, end }
     }
 
     fn live_for(&self, writes: Option<u64>) {
@@ -61,63 +70,15 @@ impl Mortal {
     fn is_dead(&self) -> bool {
         *self.left.lock() == Some(0)
     }
+}
 
-    fn error(&self) -> StoreError {
-        match self.end {
+impl End {
+    fn error(self) -> StoreError {
+        match self {
             End::WornOut => StoreError::WornOut,
             End::Full => StoreError::Full,
             End::PowerLost => StoreError::Nand(NandError::PowerLost),
         }
-    }
-
-    fn count(&self) -> Result<(), StoreError> {
-        match &mut *self.left.lock() {
-            Some(0) => Err(self.error()),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl PageStore for Mortal {
-    fn page_bytes(&self) -> usize {
-        PAGE_BYTES
-    }
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        if self.end == End::PowerLost && self.is_dead() { Err(self.error()) } else { Ok(()) }
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.count()?;
-        self.store.write_atomic(pages, cause)
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
     }
 }
 
@@ -147,7 +108,7 @@ struct Life {
 impl Life {
     fn new((name, tree): (&str, OpenTree), pages: u32, seed: u64, end: End) -> Option<Life> {
         let (class, store) = (class_of(seed), Mortal::new(pages, end));
-        let index = match tree(Box::new(store.clone()), class, false) {
+        let index = match tree(Box::new(store.store.handle()), class, false) {
             Err(error) if error.is_unsupported() => return None,
             index => index.unwrap_or_else(|error| panic!("{name} on {pages} pages: format: {error}")),
         };
@@ -210,7 +171,7 @@ impl Life {
         self.index = None;
         let mut tries = 0;
         loop {
-            match (self.tree)(Box::new(self.store.clone()), self.class, true) {
+            match (self.tree)(Box::new(self.store.store.handle()), self.class, true) {
                 Ok(index) => break self.index = Some(index),
                 Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) if tries < 4 => {
                     tries += 1;

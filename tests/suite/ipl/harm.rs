@@ -1,8 +1,8 @@
 //! Blocks that fail, bits that flip, chips that become full.
 
 use super::*;
-use nandex::nand::{Cause, NandError, ReadOutcome};
-use nandex::{Pbn, Ppn};
+use nandex::Ppn;
+use nandex::testing::Chip;
 
 #[test]
 fn failing_blocks_are_replaced() {
@@ -75,55 +75,6 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
     }
 }
 
-/// A chip on which one bit of one page reads wrongly for ever.
-struct Flipped {
-    chip: SimChip,
-    ppn: Ppn,
-    /// Counted from the first of the data area.
-    bit: usize,
-}
-
-impl Nand for Flipped {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        let outcome = self.chip.read(ppn, cause, data, spare)?;
-        let byte = self.bit / 8;
-        let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
-            None => data.get_mut(byte),
-            Some(byte) => spare.get_mut(byte),
-        };
-        if let Some(byte) = place.filter(|_| ppn == self.ppn) {
-            *byte ^= 1 << (self.bit % 8);
-        }
-        Ok(outcome)
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.chip.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.chip.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(pbn)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Found {
     right: u32,
@@ -132,9 +83,10 @@ struct Found {
     wrong: u32,
 }
 
-/// Reads everything from a damaged chip.
-fn read_all(flipped: Flipped, settings: &IplConfig, model: &Model, found: &mut Found) {
-    let what = format!("{} bit {} {settings:?}", flipped.ppn, flipped.bit);
+/// Reads everything from a chip on which one bit of one page reads wrongly for ever.
+fn read_all(chip: SimChip, (ppn, bit): (Ppn, usize), settings: &IplConfig, model: &Model, found: &mut Found) {
+    let what = format!("{ppn} bit {bit} {settings:?}");
+    let flipped = Chip::new(chip).with_wrong_bits(ppn, &[bit]);
     let mut tree = match IplTree::mount(flipped, settings) {
         Ok(tree) => tree,
         Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_) | IndexError::Store(_)) => {
@@ -174,7 +126,7 @@ fn damage_everywhere(area: LogArea, closed: bool) -> Found {
     let (mut found, chip) = (Found::default(), tree.into_nand());
     for ppn in (0..geometry.pages()).map(Ppn).filter(|&ppn| !chip.is_erased(ppn)) {
         for bit in (ppn.index() % 97..(256 + 40) * 8).step_by(97) {
-            read_all(Flipped { chip: chip.clone(), ppn, bit }, &settings, &model, &mut found);
+            read_all(chip.clone(), (ppn, bit), &settings, &model, &mut found);
         }
     }
     found

@@ -4,7 +4,7 @@ use super::*;
 use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeSet;
 
-type Tree = IplTree<StoreNand<Watched>>;
+type Tree = IplTree<StoreNand<Store>>;
 type Model = BTreeMap<[u8; 4], [u8; 4]>;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
@@ -61,7 +61,7 @@ fn it_is_a_map_over_mounts() {
                 let what = format!("{settings:?} {page_bytes}");
                 let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
                 assert_eq!(tree.durability(), class);
-                let trims = shelf.log.lock().trims;
+                let trims = shelf.trims();
                 let (mut model, mut rng) = (Model::new(), Rng::new(keys));
                 for op in 0..9_000u32 {
                     // Grows, shrinks to nothing nearly, and grows again.
@@ -82,7 +82,7 @@ fn it_is_a_map_over_mounts() {
                         assert_holds(&mut tree, &model, &what);
                     }
                 }
-                assert_eq!(shelf.log.lock().trims, trims, "{what}: pages were trimmed");
+                assert_eq!(shelf.trims(), trims, "{what}: pages were trimmed");
                 for key in model.keys() {
                     assert!(tree.remove(key).unwrap());
                 }
@@ -108,9 +108,9 @@ fn nodes_and_log_pages_are_written_over_where_they_are() {
             tree.insert(key, &[1; 4]).unwrap();
         }
         let update = |tree: &mut Tree, round: u8| {
-            let before = shelf.log.lock().writes.len();
+            let before = shelf.writes().len();
             keys.iter().for_each(|key| assert!(tree.insert(key, &[round; 4]).unwrap()));
-            shelf.log.lock().writes[before..].to_vec()
+            shelf.writes()[before..].to_vec()
         };
         let merges = |tree: &Tree| tree.stats().collections;
         // By the second round every group has had its largest log.
@@ -134,7 +134,7 @@ fn nodes_and_log_pages_are_written_over_where_they_are() {
 fn run_to_cut(settings: &IplConfig, power: Option<u64>) -> (Shelf, Vec<Model>, bool) {
     let shelf = Shelf::new(576, 14);
     let mut tree = IplTree::format(shelf.chip(), settings).unwrap();
-    shelf.log.lock().power = power;
+    power.into_iter().for_each(|writes| shelf.fail_after(writes));
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     let mut states = vec![model.clone()];
     for op in 0..700u32 {
@@ -166,16 +166,16 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     rewrite_units: 3,
                     ..in_place(log_area, class)
                 };
-                let mut power = run_to_cut(&settings, Some(0)).0.log.lock().writes.len() as u64;
+                let mut power = run_to_cut(&settings, Some(0)).0.writes().len() as u64;
                 loop {
                     let (shelf, states, is_cut) = run_to_cut(&settings, Some(power));
                     if !is_cut {
                         break;
                     }
                     // Cut again while void pages are blanked, once.
-                    shelf.log.lock().power = Some(power + power % 2);
+                    shelf.fail_after(power + power % 2);
                     let mounted = IplTree::mount(shelf.chip(), &settings);
-                    shelf.log.lock().power = None;
+                    shelf.store.refuse_nothing();
                     let mounted = mounted.or_else(|_| IplTree::mount(shelf.chip(), &settings));
                     if class == Durability::None
                         && mounted.as_ref().err() == Some(&IndexError::NotCleanlyClosed)
@@ -268,7 +268,7 @@ fn planted(settings: &IplConfig) -> (Shelf, Model, BTreeSet<u32>) {
     for _ in 0..500 {
         step(&mut tree, &mut model, &mut rng, (400, 80)).unwrap();
     }
-    let places = shelf.log.lock().writes.iter().copied().collect();
+    let places = shelf.writes().into_iter().collect();
     (shelf, model, places)
 }
 
@@ -303,7 +303,7 @@ fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
     drop(tree);
-    let writes = shelf.log.lock().writes.clone();
+    let writes = shelf.writes();
     // Image of the root, header, and a log page for each insertion, from the end of the group.
     assert_eq!(writes, [16, 0, 31, 30, 29]);
     shelf.change(30, |page| page.fill(0));
@@ -325,7 +325,7 @@ fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
 fn what_cannot_keep_its_places_is_refused() {
     let shelf = Shelf::new(576, 24);
     let settings = in_place(LogArea::Dynamic, Durability::EveryOperation);
-    let plain = || StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
+    let plain = || StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
     let refused = IplTree::format(plain(), &settings).err().unwrap();
     assert!(matches!(refused, IndexError::Unsupported(_)), "{refused}");
     let other_places = IplConfig::new(RECORD, LogArea::Dynamic);

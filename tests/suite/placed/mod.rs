@@ -4,15 +4,14 @@
 
 mod ipl;
 
-use nandex::Shared;
 use nandex::log::Placement;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
-use nandex::store::ram::RamStore;
+use nandex::store::StoreError;
 use nandex::store::store_nand::StoreNand;
-use nandex::store::{PageStore, StoreError};
+use nandex::testing::{Call, SINGLE, Store};
 use nandex::units::Lpn;
 use nandex::{Cause, IndexError, Nand};
 use std::collections::BTreeMap;
@@ -20,83 +19,47 @@ use std::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-/// A call to a store.
-#[derive(Debug, Default)]
-struct Log {
-    writes: Vec<u32>,
-    trims: u64,
-    reads: u64,
-    /// Writes before the store loses power.
-    power: Option<u64>,
-}
-
-/// A store that tells what is done to it.
-struct Watched {
-    store: Shared<RamStore>,
-    log: Shared<Log>,
-}
-
-impl PageStore for Watched {
-    fn page_bytes(&self) -> usize {
-        self.store.lock().page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.store.lock().page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.log.lock().reads += u64::from(cause != Cause::Check);
-        self.store.lock().read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        let mut log = self.log.lock();
-        if log.power.is_some_and(|writes| log.writes.len() as u64 >= writes) {
-            return Err(StoreError::Nand(nandex::NandError::PowerLost));
-        }
-        log.writes.push(lpn.0);
-        self.store.lock().write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.log.lock().trims += 1;
-        self.store.lock().trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.lock().sync()
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        self.store.lock().ram_bytes()
-    }
-}
-
 /// A store that outlasts the tree on it.
 struct Shelf {
-    store: Shared<RamStore>,
-    log: Shared<Log>,
+    store: Store,
 }
 
 impl Shelf {
     fn new(page_bytes: usize, blocks: u32) -> Shelf {
-        let store = Shared::new(RamStore::new(page_bytes, blocks * 16));
-        Shelf { store, log: Shared::default() }
+        let store = Store::new(page_bytes, blocks * 16).with_promise(SINGLE);
+        store.note_changes();
+        Shelf { store }
     }
 
-    fn chip(&self) -> StoreNand<Watched> {
-        let watched = Watched { store: self.store.clone(), log: self.log.clone() };
-        StoreNand::new(watched, 16, 63).unwrap().replacing()
+    /// The pages written so far, in order.
+    fn writes(&self) -> Vec<u32> {
+        self.store.written(&Cause::COUNTED)
+    }
+
+    fn trims(&self) -> u64 {
+        self.store.counters().trims
+    }
+
+    /// Lets the power fail once so many pages were written since the beginning.
+    fn fail_after(&self, writes: u64) {
+        let mut left = writes.saturating_sub(self.writes().len() as u64);
+        self.store.on_call(move |call| {
+            if let Call::Write(..) = call {
+                left = left.checked_sub(1).ok_or(StoreError::Nand(nandex::NandError::PowerLost))?;
+            }
+            Ok(())
+        });
+    }
+
+    fn chip(&self) -> StoreNand<Store> {
+        StoreNand::new(self.store.handle(), 16, 63).unwrap().replacing()
     }
 
     /// Changes what a page holds.
     fn change(&self, place: u32, change: impl FnOnce(&mut [u8])) {
-        let mut store = self.store.lock();
-        let mut page = vec![0; store.page_bytes()];
-        store.read(Lpn(place), Cause::Host, &mut page).unwrap();
+        let mut page = self.store.page_of(Lpn(place));
         change(&mut page);
-        store.write(Lpn(place), Cause::Host, &page).unwrap();
+        self.store.put(Lpn(place), &page);
     }
 }
 
@@ -114,18 +77,14 @@ fn contents(tree: &mut dyn OrderedIndex) -> BTreeMap<[u8; 4], [u8; 4]> {
     all
 }
 
-type Open = fn(StoreNand<Watched>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
+type Open = fn(StoreNand<Store>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-fn mu(
-    chip: StoreNand<Watched>,
-    config: &RawConfig,
-    fresh: bool,
-) -> Result<Box<dyn OrderedIndex>, IndexError> {
+fn mu(chip: StoreNand<Store>, config: &RawConfig, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
     Ok(if fresh { Box::new(MuTree::format(chip, config)?) } else { Box::new(MuTree::mount(chip, config)?) })
 }
 
 fn star(
-    chip: StoreNand<Watched>,
+    chip: StoreNand<Store>,
     config: &RawConfig,
     fresh: bool,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
@@ -152,13 +111,13 @@ fn an_update_writes_over_the_page_of_its_leaf() {
         // The path settles in the layout at hand.
         keys.iter().for_each(|key| assert!(tree.insert(key, key).unwrap()));
         assert!(tree.stats().height >= 3);
-        let (live, trims) = (tree.stats().live_pages, shelf.log.lock().trims);
+        let (live, trims) = (tree.stats().live_pages, shelf.trims());
         let place_of = |tree: &mut Box<dyn OrderedIndex>, key: &[u8]| {
-            let before = shelf.log.lock().writes.len();
+            let before = shelf.writes().len();
             assert!(tree.insert(key, &[7; 4]).unwrap());
-            let log = shelf.log.lock();
-            assert_eq!(log.writes.len(), before + 1, "one page an update");
-            log.writes[before]
+            let writes = shelf.writes();
+            assert_eq!(writes.len(), before + 1, "one page an update");
+            writes[before]
         };
         for key in &keys {
             let place = place_of(&mut tree, key);
@@ -166,7 +125,7 @@ fn an_update_writes_over_the_page_of_its_leaf() {
             place_of(&mut tree, &other);
             assert_eq!(place_of(&mut tree, key), place, "the leaf moved");
         }
-        assert_eq!((tree.stats().live_pages, shelf.log.lock().trims), (live, trims));
+        assert_eq!((tree.stats().live_pages, shelf.trims()), (live, trims));
         assert!(tree.check().unwrap().is_sound());
     }
 }
@@ -214,7 +173,7 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
         let run = |power: Option<u64>| {
             let shelf = Shelf::new(576, 24);
             let mut tree = open(shelf.chip(), &settings(), true).unwrap();
-            shelf.log.lock().power = power;
+            power.into_iter().for_each(|writes| shelf.fail_after(writes));
             let (mut model, mut rng) = (BTreeMap::<[u8; 4], [u8; 4]>::new(), Rng::new(3));
             for op in 0..1500u32 {
                 let key = (rng.below(900) as u32).to_be_bytes();
@@ -236,10 +195,10 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             }
             (shelf, [model.clone(), model])
         };
-        let writes = run(None).0.log.lock().writes.len() as u64;
+        let writes = run(None).0.writes().len() as u64;
         for power in (1..writes).step_by(3) {
             let (shelf, states) = run(Some(power));
-            shelf.log.lock().power = None;
+            shelf.store.refuse_nothing();
             let mut tree = open(shelf.chip(), &settings(), false).unwrap();
             let report = tree.check().unwrap();
             assert!(report.is_sound(), "after {power} writes: {:?}", report.violations);
@@ -260,7 +219,7 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
     drop(tree);
-    let place = *shelf.log.lock().writes.last().unwrap();
+    let place = *shelf.writes().last().unwrap();
     shelf.change(place, |page| page[9] ^= 4);
     assert!(matches!(star(shelf.chip(), &settings(), false), Err(IndexError::Corrupted { .. })));
 }
@@ -269,13 +228,13 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
 fn what_cannot_keep_its_places_is_refused() {
     let shelf = Shelf::new(576, 24);
     let refused = |outcome: Result<(), IndexError>| matches!(outcome, Err(IndexError::Unsupported(_)));
-    let plain = || StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
+    let plain = || StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
     assert!(!plain().replaces() && shelf.chip().replaces());
     assert!(refused(MuTree::format(plain(), &settings()).map(drop)));
     assert!(refused(WanderingTree::format(shelf.chip(), &settings()).map(drop)));
     let cached = RawConfig { durability: Durability::EverySync, write_pages: Some(2), ..settings() };
     assert!(refused(MuTree::format(shelf.chip(), &cached).map(drop)));
-    let log_structured = StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
+    let log_structured = StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
     let store = MuTree::format(log_structured, &RawConfig::new(RECORD)).unwrap().into_nand().into_store();
     let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
     assert!(matches!(MuTree::mount(chip, &settings()), Err(IndexError::NotFormatted(_))));

@@ -1,10 +1,10 @@
 //! Damage on images that were closed and on images cut anywhere: each page in turn, whole blocks; the right
 //! answer or a refusal.
 
-use super::harmed::Page;
 use super::*;
 use nandex::nand::Nand;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+use nandex::testing::Wrong;
 use nandex::units::Ppn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -59,7 +59,7 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
     let (mut before, mut history) = (Vec::new(), Vec::new());
     let operations = 150 + rng.below(250);
     if cut {
-        let chip = &mut chip.lock().chip;
+        let chip = &mut chip.chip.lock();
         let torn = TornModel::ALL[rng.below(if kind.name == "ipl-sectors" { 2 } else { 4 }) as usize];
         let when = if rng.chance(1, 2) { CutWhen::Inside } else { CutWhen::After };
         let at_operation = chip.operations() + 120 + rng.below(400);
@@ -75,24 +75,23 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
         match expected.run(&mut index, drawn) {
             Ok(()) | Err(IndexError::Full) => {
                 if expected.states.len() == 1 && expected.states != states {
-                    before.push((chip.lock().last.len(), states));
+                    before.push((chip.last().len(), states));
                 }
             }
             Err(error) if is_power_loss(&error) => break,
             Err(error) => panic!("{}: {error}", kind.name),
         }
         if op % 10 == 0 {
-            note(&mut chip.lock(), &mut seen);
+            note(&chip, &mut seen);
         }
     }
     if !cut {
         expected.run(&mut index, Op::Close).unwrap();
     }
     drop(index);
-    chip.lock().chip.power_on();
-    lives::plan_none(&mut chip.lock().chip);
-    let mut chip = chip.into_inner().unwrap();
-    note(&mut chip, &mut seen);
+    chip.chip.lock().power_on();
+    lives::plan_none(&mut chip.chip.lock());
+    note(&chip, &mut seen);
     let mut older = BTreeMap::new();
     for (ppn, versions) in seen {
         let now = chip.bytes(ppn);
@@ -101,9 +100,11 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
     Image { chip, is_cut: cut, states: expected.states, before, history, older }
 }
 
-fn note(chip: &mut Harmed, seen: &mut BTreeMap<Ppn, Vec<Vec<u8>>>) {
-    for ppn in
-        (0..chip.geometry().pages()).map(Ppn).filter(|&ppn| !chip.chip.is_erased(ppn)).collect::<Vec<_>>()
+fn note(chip: &Harmed, seen: &mut BTreeMap<Ppn, Vec<Vec<u8>>>) {
+    for ppn in (0..chip.chip.geometry().pages())
+        .map(Ppn)
+        .filter(|&ppn| !chip.chip.lock().is_erased(ppn))
+        .collect::<Vec<_>>()
     {
         let Some(bytes) = chip.bytes(ppn) else { continue };
         let versions = seen.entry(ppn).or_default();
@@ -114,15 +115,15 @@ fn note(chip: &mut Harmed, seen: &mut BTreeMap<Ppn, Vec<Vec<u8>>>) {
 }
 
 /// Damages a page; the pages that read otherwise now.
-fn harm(image: &Image, chip: &mut Harmed, ppn: Ppn, damage: Damage, rng: &mut Rng) -> Vec<Ppn> {
-    let geometry = chip.geometry();
+fn harm(image: &Image, chip: &Harmed, ppn: Ppn, damage: Damage, rng: &mut Rng) -> Vec<Ppn> {
+    let geometry = chip.chip.geometry();
     let length = (geometry.page_bytes + geometry.spare_bytes) as usize;
     let Some(now) = chip.bytes(ppn) else { return Vec::new() };
     let overwrites = geometry.overwrites();
     let like = |byte: u8| Some(vec![byte; length]);
     let bytes = match damage {
         Damage::Unreadable => {
-            chip.put(ppn, Page::Unreadable);
+            chip.put(ppn, Wrong::Unreadable);
             return Vec::from([ppn]);
         }
         Damage::Flips(count) => {
@@ -140,12 +141,12 @@ fn harm(image: &Image, chip: &mut Harmed, ppn: Ppn, damage: Damage, rng: &mut Rn
         Damage::Older => image.older.get(&ppn).filter(|old| !overwrites || old[4..8] != now[4..8]).cloned(),
         Damage::Exchanged => {
             let mut others = (0..1000).map(|_| Ppn(rng.below(u64::from(geometry.pages())) as u32));
-            let other = others.find(|&other| other != ppn && !chip.chip.is_erased(other));
+            let other = others.find(|&other| other != ppn && !chip.chip.lock().is_erased(other));
             let Some((other, bytes)) = other.and_then(|o| Some((o, chip.bytes(o)?))) else {
                 return Vec::new();
             };
-            chip.put(other, Page::Bytes(now));
-            chip.put(ppn, Page::Bytes(bytes));
+            chip.put(other, Wrong::Bytes(now));
+            chip.put(ppn, Wrong::Bytes(bytes));
             return Vec::from([ppn, other]);
         }
         Damage::BlockZeroed | Damage::BlockBlank => {
@@ -155,12 +156,12 @@ fn harm(image: &Image, chip: &mut Harmed, ppn: Ppn, damage: Damage, rng: &mut Rn
             }
             let byte = if damage == Damage::BlockZeroed { 0 } else { 0xff };
             let pages: Vec<Ppn> = (first.0..first.0 + geometry.pages_per_block).map(Ppn).collect();
-            pages.iter().for_each(|&page| chip.put(page, Page::Bytes(vec![byte; length])));
+            pages.iter().for_each(|&page| chip.put(page, Wrong::Bytes(vec![byte; length])));
             return pages;
         }
     };
     let Some(bytes) = bytes.filter(|bytes| *bytes != now) else { return Vec::new() };
-    chip.put(ppn, Page::Bytes(bytes));
+    chip.put(ppn, Wrong::Bytes(bytes));
     Vec::from([ppn])
 }
 
@@ -219,19 +220,19 @@ fn is_allowed(error: &IndexError) -> bool {
 }
 
 fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut Count) {
-    let mut chip = image.chip.clone();
+    let chip = image.chip.copy();
     let mut rng = Rng::new(u64::from(ppn.0) * 16 + 5);
-    let harmed = harm(image, &mut chip, ppn, damage, &mut rng);
+    let harmed = harm(image, &chip, ppn, damage, &mut rng);
     if harmed.is_empty() || image.is_cut && harmed.iter().any(|&page| is_change(kind, image, page)) {
         return;
     }
-    let chip = Shared::new(chip);
     let what = format!("{ppn} {damage:?}");
     // The page programmed last before a cut cannot be told from one that was torn; nor the one before it,
     // where the last was. What was programmed into that page in a row, sector by sector, may be gone.
     let mut states = image.states.clone();
-    let newest = image.chip.last.chunk_by(|a, b| a == b).rev().take(2);
-    let mut left = image.chip.last.len();
+    let last = image.chip.last();
+    let newest = last.chunk_by(|a, b| a == b).rev().take(2);
+    let mut left = last.len();
     for row in newest {
         left -= row.len();
         if harmed.contains(&row[0]) {
@@ -252,8 +253,8 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
             println!(
                 "BAD {} {what}: {error}; last {:?} of {} pages, states {}",
                 kind.name,
-                &image.chip.last[image.chip.last.len().saturating_sub(24)..],
-                image.chip.geometry().pages_per_block,
+                &last[last.len().saturating_sub(24)..],
+                image.chip.chip.geometry().pages_per_block,
                 image.states.len()
             );
             count.first.get_or_insert(format!("{what}: {error}"));
@@ -278,8 +279,8 @@ fn damage_all(kind: &Kind, cut: bool, (seeds, every): (u64, usize)) -> BTreeMap<
     let mut counts: BTreeMap<Damage, Count> = BTreeMap::new();
     for seed in 0..seeds {
         let image = image(kind, seed, cut);
-        let pages = image.chip.geometry().pages();
-        for ppn in (0..pages).map(Ppn).filter(|&ppn| !image.chip.chip.is_erased(ppn)) {
+        let pages = image.chip.chip.geometry().pages();
+        for ppn in (0..pages).map(Ppn).filter(|&ppn| !image.chip.chip.lock().is_erased(ppn)) {
             for (_, harm) in (ppn.index()..).zip(DAMAGES).filter(|(i, _)| i % every == 0) {
                 let count = counts.entry(harm).or_default();
                 let before = count.wrong + count.panics;

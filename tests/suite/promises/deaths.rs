@@ -40,7 +40,7 @@ fn live_and_die(kind: &Kind, failing: Failing, seed: u64) {
     for op in 0.. {
         if op % 100 == 0 {
             ppm = (ppm * 3 / 2).min(1_000_000);
-            chip.lock().chip.set_faults(faults(failing, ppm, seed + op));
+            chip.chip.lock().set_faults(faults(failing, ppm, seed + op));
         }
         let drawn = expected.draw(kind, &mut rng, 60, 300);
         match expected.run(&mut index, drawn) {
@@ -66,7 +66,7 @@ fn live_and_die(kind: &Kind, failing: Failing, seed: u64) {
     assert!(refused > 0 || kind.form == Form::Overwrite, "{what}: never refused anything");
     drop(index);
     // Everything fails now: nothing can be programmed or erased.
-    chip.lock().chip.set_faults(faults(Failing::Both, 1_000_000, seed));
+    chip.chip.lock().set_faults(faults(Failing::Both, 1_000_000, seed));
     for round in 0..3 {
         let what = format!("{what}, dead, round {round}");
         let mut index = mount(kind, &chip, &mut expected, &what);
@@ -79,7 +79,7 @@ fn live_and_die(kind: &Kind, failing: Failing, seed: u64) {
             }
         }
     }
-    chip.lock().chip.set_faults(Faults::default());
+    chip.chip.lock().set_faults(Faults::default());
     mount(kind, &chip, &mut expected, &format!("{what}, without failures"));
 }
 

@@ -8,7 +8,7 @@ use nandex::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
 fn mount(kind: &Kind, chip: &Chip, rng: &mut Rng, deep: u64, what: &str) -> Index {
     for left in (0..=deep).rev() {
         {
-            let chip = &mut chip.lock().chip;
+            let chip = &mut chip.chip.lock();
             chip.power_on();
             if left > 0 {
                 plan_cut(kind, chip, rng, 12);
@@ -69,7 +69,7 @@ fn at_the_edge(kind: &Kind, chip: &Chip, mut index: Index, expected: &mut Expect
     for session in 0..14 {
         let what = format!("{} session {session}", kind.name);
         if rng.chance(2, 3) {
-            plan_cut(kind, &mut chip.lock().chip, rng, 160);
+            plan_cut(kind, &mut chip.chip.lock(), rng, 160);
         }
         let grow = [50, 70, 30][session % 3];
         for _ in 0..120 {
@@ -81,7 +81,7 @@ fn at_the_edge(kind: &Kind, chip: &Chip, mut index: Index, expected: &mut Expect
                 Err(error) => panic!("{what}: {op:?}: {error}"),
             }
         }
-        chip.lock().chip.power_off();
+        chip.chip.lock().power_off();
         let deep = rng.below(4);
         index = mount(kind, chip, rng, deep, &what);
         let mut settled = contents(&mut index);
@@ -91,7 +91,7 @@ fn at_the_edge(kind: &Kind, chip: &Chip, mut index: Index, expected: &mut Expect
         }
         expected.settle(settled.unwrap(), &what);
         // A cut planned for the mount may strike later.
-        plan_none(&mut chip.lock().chip);
+        plan_none(&mut chip.chip.lock());
         assert_holds(&mut index, &expected.now, &what);
     }
     index
@@ -99,7 +99,7 @@ fn at_the_edge(kind: &Kind, chip: &Chip, mut index: Index, expected: &mut Expect
 
 fn live(kind: &Kind, seed: u64, read_failures_ppm: u32) {
     let chip = kind.chip();
-    chip.lock().chip.set_faults(Faults { seed, read_failures_ppm, ..Faults::default() });
+    chip.chip.lock().set_faults(Faults { seed, read_failures_ppm, ..Faults::default() });
     let mut rng = Rng::new(seed);
     let mut index = kind.format(&chip).unwrap();
     let mut expected = Expected::new(kind);

@@ -11,7 +11,6 @@ mod small;
 
 use harmed::Harmed;
 use nandex::IndexError;
-use nandex::Shared;
 use nandex::nand::catalogue::nor_2m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, Timing};
@@ -25,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 type Model = BTreeMap<u32, u32>;
-type Chip = Shared<Harmed>;
+type Chip = Harmed;
 type Index = Box<dyn OrderedIndex>;
 
 const TIMING: Timing =
@@ -56,11 +55,11 @@ struct Kind {
 
 impl Kind {
     fn chip(&self) -> Chip {
-        Shared::new(Harmed::new(SimChip::new(&self.part).unwrap()))
+        Harmed::new(SimChip::new(&self.part).unwrap())
     }
 
     fn format(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let chip = chip.clone();
+        let chip = chip.chip.clone();
         Ok(match &self.setup {
             Setup::Ipl(config) => Box::new(IplTree::format(chip, config)?),
             Setup::Sbits(config) => Box::new(Sbits::format(chip, config)?),
@@ -69,7 +68,7 @@ impl Kind {
     }
 
     fn mount(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let chip = chip.clone();
+        let chip = chip.chip.clone();
         Ok(match &self.setup {
             Setup::Ipl(config) => Box::new(IplTree::mount(chip, config)?),
             Setup::Sbits(config) => Box::new(Sbits::mount(chip, config)?),

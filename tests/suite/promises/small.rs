@@ -10,7 +10,7 @@ fn a_chip_that_takes_no_record_is_refused_at_format() {
             let mut kind = kind.clone();
             kind.part.geometry.blocks = blocks;
             let Ok(chip) = SimChip::new(&kind.part) else { continue };
-            let chip = Shared::new(Harmed::new(chip));
+            let chip = Harmed::new(chip);
             let mut index = match kind.format(&chip) {
                 Ok(index) => index,
                 Err(error) if error.is_unsupported() => {

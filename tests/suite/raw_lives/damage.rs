@@ -2,14 +2,13 @@
 //! wrong in silence.
 
 use super::edge::Life;
-use super::kinds::{Chip, Kind, ON_CHIPS, chip_for};
+use super::kinds::{Kind, ON_CHIPS, chip_for};
 use super::model::{Map, contents};
-use nandex::Shared;
-use nandex::nand::ReadOutcome;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry, IndexError, Nand, NandError, Pbn, Ppn};
+use nandex::testing::{self, Wrong};
+use nandex::{Cause, IndexError, Nand, Ppn};
 use std::collections::BTreeMap;
 
 /// The damage to a page.
@@ -25,62 +24,29 @@ enum Harm {
     Old,
 }
 
-/// A chip some of whose pages read wrongly until they are written again.
-struct Harmed {
-    chip: Chip,
-    old: SimChip,
-    harms: BTreeMap<Ppn, Harm>,
-}
-
-impl Nand for Harmed {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        match self.harms.get(&ppn) {
-            None => self.chip.read(ppn, cause, data, spare),
-            Some(Harm::Unreadable) => Err(NandError::Uncorrectable(ppn)),
-            Some(Harm::Exchanged(other)) => self.chip.read(*other, cause, data, spare),
-            Some(Harm::Old) => self.old.read(ppn, cause, data, spare),
-            Some(harm) => {
-                let outcome = self.chip.read(ppn, cause, data, spare)?;
-                for byte in data.iter_mut().chain(spare) {
-                    *byte = match harm {
-                        Harm::Zeros => 0,
-                        Harm::Ones => 0xff,
-                        _ => *byte,
-                    };
-                }
-                data[9] ^= if matches!(harm, Harm::Flipped) { 0x11 } else { 0 };
-                Ok(outcome)
-            }
-        }
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.harms.remove(&ppn);
-        self.chip.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        let geometry = self.geometry();
-        self.harms.retain(|ppn, _| geometry.block_of(*ppn) != pbn);
-        self.chip.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(pbn)
+impl Harm {
+    /// The contents that a page reads as until its block is erased.
+    fn of(self, page: Ppn, used: &Used) -> Wrong {
+        let bytes_of = |chip: &SimChip, page| {
+            let mut chip = chip.clone();
+            let geometry = chip.geometry();
+            let mut bytes = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
+            let (data, spare) = bytes.split_at_mut(geometry.page_bytes as usize);
+            chip.read(page, Cause::Check, data, spare).is_ok().then_some(bytes)
+        };
+        let now = bytes_of(&used.chip, page);
+        let bytes = match self {
+            Harm::Unreadable => None,
+            Harm::Exchanged(other) => bytes_of(&used.chip, other),
+            Harm::Old => bytes_of(&used.old, page),
+            Harm::Zeros => now.map(|bytes| vec![0; bytes.len()]),
+            Harm::Ones => now.map(|bytes| vec![0xff; bytes.len()]),
+            Harm::Flipped => now.map(|mut bytes| {
+                bytes[9] ^= 0x11;
+                bytes
+            }),
+        };
+        bytes.map_or(Wrong::Unreadable, Wrong::Bytes)
     }
 }
 
@@ -126,8 +92,8 @@ fn used(kind: Kind, closes: bool, seed: u64) -> Used {
 }
 
 fn read_harmed(kind: &Kind, used: &Used, harms: BTreeMap<Ppn, Harm>) -> Result<Map, IndexError> {
-    let chip = Shared::new(used.chip.clone());
-    let harmed = Harmed { chip, old: used.old.clone(), harms };
+    let harmed = testing::Chip::new(used.chip.clone());
+    harmed.spoil(harms.into_iter().map(|(page, harm)| (page, harm.of(page, used))));
     let mut index = kind.open_on(Box::new(harmed), false)?;
     let _checked = index.check()?;
     let all = contents(&mut *index, Direction::Ascending)?;

@@ -8,6 +8,7 @@ use crate::tbm::{self, TBM_STORES};
 use nandex::blocks::spare::SPARE_BYTES;
 use nandex::nand::{Geometry, catalogue};
 use nandex::store::ram::RamStore;
+use nandex::testing::{Call, SINGLE, Store};
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -49,51 +50,23 @@ fn everything() -> Vec<Device> {
 type Log = Arc<Mutex<Vec<(char, u32, Vec<u8>)>>>;
 
 /// A store in RAM that writes down what it is asked.
-struct Logged(RamStore, Log);
-
-impl Logged {
-    fn note(&self, kind: char, lpn: Lpn, data: &[u8]) {
-        self.1.lock().unwrap().push((kind, lpn.0, data.to_vec()));
-    }
-}
-
-impl PageStore for Logged {
-    fn page_bytes(&self) -> usize {
-        self.0.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.0.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.note('R', lpn, &[]);
-        self.0.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.note('W', lpn, data);
-        self.0.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.note('T', lpn, &[]);
-        self.0.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.0.sync()
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        self.0.ram_bytes()
-    }
-}
-
 fn logged(log: &Log) -> Device {
     let log = Arc::clone(log);
     let open = move |bytes, pages| -> Result<(Box<dyn PageStore>, Vec<String>), String> {
-        Ok((Box::new(Logged(RamStore::new(bytes, pages), Arc::clone(&log))), Vec::new()))
+        let (store, log) = (Store::new(bytes, pages).with_promise(SINGLE), Arc::clone(&log));
+        store.on_call(move |call| {
+            let mut log = log.lock().unwrap();
+            match call {
+                Call::Read(lpn, _) => log.push(('R', lpn.0, Vec::new())),
+                Call::Write(pages, _) => {
+                    log.extend(pages.iter().map(|(lpn, data)| ('W', lpn.0, data.to_vec())));
+                }
+                Call::Trim(lpn) => log.push(('T', lpn.0, Vec::new())),
+                Call::Sync | Call::Checkpoint => {}
+            }
+            Ok(())
+        });
+        Ok((Box::new(store), Vec::new()))
     };
     Device::Own { name: "logged".to_string(), open: Box::new(open) }
 }

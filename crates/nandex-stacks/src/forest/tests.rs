@@ -1,8 +1,8 @@
 //! Tests of the forest and of shared stores, with trees and stores kept in RAM.
 
 use super::*;
-use nandex::Shared;
 use nandex::rng::Rng;
+use nandex::testing::{ORDERED, Store};
 use nandex::{Cause, Lpn};
 use std::collections::BTreeMap;
 
@@ -135,55 +135,15 @@ fn what_a_forest_cannot_do_is_refused() {
     assert!(Forest::new(Vec::new()).is_err());
 }
 
-/// Pages in RAM, and how often they were synced.
-struct Ram {
-    pages: Vec<Vec<u8>>,
-    syncs: Shared<u32>,
-}
-
-impl PageStore for Ram {
-    fn page_bytes(&self) -> usize {
-        4
-    }
-    fn page_count(&self) -> u32 {
-        self.pages.len() as u32
-    }
-    fn read(&mut self, lpn: Lpn, _: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        data.copy_from_slice(&self.pages[lpn.index()]);
-        Ok(())
-    }
-    fn write(&mut self, lpn: Lpn, _: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.pages[lpn.index()].copy_from_slice(data);
-        Ok(())
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.pages[lpn.index()].fill(0);
-        Ok(())
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        *self.syncs.lock() += 1;
-        Ok(())
-    }
-    fn durable_writes(&self) -> bool {
-        false
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        50
-    }
-}
-
 #[test]
 fn slices_do_not_touch_each_other() {
-    let syncs = Shared::new(0);
-    let store = Ram { pages: vec![vec![0; 4]; 100], syncs: syncs.clone() };
+    let store = Store::new(4, 100).with_promise(ORDERED.single()).with_cache(3);
+    let ram_bytes = store.ram_bytes();
     let shares = [TreeShare { tree: 1, records: 30 }, TreeShare { tree: 5, records: 10 }];
-    let mut slices = share_store(store, &shares).unwrap();
+    let mut slices = share_store(store.handle(), &shares).unwrap();
     let sizes: Vec<_> = slices.iter().map(|(tree, slice)| (*tree, slice.page_count())).collect();
     assert_eq!(sizes, [(1, 16 + 51), (5, 16 + 17)]);
-    assert_eq!(slices.iter().map(|(_, slice)| slice.ram_bytes()).sum::<usize>(), 50);
+    assert_eq!(slices.iter().map(|(_, slice)| slice.ram_bytes()).sum::<usize>(), ram_bytes);
     for (number, slice) in &mut slices {
         for page in 0..slice.page_count() {
             slice.write(Lpn(page), Cause::Host, &[*number, page as u8, 0, 0]).unwrap();
@@ -198,16 +158,16 @@ fn slices_do_not_touch_each_other() {
         }
         slice.sync().unwrap();
     }
-    assert_eq!(*syncs.lock(), 1);
+    assert_eq!(store.counters().syncs, 1);
     slices[1].1.trim(Lpn(0)).unwrap();
     slices[0].1.sync().unwrap();
-    assert_eq!(*syncs.lock(), 2);
+    assert_eq!(store.counters().syncs, 2);
 }
 
 #[test]
 fn a_store_too_small_for_its_trees_is_refused() {
-    let store = Ram { pages: vec![vec![0; 4]; 31], syncs: Shared::default() };
+    let store = Store::new(4, 31);
     let shares = [TreeShare { tree: 0, records: 1 }, TreeShare { tree: 1, records: 0 }];
-    let refused = share_store(store, &shares).err().unwrap();
+    let refused = share_store(store.handle(), &shares).err().unwrap();
     assert_eq!(refused.to_string(), "2 trees need 32 pages, the store has 31");
 }

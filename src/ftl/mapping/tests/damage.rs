@@ -5,72 +5,17 @@
 use super::{Ftl, Model, Op, apply, chip, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
+use crate::inputs::stride;
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use crate::nand::{Cause, Nand, NandError};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
+use crate::testing::{Chip, Wrong};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// The damage to a page, data and spare area in one.
-#[derive(Clone, Debug)]
-enum Wrong {
-    Unreadable,
-    Bytes(Vec<u8>),
-}
-
-/// A chip on which some pages read wrongly until their block is erased.
-struct Damaged {
-    chip: SimChip,
-    wrong: BTreeMap<Ppn, Wrong>,
-}
-
-impl Nand for Damaged {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        let outcome = self.chip.read(ppn, cause, data, spare)?;
-        match self.wrong.get(&ppn) {
-            None => Ok(outcome),
-            Some(Wrong::Unreadable) => Err(NandError::Uncorrectable(ppn)),
-            Some(Wrong::Bytes(bytes)) => {
-                let (d, s) = bytes.split_at(self.chip.geometry().page_bytes as usize);
-                data.copy_from_slice(&d[..data.len()]);
-                spare.copy_from_slice(&s[..spare.len()]);
-                Ok(outcome)
-            }
-        }
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.chip.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        let geometry = self.chip.geometry();
-        self.wrong.retain(|&ppn, _| geometry.block_of(ppn) != pbn);
-        self.chip.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(pbn)
-    }
-}
 
 /// How a page is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +28,8 @@ enum Kind {
     Older,
 }
 
-/// One page in so many is damaged, a different one each time; 1 finds no more, and takes longer.
-const STRIDE: u32 = 4;
+/// One page in so many is damaged in the gate, a different one each time.
+const STRIDE: usize = 12;
 
 /// Chips on which each page comes back as it was.
 const RETURNS: u64 = 12;
@@ -263,8 +208,9 @@ fn judge<S: Scheme>(
 ) {
     counts.damages += 1;
     let places: Vec<Ppn> = wrong.keys().copied().collect();
-    let damaged = Damaged { chip: image.chip.clone(), wrong };
-    let mut ftl = match SchemeFtl::<Damaged, S>::mount(damaged, settings) {
+    let damaged = Chip::new(image.chip.clone());
+    damaged.spoil(wrong);
+    let mut ftl = match SchemeFtl::<Chip, S>::mount(damaged, settings) {
         Ok(ftl) => ftl,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
             counts.refused += 1;
@@ -316,13 +262,13 @@ fn describe(image: &Image, wrong: &BTreeMap<Ppn, Wrong>) -> String {
 }
 
 fn read_all<S: Scheme>(
-    ftl: &mut SchemeFtl<Damaged, S>,
+    ftl: &mut SchemeFtl<Chip, S>,
     image: &Image,
     (model, unasked): (&Model, &BTreeSet<u32>),
     counts: &mut Counts,
     what: &str,
 ) {
-    let places: Vec<Ppn> = ftl.nand().wrong.keys().copied().collect();
+    let places: Vec<Ppn> = ftl.nand().spoilt().into_keys().collect();
     let mut data = vec![0; ftl.page_bytes()];
     for (lpn, &tag) in (0..).zip(&model.pages) {
         match ftl.read(Lpn(lpn), Cause::Host, &mut data) {
@@ -333,7 +279,7 @@ fn read_all<S: Scheme>(
                 // back.
                 let was_there = || found == 0 || model.ever[lpn as usize].contains(&found);
                 let is_right = found == tag || (tag == 0 && was_there());
-                let pages = if is_right { String::new() } else { describe(image, &ftl.nand().wrong) };
+                let pages = if is_right { String::new() } else { describe(image, &ftl.nand().spoilt()) };
                 assert!(
                     is_right,
                     "seed {} {what} {places:?}: lpn {lpn} holds {found}, not {tag}\n{pages}",
@@ -347,7 +293,8 @@ fn read_all<S: Scheme>(
     }
 }
 
-fn sweep<S: Scheme>(end: End, stride: u32, settings: &impl Fn(u64) -> S::Settings) -> Counts {
+fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) -> Counts {
+    let stride = stride(STRIDE);
     let mut counts = Counts::default();
     for seed in 0..4 {
         let mut image = image::<S>(seed, 40 + 90 * seed as usize, end, settings(seed));
@@ -361,8 +308,8 @@ fn sweep<S: Scheme>(end: End, stride: u32, settings: &impl Fn(u64) -> S::Setting
         assert!(counts.refused == 0 && counts.corrupted == 0, "without damage: {counts:?}");
         let mut rng = Rng::new(seed);
         for kind in KINDS {
-            let first = rng.below(u64::from(stride)) as u32;
-            for ppn in (first..small(seed).pages()).step_by(stride as usize).map(Ppn) {
+            let first = rng.below(stride as u64) as u32;
+            for ppn in (first..small(seed).pages()).step_by(stride).map(Ppn) {
                 if let Some(wrong) = damage(&mut image, kind, ppn, &mut rng) {
                     judge::<S>(
                         &image,
@@ -381,8 +328,8 @@ fn sweep<S: Scheme>(end: End, stride: u32, settings: &impl Fn(u64) -> S::Setting
 
 /// Pages all over chips that were cut or switched off.
 pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    sweep::<S>(End::Cut, STRIDE, &settings);
-    sweep::<S>(End::Off, STRIDE, &settings);
+    sweep::<S>(End::Cut, &settings);
+    sweep::<S>(End::Off, &settings);
     notices_what_came_back::<S>(settings);
 }
 
@@ -404,7 +351,7 @@ fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 
 /// Pages all over chips that were closed.
 pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    sweep::<S>(End::Closed, STRIDE, &settings);
+    sweep::<S>(End::Closed, &settings);
     blocks::<S>(End::Closed, &settings);
     blocks::<S>(End::ClosedAgain, &settings);
 }

@@ -4,6 +4,7 @@
 use super::*;
 use crate::ftl::mapping::FlashSettings;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
+use crate::testing::{Access, Wrong};
 
 /// Runs operations until the power is cut; then mounts, and compares with the model before and after the
 /// operation that was cut.
@@ -103,7 +104,7 @@ fn survives_cuts_while_mounting<S: Below>() {
         drop(tbm);
         let untouched = bench.chip.lock().clone();
         for first in 0..200 {
-            *bench.chip.lock() = untouched.clone();
+            bench.chip.replace(untouched.clone());
             let mut cuts = 0;
             loop {
                 let wait = if cuts == 0 { first } else { rng.below(30 + 10 * cuts) };
@@ -151,7 +152,7 @@ fn a_format_that_is_cut_leaves_the_old_store_or_none() {
     let untouched = bench.chip.lock().clone();
     let mut kept = 0;
     for wait in 0.. {
-        *bench.chip.lock() = untouched.clone();
+        bench.chip.replace(untouched.clone());
         plan(&bench, wait, CutWhen::Inside, TornModel::ALL[wait as usize % 4], wait);
         let [low, high] = bench.ranges();
         let formatted = Tbm::format(FastFtl::again(low).unwrap(), high, bench.settings);
@@ -180,7 +181,7 @@ fn failing_blocks_lose_nothing() {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let failing = bench.chip.lock().clone().with_factory_bad_blocks(30_000, seed).with_faults(faults);
-        *bench.chip.lock() = failing;
+        bench.chip.replace(failing);
         let [low, high] = bench.ranges();
         // An FTL that outlasts the TBM.
         let common = FlashSettings { bad_blocks_ppm: 400_000, ..FlashSettings::default() };
@@ -217,9 +218,13 @@ fn failing_blocks_lose_nothing() {
 fn blocks_used_up_end_the_writes_and_not_the_reads() {
     for seed in 0..20 {
         let bench = Bench::new(Geometry::new(128, 32, 4, 60), 6, SPARE_BLOCKS_MIN);
-        let ill = |range| Ill { range, ppn: Ppn(0), bits: [None; 2], erases_fail: seed % 3 + 2 };
+        bench.chip.on_access(move |sim, access| match access {
+            Access::Erase(pbn, Cause::Merge) if sim.operations() % 20 < seed % 3 + 2 => {
+                Err(NandError::EraseFailed(pbn))
+            }
+            _ => Ok(()),
+        });
         let [low, high] = bench.ranges();
-        let high = BlockRange::new(ill(high), Pbn(0), bench.tbm_blocks);
         let mut tbm = Tbm::format(PageMapFtl::new(low), high, bench.settings).unwrap();
         let (mut tags, mut rng, mut refused, mut next) = (vec![0; 40], Rng::new(seed), 0, 1);
         let mut fewest = 6;
@@ -265,12 +270,12 @@ fn wrong_bits_are_put_right_or_noticed() {
         let (mut refused, mut right) = (0, 0);
         for (ppn, bit) in pages.iter().flat_map(|&ppn| (0..155 * 8).step_by(41).map(move |bit| (ppn, bit))) {
             for second in [None, Some((bit + 500) % (155 * 8))] {
-                let copy = Shared::new(bench.chip.lock().clone());
+                let copy = bench.chip.copy();
+                let bits: Vec<usize> = [bit].into_iter().chain(second).collect();
+                let place = Ppn(bench.first_block() * 4 + ppn.0);
+                copy.spoil([(place, Wrong::Bits(bits.clone()))]);
                 let low = BlockRange::new(copy.clone(), Pbn(0), bench.first_block());
                 let high = BlockRange::new(copy, Pbn(bench.first_block()), bench.tbm_blocks);
-                let bits = [Some(bit), second];
-                let high =
-                    BlockRange::new(Ill { range: high, ppn, bits, erases_fail: 0 }, Pbn(0), bench.tbm_blocks);
                 let mut tbm = match Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings) {
                     Ok(tbm) => tbm,
                     Err(StoreError::Corrupted { .. }) if second.is_some() => {
@@ -303,10 +308,10 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
     let (mut wrong, mut found_again, mut still_wrong) = (0, 0, 0);
     for seed in 0..12 {
         let bench = Bench::small(seed);
-        let [low, range] = bench.ranges();
+        let [low, high] = bench.ranges();
         let ppn = Ppn(seed as u32 % (bench.tbm_blocks * 4));
-        let ill = Ill { range, ppn, bits: [Some(9), Some(700)], erases_fail: 0 };
-        let high = BlockRange::new(ill, Pbn(0), bench.tbm_blocks);
+        let place = Ppn(bench.first_block() * 4 + ppn.0);
+        bench.chip.spoil([(place, Wrong::Bits(vec![9, 700]))]);
         let mut tbm = Tbm::format(FastFtl::new(low), high, bench.settings).unwrap();
         let (mut rng, mut tags) = (Rng::new(seed), vec![0; 60]);
         let mut was_wrong = [false; 60];
@@ -323,7 +328,7 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
             // A mount refuses a block in use with wrong bits in an erased page: pages before it may be lost
             // too.
             let ill_block =
-                |tbm: &Tbm<FastFtl<Range>, Ill>| tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
+                |tbm: &Tbm<FastFtl<Range>, Chip>| tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
             let mut remounts = !ill_block(&tbm) && rng.chance(1, 10);
             if remounts && seed % 2 == 0 {
                 // What tells of trims may bring the block into use.
@@ -367,10 +372,10 @@ fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
         }
         let (_, pbn, pages) = tbm.buffer_blocks().find(|block| block.0 == 0).unwrap();
         drop(tbm);
-        let [low, range] = bench.ranges();
+        let [low, high] = bench.ranges();
         let ppn = Ppn(pbn.0 * 4 + pages - 1);
-        let ill = Ill { range, ppn, bits: [Some(9), Some(700)], erases_fail: 0 };
-        let high = BlockRange::new(ill, Pbn(0), bench.tbm_blocks);
+        let place = Ppn(bench.first_block() * 4 + ppn.0);
+        bench.chip.spoil([(place, Wrong::Bits(vec![9, 700]))]);
         let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings);
         assert_eq!(matches!(mounted, Err(StoreError::Corrupted { .. })), is_refused, "{lpns:?}");
     }
@@ -380,60 +385,6 @@ fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
 fn is_last(bench: &Bench, ppn: Ppn) -> bool {
     let next = Ppn(bench.first_block() * 4 + ppn.0 + 1);
     ppn.0 % 4 == 3 || bench.chip.lock().is_erased(next)
-}
-
-/// Blocks with a page of which some bits always read wrongly, and of whose erases so many of twenty fail.
-struct Ill {
-    range: Range,
-    ppn: Ppn,
-    bits: [Option<usize>; 2],
-    erases_fail: u64,
-}
-
-impl Nand for Ill {
-    fn geometry(&self) -> Geometry {
-        self.range.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<crate::nand::ReadOutcome, NandError> {
-        let outcome = self.range.read(ppn, cause, data, spare)?;
-        for bit in self.bits.into_iter().flatten().filter(|_| ppn == self.ppn) {
-            let place = match (bit / 8).checked_sub(128) {
-                None => data.get_mut(bit / 8),
-                Some(byte) => spare.get_mut(byte),
-            };
-            if let Some(byte) = place {
-                *byte ^= 1 << (bit % 8);
-            }
-        }
-        Ok(outcome)
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.range.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        let erases = self.range.nand().lock().operations();
-        if self.erases_fail > 0 && cause == Cause::Merge && (erases % 20) < self.erases_fail {
-            return Err(NandError::EraseFailed(pbn));
-        }
-        self.range.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.range.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.range.mark_bad(pbn)
-    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ enum Outcome {
 }
 
 fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
-    let bench = Bench { chip: Shared::new(damaged), ..aged.bench.clone() };
+    let bench = Bench { chip: Chip::new(damaged), ..aged.bench.clone() };
     let mut tbm = match bench.mount::<S>() {
         Ok(tbm) => tbm,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => return Outcome::Noticed,

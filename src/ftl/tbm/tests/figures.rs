@@ -1,66 +1,28 @@
 //! The worked examples of the paper, step by step, over a store that writes down what reaches it.
 
 use super::*;
-use crate::store::ram::RamStore;
-
-/// Pages in memory, and the numbers of those written, in order.
-struct Diary {
-    pages: RamStore,
-    written: Vec<u32>,
-}
-
-impl PageStore for Diary {
-    fn page_bytes(&self) -> usize {
-        self.pages.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.pages.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.pages.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        if cause == Cause::Merge {
-            self.written.push(lpn.0);
-        }
-        self.pages.write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.pages.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.pages.sync()
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
-    }
-}
+use crate::testing::Store;
 
 /// Blocks of 4 pages, a TBM of 4 buffer blocks.
-fn tbm(buffer_blocks: u32) -> Tbm<Diary, Chip> {
+fn tbm(buffer_blocks: u32) -> Tbm<Store, Chip> {
     tbm_by(TbmSettings::new(buffer_blocks))
 }
 
-fn tbm_by(settings: TbmSettings) -> Tbm<Diary, Chip> {
+fn tbm_by(settings: TbmSettings) -> Tbm<Store, Chip> {
     let chip = new_chip(Geometry::new(128, 32, 4, 16));
-    let diary = Diary { pages: RamStore::new(128, 64), written: Vec::new() };
-    Tbm::format(diary, BlockRange::new(chip, Pbn(0), 16), settings).unwrap()
+    let store = Store::new(128, 64);
+    store.note_changes();
+    Tbm::format(store, BlockRange::new(chip, Pbn(0), 16), settings).unwrap()
 }
 
-fn write(tbm: &mut Tbm<Diary, Chip>, lpns: &[u32]) {
+fn write(tbm: &mut Tbm<Store, Chip>, lpns: &[u32]) {
     for (tag, &lpn) in (1..).zip(lpns) {
         tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
     }
 }
 
 /// The logical pages in each buffer block, as the chip says.
-fn buffers(tbm: &Tbm<Diary, Chip>) -> BTreeMap<u32, Vec<u32>> {
+fn buffers(tbm: &Tbm<Store, Chip>) -> BTreeMap<u32, Vec<u32>> {
     let lpns = |pbn: Pbn, pages: u32| {
         let mut lpns = Vec::new();
         for place in 0..pages {
@@ -81,7 +43,7 @@ fn figure_5_pages_of_one_logical_block_share_a_buffer_block() {
     write(&mut tbm, &[7, 14, 3, 17, 6]);
     let expected = [(0, vec![3]), (1, vec![7, 6]), (3, vec![14]), (4, vec![17])];
     assert_eq!(buffers(&tbm), BTreeMap::from(expected));
-    assert!(tbm.store().written.is_empty());
+    assert!(tbm.store().written(&[Cause::Merge]).is_empty());
 }
 
 #[test]
@@ -91,7 +53,7 @@ fn figure_6_the_block_with_the_fewest_pages_is_converted() {
     assert_eq!(buffers(&tbm)[&0], [0, 1, 1]);
     tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
     // The second of the pages 1 is the newest; pages 0 and 1 go down in order.
-    assert_eq!(tbm.store().written, [0, 1]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 1]);
     let mut data = vec![0; 128];
     tbm.read(Lpn(1), Cause::Host, &mut data).unwrap();
     assert_eq!(data, page(3, 128));
@@ -104,10 +66,10 @@ fn figure_6_the_block_with_the_fewest_pages_is_converted() {
 fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
     let mut tbm = tbm(4);
     write(&mut tbm, &[0, 1, 1, 2]);
-    assert!(tbm.store().written.is_empty());
+    assert!(tbm.store().written(&[Cause::Merge]).is_empty());
     let (before, erases) = (tbm.buffer_blocks().next(), tbm.range().nand().lock().wear().iter().sum::<u32>());
     tbm.write(Lpn(3), Cause::Host, &page(9, 128)).unwrap();
-    assert_eq!(tbm.store().written, [0, 1, 2]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 1, 2]);
     assert_eq!(buffers(&tbm), BTreeMap::from([(0, vec![3])]));
     assert_ne!(tbm.buffer_blocks().next(), before, "the least worn block, not the one just erased");
     assert_eq!(tbm.range().nand().lock().wear().iter().sum::<u32>(), erases + 1);
@@ -126,14 +88,14 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
     for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
         let mut tbm = tbm_by(TbmSettings { victim_reads, ..TbmSettings::new(4) });
         write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
-        let reads = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().lock().counters().page_reads;
+        let reads = |tbm: &Tbm<Store, Chip>| tbm.range().nand().lock().counters().page_reads;
         let before = reads(&tbm);
         tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
         let after = reads(&tbm);
         let merge = Cause::Merge as usize;
         assert_eq!(after[merge] - before[merge], expected, "{victim_reads:?}");
         assert_eq!(after.iter().sum::<u64>() - before.iter().sum::<u64>(), expected, "{victim_reads:?}");
-        assert_eq!(tbm.store().written, [0, 1], "the same pages are written");
+        assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 1], "the same pages are written");
         // Its own next page converts a full block: pages 5, 4, 6 are kept of 4, 5, 4, 6.
         let before = reads(&tbm)[merge];
         tbm.write(Lpn(7), Cause::Host, &page(98, 128)).unwrap();
@@ -146,15 +108,15 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
 fn a_page_by_the_rule_goes_to_the_store_below() {
     let mut tbm = tbm(4);
     tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
-    let programs = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().lock().counters().page_programs_total();
-    let put = |tbm: &mut Tbm<Diary, Chip>, lpn: u32, tag: u64| {
-        let before = (programs(tbm), tbm.store().pages.counters().page_writes[Cause::Host as usize]);
+    let programs = |tbm: &Tbm<Store, Chip>| tbm.range().nand().lock().counters().page_programs_total();
+    let put = |tbm: &mut Tbm<Store, Chip>, lpn: u32, tag: u64| {
+        let before = (programs(tbm), tbm.store().counters().page_writes[Cause::Host as usize]);
         tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
         let mut data = vec![0; 128];
         tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
         assert_eq!(data, page(tag, 128), "lpn {lpn}");
         assert_sound_of(tbm);
-        let written = tbm.store().pages.counters().page_writes[Cause::Host as usize];
+        let written = tbm.store().counters().page_writes[Cause::Host as usize];
         (programs(tbm) - before.0, written - before.1)
     };
     assert_eq!(put(&mut tbm, 0, 2), (1, 0), "to the buffer");
@@ -166,7 +128,7 @@ fn a_page_by_the_rule_goes_to_the_store_below() {
     // The conversion of the full block leaves page 1 where it is.
     assert_eq!(put(&mut tbm, 2, 6), (1, 0));
     assert_eq!(put(&mut tbm, 3, 8), (1, 0));
-    assert_eq!(tbm.store().written, [0, 2]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 2]);
     // A mount merges what is newer in the buffer only.
     assert_eq!(put(&mut tbm, 3, 7), (1, 1));
     let (store, range) = tbm.into_parts();
@@ -189,7 +151,7 @@ fn a_page_by_the_rule_goes_to_the_store_below() {
     assert_eq!(data, [0; 128]);
 }
 
-fn assert_sound_of(tbm: &mut Tbm<Diary, Chip>) {
+fn assert_sound_of(tbm: &mut Tbm<Store, Chip>) {
     let report = tbm.check().unwrap();
     assert!(report.is_sound(), "{report:?}");
 }
@@ -198,7 +160,7 @@ fn assert_sound_of(tbm: &mut Tbm<Diary, Chip>) {
 fn ties_go_to_the_block_unchanged_for_longest() {
     let mut tbm = tbm(3);
     write(&mut tbm, &[0, 4, 8, 1, 5, 9, 12]);
-    assert_eq!(tbm.store().written, [0, 1]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 1]);
 }
 
 #[test]
@@ -210,12 +172,12 @@ fn a_group_is_never_divided_by_a_conversion() {
     let data = page(50, 128);
     let group: Vec<(Lpn, &[u8])> = [12, 8, 16].map(|lpn| (Lpn(lpn), &data[..])).to_vec();
     tbm.write_atomic(&group, Cause::Host).unwrap();
-    assert_eq!(tbm.store().written, [0, 4]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 4]);
     assert_eq!(buffers(&tbm), BTreeMap::from([(2, vec![8, 9, 8]), (3, vec![12]), (4, vec![16])]));
     // Two pages of a logical block whose buffer block has room for one.
     let group: Vec<(Lpn, &[u8])> = [10, 11].map(|lpn| (Lpn(lpn), &data[..])).to_vec();
     tbm.write_atomic(&group, Cause::Host).unwrap();
-    assert_eq!(tbm.store().written, [0, 4, 8, 9]);
+    assert_eq!(tbm.store().written(&[Cause::Merge]), [0, 4, 8, 9]);
     assert_eq!(buffers(&tbm)[&2], [10, 11]);
     let refused = tbm.write_atomic(&[0, 4, 8, 12].map(|lpn| (Lpn(lpn), &data[..])), Cause::Host);
     assert!(matches!(refused, Err(StoreError::Unsupported(_))));

@@ -11,7 +11,6 @@ use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::nand::sim::{Faults, SimChip};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::rng::Rng;
-use crate::shared::Shared;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::boxed::Box;
@@ -20,13 +19,13 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(super) type Chip = Shared<SimChip>;
+pub(super) use crate::testing::Chip;
 type Range = BlockRange<Chip>;
 
 pub(super) fn new_chip(geometry: Geometry) -> Chip {
     let timing =
         Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Shared::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
+    Chip::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
 }
 
 /// An FTL below the TBM.

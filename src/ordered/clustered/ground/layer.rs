@@ -116,11 +116,6 @@ impl<S: PageStore> Layer<S> {
     }
 
     /// The store below, to change what it does under test.
-    #[cfg(test)]
-    pub(super) fn store_mut(&mut self) -> &mut S {
-        &mut self.store
-    }
-
     /// Gives the store back; nodes that wait are lost.
     pub(super) fn into_store(self) -> S {
         self.store

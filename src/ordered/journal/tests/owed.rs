@@ -131,7 +131,7 @@ fn update<S: PageStore>(
 #[test]
 fn a_journal_full_of_what_is_owed_takes_removals_and_gives_all_back() {
     let config = config_of(2);
-    let mut index = TightIndex::format(RamStore::new(PAGE_BYTES, 300), (inner(90), 90), config).unwrap();
+    let mut index = TightIndex::format(Store::new(PAGE_BYTES, 300), (inner(90), 90), config).unwrap();
     let mut model = Model::new();
     for n in 0..2 * PAGE_RECORDS as u16 {
         assert_eq!(update(&mut index, &mut model, (n, Some(n))), Ok(false));
@@ -160,17 +160,17 @@ fn what_is_owed_is_there_after_any_cut() {
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
         let config = config_of(1 + seed as u32 % 3);
-        let store = RamStore::new(PAGE_BYTES, 300);
+        let store = Store::new(PAGE_BYTES, 300);
         let mut store = TightIndex::format(store, (inner(50), 50), config).unwrap().into_store();
         let mut model = Model::new();
         for _ in 0..12 {
             let left = rng.below(5) * rng.below(9);
-            let cut = Cut { store, writes: 5 + rng.below(60) };
-            let mut index = match TightIndex::mount(cut.clone(), (inner(50), left), config) {
+            let cut = store.failing_after(5 + rng.below(60));
+            let mut index = match TightIndex::mount(cut.handle(), (inner(50), left), config) {
                 Ok(index) => index,
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                    store = cut.store;
+                    store = cut.copy();
                     continue;
                 }
             };
@@ -189,7 +189,7 @@ fn what_is_owed_is_there_after_any_cut() {
                     break;
                 }
             }
-            let mut index = TightIndex::mount(index.into_store().store, (inner(50), 0), config).unwrap();
+            let mut index = TightIndex::mount(index.into_store().copy(), (inner(50), 0), config).unwrap();
             if found_in(&mut index, Direction::Ascending).len() != model.len()
                 || found_in(&mut index, Direction::Ascending)
                     .into_iter()

@@ -7,7 +7,7 @@ use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use crate::unit_layer::Modes;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -55,17 +55,17 @@ proptest! {
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let store = RamStore::new(128, 1_200);
+        let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let mut index = LayeredTree::format(cached(store, frames), config).unwrap();
+        let mut index = LayeredTree::format(store.with_cache(frames), config).unwrap();
         let mut model = Model::new();
         for (i, op) in ops.iter().enumerate() {
             run_op(&mut index, op, &mut model, Answers::Exact);
             prop_assert!(!matches!(op, Op::Sync) || index.layer().waiting_units() == 0);
             if let Op::Remount = op {
                 index.close().unwrap();
-                let store = index.into_store().close().unwrap();
-                index = LayeredTree::mount(cached(store, frames), config).unwrap();
+                let store = index.into_store();
+                index = LayeredTree::mount(store.with_cache(frames), config).unwrap();
             }
             prop_assert!(index.layer().waiting_units() <= config.reservation_units as usize);
             if i % 8 == 0 {
@@ -83,12 +83,12 @@ proptest! {
 fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in members(SMALL) {
         for writes in (4..400).step_by(3) {
-            let store = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
-            let mut index = LayeredTree::format(store, config).unwrap();
-            index.tree.with_store(|layer, _| layer.store_mut().writes = writes);
+            let store = Store::new(128, 1_000);
+            let mut index = LayeredTree::format(store.handle(), config).unwrap();
+            store.fail_after(writes);
             let (synced, since) = work_until_the_cut(&mut index);
-            let mut store = index.into_store().store;
-            match LayeredTree::mount(store.clone(), config) {
+            let mut store = index.into_store().copy();
+            match LayeredTree::mount(store.copy(), config) {
                 Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
@@ -108,10 +108,10 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
 
 #[test]
 fn a_commit_of_old_units_does_not_wait_for_the_journal() {
-    type Index = Journaled<RamStore, LayeredTree<Below>>;
+    type Index = Journaled<Store, LayeredTree<Below>>;
     let config = LayeredConfig { reservation_units: 60, ..rbftl::config(SMALL) };
     let journal = JournalConfig::new(Durability::EverySync);
-    let mut index = Index::format(RamStore::new(128, 4_000), config, journal).unwrap();
+    let mut index = Index::format(Store::new(128, 4_000), config, journal).unwrap();
     let mut rng = Rng::new(7);
     for _ in 0..6_000 {
         index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap();
@@ -126,18 +126,17 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Cut, LayeredTree<Below>>;
+    type Index = Journaled<Store, LayeredTree<Below>>;
     for config in members(SMALL) {
         for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
             .into_iter()
             .flat_map(|class| (3..250).step_by(7).map(move |writes| (class, writes)))
         {
             let journal = JournalConfig::new(durability);
-            let store = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+            let store = Store::new(128, 1_000);
             let config = LayeredConfig { reservation_units: 12, ..config };
             let index = Index::format(store, config, journal).unwrap();
-            let mut store = index.into_store();
-            store.writes = writes;
+            let store = index.into_store().failing_after(writes);
             let mut index = Index::mount(store, config, journal).unwrap();
             assert_eq!(index.durability(), durability);
             let (mut states, mut synced) = (alloc::vec![Model::new()], 0);
@@ -164,7 +163,7 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
                     synced = states.len() - 1;
                 }
             }
-            let store = Cut { writes: u64::MAX, ..index.into_store() };
+            let store = index.into_store().copy();
             let mut index = Index::mount(store, config, journal).unwrap();
             let found = contents(&mut index).unwrap();
             assert!(states[synced..].contains(&found), "{:?} after {writes} writes", config.commit);
@@ -180,8 +179,8 @@ fn number(n: u32) -> [u8; 4] {
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
 /// A tree of so many records in random order, on pages of 2 KiB, and its keys.
-fn grown(config: LayeredConfig, records: usize) -> (LayeredTree<RamStore>, Vec<[u8; 4]>) {
-    let mut index = LayeredTree::format(RamStore::new(2048, 2_000), config).unwrap();
+fn grown(config: LayeredConfig, records: usize) -> (LayeredTree<Store>, Vec<[u8; 4]>) {
+    let mut index = LayeredTree::format(Store::new(2048, 2_000), config).unwrap();
     let (mut rng, mut keys) = (Rng::new(5), Vec::new());
     while keys.len() < records {
         let key = number(rng.next_u64() as u32);
@@ -192,7 +191,7 @@ fn grown(config: LayeredConfig, records: usize) -> (LayeredTree<RamStore>, Vec<[
     (index, keys)
 }
 
-fn accesses(index: &LayeredTree<RamStore>) -> (u64, u64) {
+fn accesses(index: &LayeredTree<Store>) -> (u64, u64) {
     let counters = index.layer().store().counters();
     (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
 }
@@ -301,7 +300,7 @@ fn a_small_split_is_units_that_move_half_of_a_leaf() {
     // Leaves of 4: the fifth record moves two of them.
     let config = bftl::config(SMALL);
     let config = LayeredConfig { tree: config.tree.with_order(4), ..config };
-    let mut index = LayeredTree::format(RamStore::new(128, 2_000), config).unwrap();
+    let mut index = LayeredTree::format(Store::new(128, 2_000), config).unwrap();
     for n in 1..=4 {
         index.insert(&key(n), &[0; 2]).unwrap();
     }
@@ -323,8 +322,7 @@ fn a_small_split_is_units_that_move_half_of_a_leaf() {
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     for config in members(SMALL) {
-        let (mut index, mut rng) =
-            (LayeredTree::format(RamStore::new(128, 600), config).unwrap(), Rng::new(1));
+        let (mut index, mut rng) = (LayeredTree::format(Store::new(128, 600), config).unwrap(), Rng::new(1));
         let model = put_some(&mut index, &mut rng);
         let store = index.into_store();
         let mount = |store| LayeredTree::mount(store, config).and_then(|mut index| contents(&mut index));
@@ -337,14 +335,14 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in members(SMALL) {
         let config = LayeredConfig { reservation_units: 20, ..config };
-        fill_and_drain(&mut LayeredTree::format(RamStore::new(128, 250), config).unwrap(), false);
+        fill_and_drain(&mut LayeredTree::format(Store::new(128, 250), config).unwrap(), false);
     }
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config: LayeredConfig, pages| {
-        let Err(IndexError::Unsupported(why)) = LayeredTree::format(RamStore::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = LayeredTree::format(Store::new(128, pages), config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -355,7 +353,7 @@ fn what_cannot_work_is_refused() {
     refused(LayeredConfig { tree: bftl.tree.with_order(17), ..bftl }, 2_000);
     refused(LayeredConfig { tree: wobf::config(SMALL).tree.with_order(5), ..wobf::config(SMALL) }, 2_000);
     refused(LayeredConfig { tree: BPlusConfig::new(SMALL), ..bftl }, 2_000);
-    let mut store = RamStore::new(128, 2_000);
+    let mut store = Store::new(128, 2_000);
     LayeredTree::format(&mut store, bftl).unwrap();
     for other in
         [LayeredConfig { list_length: 3, ..bftl }, ibsf::config(SMALL), bftl::config(RecordFormat::new(4, 2))]

@@ -5,7 +5,7 @@ use super::*;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use crate::units::Lpn;
 
 type Tree<S, T> = MessageTree<S, T>;
@@ -18,16 +18,16 @@ pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(
     frames: usize,
     pages: u32,
 ) {
-    let store = RamStore::new(PAGE_BYTES, pages);
-    let mut index = Tree::<_, T>::format(cached(store, frames), config.clone()).unwrap();
+    let store = Store::new(PAGE_BYTES, pages);
+    let mut index = Tree::<_, T>::format(store.with_cache(frames), config.clone()).unwrap();
     let answers = T::common(config).answers;
     let mut model = Model::new();
     for (i, op) in ops.iter().enumerate() {
         run_op(&mut index, op, &mut model, answers);
         if let Op::Remount = op {
             index.close().unwrap();
-            let store = index.into_store().close().unwrap();
-            index = Tree::mount(cached(store, frames), config.clone()).unwrap();
+            let store = index.into_store();
+            index = Tree::mount(store.with_cache(frames), config.clone()).unwrap();
         }
         if i % 16 == 0 {
             assert_sound(&mut index, &model);
@@ -76,12 +76,12 @@ pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
     writes: impl Iterator<Item = u64>,
 ) {
     for writes in writes {
-        let store = RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1);
+        let store = Store::new(PAGE_BYTES, 700).with_atomic_pages(1);
         let store = Tree::<_, T>::format(store, config.clone()).unwrap().into_store();
-        let mut index = Tree::<_, T>::mount(Cut { store, writes }, config.clone()).unwrap();
+        let mut index = Tree::<_, T>::mount(store.failing_after(writes), config.clone()).unwrap();
         assert_eq!(index.durability(), Durability::EverySync);
         let states = states_until_the_cut(&mut index, writes, false);
-        let mut index = Tree::<_, T>::mount(index.into_store().store, config.clone()).unwrap();
+        let mut index = Tree::<_, T>::mount(index.into_store().copy(), config.clone()).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(states.contains(&found), "after {writes} writes");
         assert_sound(&mut index, &found);
@@ -97,14 +97,14 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
     for writes in writes {
         let class = if writes % 2 == 0 { Durability::EveryOperation } else { Durability::EverySync };
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(class) };
-        let store = Cut { store: RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1), writes: u64::MAX };
-        type Index<T> = Journaled<Cut, MessageTree<Below, T>>;
-        let mut store = Index::<T>::format(store, config.clone(), journal).unwrap().into_store();
-        store.writes = writes;
+        let store = Store::new(PAGE_BYTES, 700).with_atomic_pages(1);
+        type Index<T> = Journaled<Store, MessageTree<Below, T>>;
+        let store = Index::<T>::format(store, config.clone(), journal).unwrap().into_store();
+        store.fail_after(writes);
         let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
         assert_eq!(index.durability(), class);
         let states = states_until_the_cut(&mut index, writes, class == Durability::EveryOperation);
-        let store = Cut { writes: u64::MAX, ..index.into_store() };
+        let store = index.into_store().copy();
         let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(states.contains(&found), "{class:?} after {writes} writes");
@@ -113,8 +113,8 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
 }
 
 /// A tree on its store that has been used, and what it holds.
-fn used<T: MessageScheme>(config: &T::Config) -> (RamStore, Model) {
-    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 600), config.clone()).unwrap();
+fn used<T: MessageScheme>(config: &T::Config) -> (Store, Model) {
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 600), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     for i in 0..1_500u16 {
         let n = key(rng.below(500) as u16);
@@ -134,7 +134,7 @@ pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Messag
     let (store, model) = used::<T>(config);
     let (mut refused, mut right, mut rng) = (0, 0, Rng::new(3));
     for _ in 0..3_000 {
-        let mut store = store.clone();
+        let mut store = store.copy();
         let (lpn, bit) = (Lpn(rng.below(600) as u32), rng.below(1024) as usize);
         let mut page = [0; PAGE_BYTES];
         store.read(lpn, crate::nand::Cause::Check, &mut page).unwrap();
@@ -158,7 +158,7 @@ pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Messag
 pub(in crate::ordered) fn forged_pages_never_panic<T: MessageScheme>(config: &T::Config) {
     let (store, _) = used::<T>(config);
     for seed in 0..400 {
-        let (mut store, mut rng) = (store.clone(), Rng::new(seed));
+        let (mut store, mut rng) = (store.copy(), Rng::new(seed));
         for _ in 0..1 + rng.below(40) {
             let lpn = Lpn(if rng.chance(1, 4) { 0 } else { rng.below(600) as u32 });
             let mut page = [0; PAGE_BYTES];
@@ -182,7 +182,7 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
     pages: u32,
     least: usize,
 ) {
-    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, pages), config.clone()).unwrap();
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, pages), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..4u16 {
         let mut inserted = 0;
@@ -222,7 +222,7 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
 
 pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     for count in [0, 1, 30, 400, 2_000u16] {
-        let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
+        let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
         let mut model: Model = (0..count).map(|n| (key(n * 3), key(n))).collect();
         let unsorted = [(key(3), key(1)), (key(2), key(1))];
         let mut pairs = unsorted.iter().map(|(k, v)| (&k[..], &v[..]));
@@ -239,7 +239,7 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
         assert_sound(&mut index, &model);
         assert_eq!(contents(&mut index).unwrap(), model);
     }
-    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 80), config.clone()).unwrap();
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 80), config.clone()).unwrap();
     let many: Model = (0..9_000).map(|n| (key(n), key(n))).collect();
     assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::Full));
     assert_sound(&mut index, &Model::new());
@@ -247,7 +247,7 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
 }
 
 /// Accesses to a store so far.
-pub(in crate::ordered) fn accesses<T: MessageScheme>(index: &Tree<RamStore, T>) -> (u64, u64) {
+pub(in crate::ordered) fn accesses<T: MessageScheme>(index: &Tree<Store, T>) -> (u64, u64) {
     let counters = index.store().counters();
     (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
 }

@@ -2,13 +2,12 @@
 //! cut.
 
 use super::Answers;
-use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::check::IndexError;
-use crate::nand::{Cause, NandError};
+use crate::nand::NandError;
 use crate::ordered::{Direction, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
-use crate::store::{PageStore, StoreError};
+use crate::store::StoreError;
+use crate::testing::Store;
 use crate::units::Lpn;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -88,13 +87,6 @@ pub(in crate::ordered) fn any_ops() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
-pub(in crate::ordered) type Cached = PageCache<RamStore, Lru>;
-
-pub(in crate::ordered) fn cached(store: RamStore, frames: usize) -> Cached {
-    let config = CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None };
-    PageCache::new(store, Lru::new(frames), config)
-}
-
 /// Does one operation with index and model. With exact answers they agree on what existed.
 pub(in crate::ordered) fn run_op(
     index: &mut impl OrderedIndex,
@@ -130,49 +122,6 @@ pub(in crate::ordered) fn run_op(
         }
         Op::Sync => index.sync().unwrap(),
         Op::Remount => {}
-    }
-}
-
-/// A store whose power fails after some writes.
-pub(in crate::ordered) struct Cut {
-    pub(in crate::ordered) store: RamStore,
-    pub(in crate::ordered) writes: u64,
-}
-
-impl PageStore for Cut {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_atomic(&[(lpn, data)], cause)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.store.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.writes = self.writes.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
-        self.store.write_atomic(pages, cause)
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        0
     }
 }
 
@@ -269,14 +218,13 @@ pub(in crate::ordered) fn assert_takes_again(index: &mut impl OrderedIndex, gone
 }
 
 /// Overwrites bytes of pages, and lets the checksums say that all is well.
-pub(in crate::ordered) fn forge(store: &mut RamStore, forgeries: Vec<(u32, usize, u8)>) {
-    let mut page = [0; 64];
+pub(in crate::ordered) fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
     for (lpn, at, byte) in forgeries {
-        store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
+        let mut page = store.page_of(Lpn(lpn));
         page[at] = byte;
         let crc = crate::codec::crc32(&[&page[4..]]);
         crate::codec::put_u32(&mut page, 0, crc);
-        store.write(Lpn(lpn), Cause::Check, &page).unwrap();
+        store.put(Lpn(lpn), &page);
     }
 }
 
@@ -345,21 +293,20 @@ pub(in crate::ordered) fn put_some(index: &mut impl OrderedIndex, rng: &mut Rng)
 /// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or
 /// changes nothing. How often was what?
 pub(in crate::ordered) fn flip_bits(
-    (store, pages): (&RamStore, u64),
+    (store, pages): (&Store, u64),
     (model, rng): (&Model, &mut Rng),
-    mount: impl Fn(RamStore) -> Result<Model, IndexError>,
+    mount: impl Fn(Store) -> Result<Model, IndexError>,
 ) -> (u32, u32) {
     let (mut refused, mut right) = (0, 0);
     for _ in 0..1_500 {
-        let mut store = store.clone();
+        let store = store.copy();
         let (lpn, bit) = (Lpn(rng.below(pages) as u32), rng.below(1024) as usize);
-        let mut page = [0; 128];
-        store.read(lpn, Cause::Check, &mut page).unwrap();
+        let mut page = store.page_of(lpn);
         if page == [0; 128] {
             continue;
         }
         page[bit / 8] ^= 1 << (bit % 8);
-        store.write(lpn, Cause::Check, &page).unwrap();
+        store.put(lpn, &page);
         match mount(store) {
             Ok(found) => {
                 assert_eq!(found, *model);

@@ -6,7 +6,7 @@ use crate::check::IndexError;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::tests::*;
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -18,9 +18,9 @@ fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {
     config
 }
 
-fn small_index(order: usize, pool_requests: u32, policy: CommitPolicy) -> LazyUpdateTree<RamStore> {
+fn small_index(order: usize, pool_requests: u32, policy: CommitPolicy) -> LazyUpdateTree<Store> {
     let config = LazyUpdateConfig { policy, ..config(order, pool_requests) };
-    LazyUpdateTree::format(RamStore::new(128, 2_000), config).unwrap()
+    LazyUpdateTree::format(Store::new(128, 2_000), config).unwrap()
 }
 
 fn any_config() -> impl Strategy<Value = LazyUpdateConfig> {
@@ -38,15 +38,15 @@ proptest! {
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = LazyUpdateTree::format(cached(RamStore::new(128, 2_000), frames), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(128, 2_000).with_cache(frames), config).unwrap();
         let mut model = Model::new();
         for (i, op) in ops.iter().enumerate() {
             run_op(&mut index, op, &mut model, config.answers);
             prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
             if let Op::Remount = op {
                 index.close().unwrap();
-                let store = index.into_store().close().unwrap();
-                index = LazyUpdateTree::mount(cached(store, frames), config).unwrap();
+                let store = index.into_store();
+                index = LazyUpdateTree::mount(store.with_cache(frames), config).unwrap();
             }
             prop_assert!(index.pooled_requests() <= config.pool_requests as usize);
             if i % 8 == 0 {
@@ -58,13 +58,13 @@ proptest! {
     }
 }
 
-fn host_writes(index: &LazyUpdateTree<RamStore>) -> u64 {
+fn host_writes(index: &LazyUpdateTree<Store>) -> u64 {
     index.tree().store().counters().page_writes[0]
 }
 
 /// The tree of the paper's Figure 1: leaf D is full and has key 5, E has room and key 40, H has room, 90 and
 /// 95. With six leaves the parent of D is full too.
-fn figure_1(policy: CommitPolicy, leaves: usize) -> LazyUpdateTree<RamStore> {
+fn figure_1(policy: CommitPolicy, leaves: usize) -> LazyUpdateTree<Store> {
     let mut index = small_index(4, 4, policy);
     let first = [[2u16, 3, 5, 7], [20, 25, 40, 45], [50, 55, 60, 62], [65, 70, 75, 77], [88, 90, 95, 97]];
     let keys = [&first.concat()[..], &[110, 111, 112, 113]].concat();
@@ -168,7 +168,7 @@ fn the_paper_s_answers_read_no_leaf() {
     let mut loaded = figure_1(CommitPolicy::BiggestSize, 5);
     loaded.sync().unwrap();
     let mut index = LazyUpdateTree::mount(loaded.into_store(), config).unwrap();
-    let reads = |index: &LazyUpdateTree<RamStore>| index.tree().store().counters().page_reads[0];
+    let reads = |index: &LazyUpdateTree<Store>| index.tree().store().counters().page_reads[0];
     let before = reads(&index);
     index.insert(&key(6), &[1; 2]).unwrap();
     assert_eq!(reads(&index) - before, 2, "the path above the leaf");
@@ -209,7 +209,7 @@ fn published_pairs_are_right_where_keys_come_back_as_they_were() {
             pairs: Pairs::Published,
             ..config(4 + seed as usize % 5, 20)
         };
-        let mut index = LazyUpdateTree::format(RamStore::new(128, 2_000), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(128, 2_000), config).unwrap();
         let mut model = BTreeSet::new();
         for _ in 0..2_000 {
             let n = rng.below(120) as u16;
@@ -282,7 +282,7 @@ fn every_policy_chooses_as_a_look_at_every_group_would() {
 
 /// The paper's rule: the price of every group by a look at its leaf and its requests, the cheapest, of equals
 /// the one hit least recently (of the two halves of a divided one the first in the table).
-fn cheapest_of_all(index: &mut LazyUpdateTree<RamStore>) -> u32 {
+fn cheapest_of_all(index: &mut LazyUpdateTree<Store>) -> u32 {
     let mut groups: Vec<(u32, u64, u64, u64)> = Vec::new();
     let mut next = index.pool.first();
     while let Some(slot) = next {
@@ -320,7 +320,7 @@ fn the_choice_by_cost_is_the_cheapest_of_all_groups() {
         let (mut chosen, mut groups_seen, mut splits_avoided, mut read) = (0, 0, 0, 0);
         for (order, seed) in [(4, 1), (5, 2), (9, 3), (30, 4)] {
             let config = LazyUpdateConfig { policy: CommitPolicy::CostBased, answers, ..config(order, 40) };
-            let mut index = LazyUpdateTree::format(RamStore::new(256, 2_000), config).unwrap();
+            let mut index = LazyUpdateTree::format(Store::new(256, 2_000), config).unwrap();
             let mut rng = Rng::new(seed);
             for round in 0..4_000 {
                 // The tree grows from one leaf and withers to one, twice.
@@ -362,7 +362,7 @@ fn pool_and_cache_fit_into_one_budget() {
         let config = LazyUpdateConfig { policy, tree: config.tree.with_order(85), ..config };
         let bytes = config.pool_bytes(PoolCount::Held);
         assert!(bytes <= share && share - bytes < 100, "{bytes} of {share}");
-        let index = LazyUpdateTree::format(RamStore::new(2_048, 200), config).unwrap();
+        let index = LazyUpdateTree::format(Store::new(2_048, 200), config).unwrap();
         assert_eq!(index.ram_bytes() - index.tree().ram_bytes(), bytes);
         assert_eq!(requests(PoolCount::Record) as usize, share / 12, "as the paper counts");
     }
@@ -391,7 +391,7 @@ fn a_group_of_any_size_is_committed() {
 fn a_full_store_loses_nothing_and_removals_make_room() {
     for policy in CommitPolicy::ALL {
         let config = LazyUpdateConfig { policy, ..config(4, 20) };
-        let mut index = LazyUpdateTree::format(RamStore::new(128, 40), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(128, 40), config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;
         for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -417,7 +417,7 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let format = |config| LazyUpdateTree::format(RamStore::new(128, 40), config).err();
+    let format = |config| LazyUpdateTree::format(Store::new(128, 40), config).err();
     assert!(matches!(format(config(4, 0)), Some(IndexError::Unsupported(_))));
     let durable =
         LazyUpdateConfig { tree: BPlusConfig::new(SMALL).with_order(4), ..LazyUpdateConfig::new(SMALL, 9) };
@@ -432,11 +432,11 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     let (mut refused, mut mixed) = (0, 0);
     for writes in 0..260 {
         let config = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..config(4, 16) };
-        let store = LazyUpdateTree::format(RamStore::new(128, 400), config).unwrap().into_store();
-        let mut index = LazyUpdateTree::mount(Cut { store, writes }, config).unwrap();
+        let store = LazyUpdateTree::format(Store::new(128, 400), config).unwrap().into_store();
+        let mut index = LazyUpdateTree::mount(store.failing_after(writes), config).unwrap();
         let (synced, since) = work_until_the_cut(&mut index);
-        let store = index.into_store().store;
-        match LazyUpdateTree::mount(store.clone(), config) {
+        let store = index.into_store().copy();
+        match LazyUpdateTree::mount(store.copy(), config) {
             Err(error) => {
                 assert_eq!(error, IndexError::NotCleanlyClosed);
                 refused += 1;
@@ -466,11 +466,11 @@ proptest! {
         seed: u64,
     ) {
         let config = LazyUpdateConfig { policy, ..config(4, 12) };
-        let mut index = LazyUpdateTree::format(RamStore::new(64, 60), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(64, 60), config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();
-        let mut store = index.into_store();
-        forge(&mut store, forgeries);
+        let store = index.into_store();
+        forge(&store, forgeries);
         let Ok(mut index) = LazyUpdateTree::mount(store, config) else { return Ok(()) };
         use_forged(&mut index, seed);
     }

@@ -113,11 +113,6 @@ impl<S: PageStore> Buffer<S> {
         &self.store
     }
 
-    #[cfg(test)]
-    pub(super) fn below_mut(&mut self) -> &mut S {
-        &mut self.store
-    }
-
     pub(super) fn into_store(self) -> S {
         self.store
     }

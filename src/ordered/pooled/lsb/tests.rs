@@ -8,8 +8,7 @@ use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::shared::Shared;
 use crate::store::StoreError;
-use crate::store::ram::RamStore;
-use alloc::collections::BTreeMap;
+use crate::testing::{Call, Store};
 use proptest::prelude::*;
 
 fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
@@ -29,16 +28,16 @@ proptest! {
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let store = RamStore::new(128, 1_200);
+        let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let mut index = LsbTree::format(cached(store, frames), config).unwrap();
+        let mut index = LsbTree::format(store.with_cache(frames), config).unwrap();
         let mut model = Model::new();
         for (i, op) in ops.iter().enumerate() {
             run_op(&mut index, op, &mut model, Answers::Exact);
             if let Op::Remount = op {
                 index.close().unwrap();
-                let store = index.into_store().close().unwrap();
-                index = LsbTree::mount(cached(store, frames), config).unwrap();
+                let store = index.into_store();
+                index = LsbTree::mount(store.with_cache(frames), config).unwrap();
             }
             prop_assert!(index.open_logs() <= config.log_nodes as usize);
             if i % 8 == 0 {
@@ -56,14 +55,11 @@ proptest! {
 fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in [config(3, Some(5), 200), config(1, Some(4), 200), config(4, Some(6), 3)] {
         for writes in (4..400).step_by(3) {
-            let mut index =
-                LsbTree::format(Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 }, config).unwrap();
-            let mut store = index.into_store();
-            store.writes = writes;
-            index = LsbTree::mount(store, config).unwrap();
+            let store = LsbTree::format(Store::new(128, 1_000), config).unwrap().into_store();
+            let mut index = LsbTree::mount(store.failing_after(writes), config).unwrap();
             let (synced, since) = work_until_the_cut(&mut index);
-            let mut store = index.into_store().store;
-            match LsbTree::mount(store.clone(), config) {
+            let mut store = index.into_store().copy();
+            match LsbTree::mount(store.copy(), config) {
                 Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
@@ -83,17 +79,15 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Cut, LsbTree<Below>>;
+    type Index = Journaled<Store, LsbTree<Below>>;
     let config = config(3, Some(5), 100);
     for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
         .into_iter()
         .flat_map(|class| (3..400).step_by(5).map(move |writes| (class, writes)))
     {
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(durability) };
-        let store = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
-        let mut store = Index::format(store, config, journal).unwrap().into_store();
-        store.writes = writes;
-        let mut index = Index::mount(store, config, journal).unwrap();
+        let store = Index::format(Store::new(128, 1_000), config, journal).unwrap().into_store();
+        let mut index = Index::mount(store.failing_after(writes), config, journal).unwrap();
         let (mut states, mut synced) = (vec![Model::new()], 0);
         let mut rng = Rng::new(writes);
         loop {
@@ -119,88 +113,35 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
             }
         }
         // A cut in the recovery, and then a whole one.
-        let store = Shared::new(Cut { writes: writes % 7, ..index.into_store() });
-        drop(Journaled::<_, LsbTree<Below>>::mount(store.clone(), config, journal));
-        let store = store.into_inner().unwrap();
-        let mut index = Index::mount(Cut { writes: u64::MAX, ..store }, config, journal).unwrap();
+        let store = index.into_store().copy();
+        store.fail_after(writes % 7);
+        drop(Journaled::<_, LsbTree<Below>>::mount(store.copy(), config, journal));
+        store.fail_after(u64::MAX);
+        let mut index = Index::mount(store, config, journal).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(states[synced..].contains(&found), "after {writes} writes");
         assert_sound(&mut index, &found);
     }
 }
 
-/// A store whose trims since the last sync may be undone by a cut, each on its own.
-struct Forgetful {
-    cut: Cut,
-    trimmed: BTreeMap<Lpn, Vec<u8>>,
-    /// If it is worn out, it refuses checkpoints, and the writes that a cut would prevent, and takes so many
-    /// trims.
-    worn: Option<u64>,
-}
-
-impl Forgetful {
-    fn new() -> Forgetful {
-        let cut = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
-        Forgetful { cut, trimmed: BTreeMap::new(), worn: None }
-    }
-
-    fn cut(&mut self, rng: &mut Rng) -> usize {
-        let mut back = core::mem::take(&mut self.trimmed);
-        back.retain(|_, page| page.iter().any(|byte| *byte != 0) && rng.chance(1, 2));
-        for (lpn, page) in &back {
-            self.cut.store.write(*lpn, Cause::Host, page).unwrap();
+/// Lets a store refuse checkpoints, writes after so many, and trims after so many; how many trims are left.
+fn wear_out(store: &Store, writes: Option<u64>, trims: u64) -> Shared<u64> {
+    let left = Shared::new(trims);
+    let (mut writes, counted) = (writes.unwrap_or(u64::MAX), left.clone());
+    store.on_call(move |call| {
+        let worn_out = StoreError::WornOut;
+        match call {
+            Call::Write(..) => writes = writes.checked_sub(1).ok_or(worn_out)?,
+            Call::Trim(_) => {
+                let mut left = counted.lock();
+                *left = left.checked_sub(1).ok_or(worn_out)?;
+            }
+            Call::Checkpoint => return Err(worn_out),
+            Call::Read(..) | Call::Sync => {}
         }
-        back.len()
-    }
-}
-
-impl PageStore for Forgetful {
-    fn page_bytes(&self) -> usize {
-        self.cut.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.cut.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.cut.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_atomic(&[(lpn, data)], cause)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        if let Some(trims) = &mut self.worn {
-            *trims = trims.checked_sub(1).ok_or(StoreError::WornOut)?;
-        }
-        let mut old = vec![0; self.page_bytes()];
-        self.read(lpn, Cause::Check, &mut old)?;
-        self.trimmed.entry(lpn).or_insert(old);
-        self.cut.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.trimmed.clear();
-        self.cut.sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.cut.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        let written = self.cut.write_atomic(pages, cause);
-        written.map_err(|error| if self.worn.is_some() { StoreError::WornOut } else { error })?;
-        pages.iter().for_each(|(lpn, _)| drop(self.trimmed.remove(lpn)));
         Ok(())
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        if self.worn.is_some() { Err(StoreError::WornOut) } else { self.cut.checkpoint() }
-    }
-    fn ram_bytes(&self) -> usize {
-        0
-    }
+    });
+    left
 }
 
 #[test]
@@ -210,30 +151,30 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         .into_iter()
         .flat_map(|config| (10..500).map(move |writes| (config, writes)))
     {
-        let mut store = Forgetful::new();
-        let mut index = LsbTree::format(&mut store, config).unwrap();
+        let store = Store::new(128, 1_000);
+        let mut index = LsbTree::format(store.handle(), config).unwrap();
         index.sync().unwrap();
         drop(index);
-        store.cut.writes = writes;
-        let (synced, since) = work_until_the_cut(&mut LsbTree::mount(&mut store, config).unwrap());
+        store.fail_after(writes);
+        let (synced, since) = work_until_the_cut(&mut LsbTree::mount(store.handle(), config).unwrap());
         let mut rng = Rng::new(writes);
         came_back += store.cut(&mut rng);
         // Cuts in the recovery, and then a whole one.
         for writes in [writes % 5, writes % 11, u64::MAX] {
-            store.cut.writes = writes;
-            let recovered = LsbTree::mount_after_cut(&mut store, config);
+            store.fail_after(writes);
+            let recovered = LsbTree::mount_after_cut(store.handle(), config);
             assert!(recovered.is_ok() || writes < 11);
             drop(recovered);
             came_back += store.cut(&mut rng);
         }
-        let mut index = LsbTree::mount_after_cut(&mut store, config).unwrap();
+        let mut index = LsbTree::mount_after_cut(store.handle(), config).unwrap();
         let found = contents(&mut index).unwrap();
         assert_each_key_is_synced_or_later(&found, &synced, &since);
         assert_sound(&mut index, &found);
         index.sync().unwrap();
         drop(index);
         store.cut(&mut rng);
-        let mut index = LsbTree::mount(&mut store, config).unwrap();
+        let mut index = LsbTree::mount(store.handle(), config).unwrap();
         assert_eq!(contents(&mut index).unwrap(), found);
     }
     // Few: what a mount merged stays away.
@@ -244,22 +185,22 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
 fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
     let mut refused = 0;
     for (writes, trims) in (60..400).flat_map(|writes| (0..4).map(move |trims| (writes, trims))) {
-        let mut store = Forgetful::new();
-        let mut index = LsbTree::format(&mut store, config(3, Some(5), 200)).unwrap();
+        let store = Store::new(128, 1_000);
+        let mut index = LsbTree::format(store.handle(), config(3, Some(5), 200)).unwrap();
         index.sync().unwrap();
         drop(index);
-        store.cut.writes = writes;
-        work_until_the_cut(&mut LsbTree::mount(&mut store, config(3, Some(5), 200)).unwrap());
+        store.fail_after(writes);
+        work_until_the_cut(&mut LsbTree::mount(store.handle(), config(3, Some(5), 200)).unwrap());
         store.cut(&mut Rng::new(writes));
-        (store.cut.writes, store.worn) = (u64::MAX, Some(trims));
-        let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+        let left = wear_out(&store, None, trims);
+        let mut index = LsbTree::mount_after_cut(store.handle(), config(3, Some(5), 200)).unwrap();
         let found = contents(&mut index).unwrap();
         assert_sound(&mut index, &found);
         refused += u64::from(index.insert(&key(500), &[1; 2]) == Err(IndexError::WornOut));
         drop(index);
-        if store.worn == Some(0) {
-            store.worn = None;
-            let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+        if *left.lock() == 0 {
+            store.refuse_nothing();
+            let mut index = LsbTree::mount_after_cut(store.handle(), config(3, Some(5), 200)).unwrap();
             let again = contents(&mut index).unwrap();
             assert!(again.iter().filter(|(n, _)| **n != key(500)).eq(&found), "{writes} {trims}");
         }
@@ -269,34 +210,34 @@ fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
 
 #[test]
 fn a_log_page_does_not_go_before_the_clean_mark() {
-    let (mut store, config) = (Forgetful::new(), config(1, Some(4), 20));
-    let mut index = LsbTree::format(&mut store, config).unwrap();
+    let (store, config) = (Store::new(128, 1_000), config(1, Some(4), 20));
+    let mut index = LsbTree::format(store.handle(), config).unwrap();
     (0..3).for_each(|n| assert!(!index.insert(&key(n), &[1; 2]).unwrap()));
     index.sync().unwrap();
     let synced = contents(&mut index).unwrap();
     drop(index);
-    (store.cut.writes, store.worn) = (0, Some(u64::MAX));
-    let mut index = LsbTree::mount(&mut store, config).unwrap();
+    wear_out(&store, Some(0), u64::MAX);
+    let mut index = LsbTree::mount(store.handle(), config).unwrap();
     // The mark goes before the first change that waits.
     assert_eq!(index.insert(&key(3), &[1; 2]), Err(IndexError::WornOut));
     (0..3).for_each(|n| assert_eq!(index.remove(&key(n)), Err(IndexError::WornOut)));
     assert_eq!(contents(&mut index).unwrap(), synced);
     drop(index);
-    assert_eq!(contents(&mut LsbTree::mount(&mut store, config).unwrap()).unwrap(), synced);
+    assert_eq!(contents(&mut LsbTree::mount(store.handle(), config).unwrap()).unwrap(), synced);
 }
 
 #[test]
 fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
-    type Index = Journaled<Forgetful, LsbTree<Below>>;
+    type Index = Journaled<Store, LsbTree<Below>>;
     let (config, journal) = (config(3, Some(5), 100), JournalConfig::new(Durability::EveryOperation));
-    let mut index = Index::format(Forgetful::new(), config, journal).unwrap();
+    let mut index = Index::format(Store::new(128, 1_000), config, journal).unwrap();
     let mut model = Model::new();
     for n in 0..60 {
         index.insert(&key(n * 7 % 60), &key(n)).unwrap();
         model.insert(key(n * 7 % 60), key(n));
     }
-    let mut store = index.into_store();
-    store.worn = Some(u64::MAX);
+    let store = index.into_store();
+    wear_out(&store, None, u64::MAX);
     let mut index = Index::mount(store, config, journal).unwrap();
     assert_eq!(index.close(), Err(IndexError::WornOut));
     assert_eq!(contents(&mut index).unwrap(), model);
@@ -306,12 +247,12 @@ fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
 }
 
 /// A tree of 2 KiB pages with records of 4 + 4 bytes.
-fn large(log_nodes: u32) -> LsbTree<RamStore> {
+fn large(log_nodes: u32) -> LsbTree<Store> {
     let config = LsbConfig { log_nodes, ..LsbConfig::new(RecordFormat::new(4, 4)) };
-    LsbTree::format(RamStore::new(2048, 2_000), config).unwrap()
+    LsbTree::format(Store::new(2048, 2_000), config).unwrap()
 }
 
-fn accesses(index: &LsbTree<RamStore>) -> (u64, u64) {
+fn accesses(index: &LsbTree<Store>) -> (u64, u64) {
     index.tree().store().look(|store| {
         let counters = store.counters();
         (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
@@ -385,7 +326,7 @@ fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_re
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     let config = config(3, None, 60);
-    let (mut index, mut rng) = (LsbTree::format(RamStore::new(128, 240), config).unwrap(), Rng::new(1));
+    let (mut index, mut rng) = (LsbTree::format(Store::new(128, 240), config).unwrap(), Rng::new(1));
     let model = put_some(&mut index, &mut rng);
     let store = index.into_store();
     let mount = |store| LsbTree::mount(store, config).and_then(|mut index| contents(&mut index));
@@ -396,14 +337,14 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 #[test]
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in [config(3, Some(6), 20), config(2, Some(4), 60)] {
-        fill_and_drain(&mut LsbTree::format(RamStore::new(128, 120), config).unwrap(), false);
+        fill_and_drain(&mut LsbTree::format(Store::new(128, 120), config).unwrap(), false);
     }
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config: LsbConfig, pages| {
-        let Err(IndexError::Unsupported(why)) = LsbTree::format(RamStore::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = LsbTree::format(Store::new(128, pages), config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -413,10 +354,10 @@ fn what_cannot_work_is_refused() {
     refused(LsbConfig { log_pages: Some(199), ..small }, 200);
     refused(LsbConfig { tree: small.tree.with_order(28), ..small }, 200);
     refused(LsbConfig { tree: BPlusConfig::new(SMALL), ..small }, 200);
-    let mut store = RamStore::new(128, 200);
-    LsbTree::format(&mut store, small).unwrap();
+    let mut store = Store::new(128, 200);
+    LsbTree::format(store.handle(), small).unwrap();
     let other = LsbConfig { log_pages: Some(10), ..small };
-    assert!(matches!(LsbTree::mount(&mut store, other), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(LsbTree::mount(store.handle(), other), Err(IndexError::NotFormatted(_))));
     let plain = BPlusTree::mount_as(&mut store, small.tree);
     assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "its records are not all in the tree");
 }

@@ -10,7 +10,7 @@ use crate::ordered::{Durability, RecordFormat};
 use crate::rng::Rng;
 use crate::store::PageStore;
 use crate::store::StoreError;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
@@ -32,15 +32,15 @@ proptest! {
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = MbTree::format(cached(RamStore::new(128, 900), frames), config).unwrap();
+        let mut index = MbTree::format(Store::new(128, 900).with_cache(frames), config).unwrap();
         let mut model = Model::new();
         for (i, op) in ops.iter().enumerate() {
             run_op(&mut index, op, &mut model, config.answers);
             prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
             if let Op::Remount = op {
                 index.close().unwrap();
-                let store = index.into_store().close().unwrap();
-                index = MbTree::mount(cached(store, frames), config).unwrap();
+                let store = index.into_store();
+                index = MbTree::mount(store.with_cache(frames), config).unwrap();
             }
             if i % 8 == 0 {
                 assert_sound(&mut index, &model);
@@ -55,14 +55,14 @@ fn metric(index: &impl OrderedIndex, name: &str) -> u64 {
     index.stats().metrics.iter().find(|m| m.name == name).unwrap().value
 }
 
-fn host(index: &MbTree<RamStore>) -> (u64, u64) {
+fn host(index: &MbTree<Store>) -> (u64, u64) {
     let counters = index.tree().store().counters();
     (counters.page_reads[0], counters.page_writes[0])
 }
 
 /// 14 entries in the first page of a leaf, 29 in the others.
-fn loaded(config: MbConfig, records: u16) -> MbTree<RamStore> {
-    let mut index = MbTree::format(RamStore::new(128, 900), config).unwrap();
+fn loaded(config: MbConfig, records: u16) -> MbTree<Store> {
+    let mut index = MbTree::format(Store::new(128, 900), config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(4 * n), key(n))).collect();
     let count = records.len() as u64;
     assert_eq!(index.load(&mut records.iter().map(|(k, v)| (&k[..], &v[..]))), Ok(count));
@@ -121,7 +121,7 @@ fn the_victim_has_the_most_requests() {
 #[test]
 fn leaves_grow_page_by_page_and_split_at_their_limit() {
     let mut index =
-        MbTree::format(RamStore::new(128, 900), MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
+        MbTree::format(Store::new(128, 900), MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
     let mut pages = 0;
     for n in 0..2_000u16 {
         index.insert(&key(n.wrapping_mul(7919)), &key(n)).unwrap();
@@ -173,7 +173,7 @@ fn what_waits_longer_is_written_less() {
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
     for pages in [12, 40, 61] {
-        let mut index = MbTree::format(RamStore::new(128, pages), config(6, 25)).unwrap();
+        let mut index = MbTree::format(Store::new(128, pages), config(6, 25)).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(pages)));
         let mut refused = 0;
         for _ in 0..6_000 {
@@ -206,7 +206,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 fn a_full_store_takes_records_again_once_some_are_gone() {
     for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
         for (pages, leaf_pages, pool) in [(12, 2, 1), (20, 1, 9), (40, 6, 25), (61, 8, 7), (150, 3, 60)] {
-            let store = RamStore::new(128, pages);
+            let store = Store::new(128, pages);
             let mut index = MbTree::format(store, config(leaf_pages, pool)).unwrap();
             assert_takes_again(&mut index, gone, u64::from(pages));
         }
@@ -217,10 +217,12 @@ fn a_full_store_takes_records_again_once_some_are_gone() {
 fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
     for writes in 3..160 {
         let config = MbConfig { leaf_pages: 3, ..config(3, 8) };
-        let mut index = MbTree::format(Cut { store: RamStore::new(128, 300), writes }, config).unwrap();
+        let store = Store::new(128, 300);
+        let mut index = MbTree::format(store.handle(), config).unwrap();
+        store.fail_after(writes);
         let (synced, since) = work_until_the_cut(&mut index);
-        let store = index.into_store().store;
-        let mut index = MbTree::mount_after_cut(store.clone(), config).unwrap();
+        let store = index.into_store().copy();
+        let mut index = MbTree::mount_after_cut(store.copy(), config).unwrap();
         assert!(index.check().unwrap().is_sound());
         assert_each_key_is_synced_or_later(&contents(&mut index).unwrap(), &synced, &since);
         match MbTree::mount(store, config) {
@@ -232,7 +234,7 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
 
 #[test]
 fn without_atomic_groups_a_cut_is_reported() {
-    let store = RamStore::new(128, 300).with_atomic_pages(4);
+    let store = Store::new(128, 300).with_atomic_pages(4);
     let mut index = MbTree::format(store, config(6, 8)).unwrap();
     (0..100u16).for_each(|n| assert_eq!(index.insert(&key(n), &[0; 2]), Ok(false)));
     let store = index.into_store();
@@ -245,8 +247,9 @@ fn a_journal_loses_nothing() {
         let config = MbConfig { leaf_pages: 3, ..config(3, 8) };
         let journal = JournalConfig::new(Durability::EveryOperation);
         type Tree<S> = Journaled<S, MbTree<Below>>;
-        let store = Cut { store: RamStore::new(128, 300), writes };
-        let mut index = Tree::format(store, config, journal).unwrap();
+        let store = Store::new(128, 300);
+        let mut index = Tree::format(store.handle(), config, journal).unwrap();
+        store.fail_after(writes);
         let (mut model, mut rng) = (Model::new(), Rng::new(writes));
         let in_flight = loop {
             let (n, v) = (key(rng.below(200) as u16), key(rng.below(99) as u16));
@@ -261,7 +264,7 @@ fn a_journal_loses_nothing() {
                 }
             }
         };
-        let store = index.into_store().store;
+        let store = index.into_store().copy();
         let mut index = Tree::mount(store, config, journal).unwrap();
         let mut found = contents(&mut index).unwrap();
         if found != model {
@@ -284,13 +287,13 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let config = MbConfig { order: Some(4), leaf_pages: 2, ..MbConfig::new(SMALL, 6) };
-        let mut index = MbTree::format(RamStore::new(64, 60), config).unwrap();
+        let mut index = MbTree::format(Store::new(64, 60), config).unwrap();
         for n in 0..70u16 {
             index.insert(&key(n), &[2; 2]).unwrap();
         }
         index.close().unwrap();
-        let mut store = index.into_store();
-        forge(&mut store, forgeries);
+        let store = index.into_store();
+        forge(&store, forgeries);
         if let Ok(mut index) = MbTree::mount(store, config) {
             use_forged(&mut index, seed);
         }
@@ -303,7 +306,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
     index.close().unwrap();
     let store = index.into_store();
     for lpn in 0..store.page_count() {
-        let mut damaged = store.clone();
+        let mut damaged = store.copy();
         let mut page = [0; 128];
         damaged.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
         page[(lpn as usize * 37) % 128] ^= 4;
@@ -321,7 +324,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
 
 #[test]
 fn what_cannot_work_is_refused_and_the_ram_is_told() {
-    let store = || RamStore::new(128, 300);
+    let store = || Store::new(128, 300);
     let refused = |config| matches!(MbTree::format(store(), config).err(), Some(IndexError::Unsupported(_)));
     assert!(refused(config(6, 0)));
     assert!(refused(MbConfig { durability: Durability::EverySync, ..config(6, 5) }));
@@ -336,6 +339,6 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let held = index.ram_bytes() - index.tree().store().ram_bytes();
     assert!(held <= most && held > most / 2, "{held} {most}");
     let store = index.into_store();
-    assert!(matches!(MbTree::mount(store.clone(), config(5, 50)).err(), Some(IndexError::NotFormatted(_))));
+    assert!(matches!(MbTree::mount(store.copy(), config(5, 50)).err(), Some(IndexError::NotFormatted(_))));
     assert!(MbTree::mount(store, config(6, 9)).is_ok());
 }

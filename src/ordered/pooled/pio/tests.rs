@@ -12,8 +12,8 @@ use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
 use crate::store::{PageStore, StoreError};
+use crate::testing::Store;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -37,15 +37,15 @@ proptest! {
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = PioTree::format(cached(RamStore::new(64, 1_500), frames), config).unwrap();
+        let mut index = PioTree::format(Store::new(64, 1_500).with_cache(frames), config).unwrap();
         let mut model = Model::new();
         for (i, op) in ops.iter().enumerate() {
             run_op(&mut index, op, &mut model, config.answers);
             prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
             if let Op::Remount = op {
                 index.close().unwrap();
-                let store = index.into_store().close().unwrap();
-                index = PioTree::mount(cached(store, frames), config).unwrap();
+                let store = index.into_store();
+                index = PioTree::mount(store.with_cache(frames), config).unwrap();
             }
             if i % 8 == 0 {
                 assert_sound(&mut index, &model);
@@ -79,14 +79,14 @@ fn metric(index: &impl OrderedIndex, name: &str) -> u64 {
     index.stats().metrics.iter().find(|m| m.name == name).unwrap().value
 }
 
-fn host(index: &PioTree<RamStore>) -> (u64, u64, u64) {
+fn host(index: &PioTree<Store>) -> (u64, u64, u64) {
     let counters = index.tree().store().counters();
     (counters.page_reads[0], counters.page_writes[0], counters.batches)
 }
 
 /// 20 records a page of 128 bytes.
-fn loaded(config: PioConfig, records: u16) -> PioTree<RamStore> {
-    let mut index = PioTree::format(RamStore::new(128, 1_200), config).unwrap();
+fn loaded(config: PioConfig, records: u16) -> PioTree<Store> {
+    let mut index = PioTree::format(Store::new(128, 1_200), config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(6 * n), key(n))).collect();
     let count = records.len() as u64;
     assert_eq!(index.load(&mut records.iter().map(|(k, v)| (&k[..], &v[..]))), Ok(count));
@@ -183,7 +183,7 @@ fn the_first_records_of_a_range_cost_one_leaf() {
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
     for pages in [30, 80, 150] {
-        let mut index = PioTree::format(RamStore::new(128, pages), config(3, 25)).unwrap();
+        let mut index = PioTree::format(Store::new(128, pages), config(3, 25)).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(pages)));
         let mut refused = 0;
         for _ in 0..8_000 {
@@ -213,7 +213,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 fn a_full_store_takes_records_again_once_some_are_gone() {
     for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
         for (pages, leaf_pages, pool) in [(20, 2, 1), (40, 3, 25), (90, 4, 7), (150, 2, 60), (300, 3, 25)] {
-            let store = RamStore::new(128, pages);
+            let store = Store::new(128, pages);
             let mut index = PioTree::format(store, config(leaf_pages, pool)).unwrap();
             assert_takes_again(&mut index, gone, u64::from(pages));
         }
@@ -241,10 +241,12 @@ fn leaves_that_get_empty_leave_the_directory() {
 fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
     for writes in 3..160 {
         let config = config(2, 8);
-        let mut index = PioTree::format(Cut { store: RamStore::new(64, 400), writes }, config).unwrap();
+        let store = Store::new(64, 400);
+        let mut index = PioTree::format(store.handle(), config).unwrap();
+        store.fail_after(writes);
         let (synced, since) = work_until_the_cut(&mut index);
-        let store = index.into_store().store;
-        let mut index = PioTree::mount_after_cut(store.clone(), config).unwrap();
+        let store = index.into_store().copy();
+        let mut index = PioTree::mount_after_cut(store.copy(), config).unwrap();
         assert_each_key_is_synced_or_later(&contents(&mut index).unwrap(), &synced, &since);
         assert!(index.check().unwrap().is_sound());
         match PioTree::mount(store, config) {
@@ -257,7 +259,7 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
 #[test]
 fn a_power_cut_while_leaves_are_joined_loses_nothing() {
     let config = config(3, 4);
-    let mut index = PioTree::format(RamStore::new(128, 40), config).unwrap();
+    let mut index = PioTree::format(Store::new(128, 40), config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
     loop {
         let n = key(rng.below(60_000) as u16);
@@ -274,7 +276,7 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
     let synced = index.into_store();
     // Until no power is missed: the store is full again.
     for writes in 0.. {
-        let mut index = PioTree::mount(Cut { store: synced.clone(), writes }, config).unwrap();
+        let mut index = PioTree::mount(synced.copy().failing_after(writes), config).unwrap();
         let (mut since, mut rng) = (Values::new(), Rng::new(6));
         let error = loop {
             let n = key(rng.below(60_000) as u16);
@@ -284,7 +286,7 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
             }
         };
         let joins = metric(&index, "leaf_joins");
-        let mut index = PioTree::mount_after_cut(index.into_store().store, config).unwrap();
+        let mut index = PioTree::mount_after_cut(index.into_store().copy(), config).unwrap();
         assert!(index.check().unwrap().is_sound());
         let found = contents(&mut index).unwrap();
         assert!(model.keys().all(|n| found.contains_key(n)), "{writes}");
@@ -303,7 +305,9 @@ fn a_journal_loses_nothing() {
     type Tree<S> = Journaled<S, PioTree<Below>>;
     for writes in 12..200 {
         let (config, journal) = (config(2, 8), JournalConfig::new(Durability::EveryOperation));
-        let mut index = Tree::format(Cut { store: RamStore::new(64, 500), writes }, config, journal).unwrap();
+        let store = Store::new(64, 500);
+        let mut index = Tree::format(store.handle(), config, journal).unwrap();
+        store.fail_after(writes);
         let (mut model, mut rng) = (Model::new(), Rng::new(writes));
         let in_flight = loop {
             let (n, v) = (key(rng.below(200) as u16), key(rng.below(99) as u16));
@@ -317,7 +321,7 @@ fn a_journal_loses_nothing() {
                 }
             }
         };
-        let mut index = Tree::mount(index.into_store().store, config, journal).unwrap();
+        let mut index = Tree::mount(index.into_store().copy(), config, journal).unwrap();
         let found = contents(&mut index).unwrap();
         if found != model {
             match in_flight.1 {
@@ -339,13 +343,13 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let config = PioConfig { order: Some(4), ..config(2, 6) };
-        let mut index = PioTree::format(RamStore::new(64, 120), config).unwrap();
+        let mut index = PioTree::format(Store::new(64, 120), config).unwrap();
         for n in 0..70u16 {
             index.insert(&key(n), &[2; 2]).unwrap();
         }
         index.close().unwrap();
-        let mut store = index.into_store();
-        forge(&mut store, forgeries);
+        let store = index.into_store();
+        forge(&store, forgeries);
         if let Ok(mut index) = PioTree::mount(store, config) {
             use_forged(&mut index, seed);
         }
@@ -361,7 +365,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
     index.close().unwrap();
     let store = index.into_store();
     for lpn in 0..store.page_count() {
-        let mut damaged = store.clone();
+        let mut damaged = store.copy();
         let mut page = [0; 128];
         damaged.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
         if page == [0; 128] {
@@ -382,7 +386,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
 
 #[test]
 fn what_cannot_work_is_refused_and_the_ram_is_told() {
-    let store = || RamStore::new(128, 600);
+    let store = || Store::new(128, 600);
     let refused = |config| matches!(PioTree::format(store(), config).err(), Some(IndexError::Unsupported(_)));
     assert!(refused(config(1, 5)) && refused(config(17, 5)) && refused(config(4, 0)));
     assert!(refused(PioConfig { durability: Durability::EverySync, ..config(4, 5) }));
@@ -397,7 +401,7 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let held = index.ram_bytes() - index.tree().store().ram_bytes();
     assert!(held <= most && held > most / 2, "{held} {most}");
     let store = index.into_store();
-    assert!(matches!(PioTree::mount(store.clone(), config(3, 50)).err(), Some(IndexError::NotFormatted(_))));
+    assert!(matches!(PioTree::mount(store.copy(), config(3, 50)).err(), Some(IndexError::NotFormatted(_))));
     assert!(PioTree::mount(store, config(4, 9)).is_ok());
 }
 

@@ -1,14 +1,15 @@
 //! The power is cut at every write: what was promised is there, and the tree goes on.
 
 use super::*;
+use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::{everything, window};
-use crate::spatial::tests::store::{Pages, Step};
+use crate::testing::Change;
 use alloc::vec;
 
 /// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
 struct Recorded {
     empty: Pages,
-    steps: Vec<Step>,
+    steps: Vec<Change>,
     done: Vec<(usize, Model<i32, 2>)>,
     /// The steps when a sync was done, and which operation it was.
     syncs: Vec<(usize, usize)>,
@@ -20,7 +21,7 @@ fn small(
     tree: &SpatialConfig<r_star::Published>,
     config: BufferedConfig,
 ) -> Small<r_star::Published> {
-    new_tree(Mem::new(256, 600, promise), tree, config)
+    new_tree(Store::new(256, 600).with_promise(promise), tree, config)
 }
 
 fn record(
@@ -30,9 +31,9 @@ fn record(
     seed: u64,
 ) -> (Recorded, Small<r_star::Published>) {
     let mut tree = small(promise, &r_star::config().with_capacity(4), config);
-    let mut store = tree.into_nodes().into_store();
-    let empty = store.pages.clone();
-    store.steps.clear();
+    let store = tree.into_nodes().into_store();
+    let empty = store.pages();
+    store.note_changes();
     tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     let steps = |tree: &Small<r_star::Published>| tree.nodes().steps();
@@ -64,28 +65,28 @@ fn record(
     let counts = tree.nodes().log.counts;
     assert!(counts.compactions > 1, "{counts:?}");
     let store = tree.into_nodes().into_store();
-    let steps = store.steps.clone();
+    let steps = store.changes();
     tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
     (Recorded { empty, steps, done, syncs }, tree)
 }
 
-impl BufferedNodes<Mem, i32, 2> {
+impl BufferedNodes<Store, i32, 2> {
     fn steps(&self) -> usize {
-        self.look(|mem| mem.steps.len())
+        self.look(|mem| mem.change_count())
     }
 }
 
 impl Recorded {
     fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
-        let is_sync = |step: &Step| matches!(step, Step::Sync);
+        let is_sync = |step: &Change| matches!(step, Change::Sync);
         let synced = self.steps[..cut].iter().rposition(is_sync).map_or(0, |i| i + 1);
         let mut pages = self.empty.clone();
         for (i, step) in self.steps[..cut].iter().enumerate() {
             match step {
-                Step::Write(group) if i < writes => {
+                Change::Write(group, _) if i < writes => {
                     group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
                 }
-                Step::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
+                Change::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
                 _ => {}
             }
         }
@@ -119,17 +120,17 @@ impl Recorded {
         }
         tree.sync().unwrap();
         let store = tree.into_nodes().into_store();
-        let steps = store.steps.len();
+        store.note_changes();
         let mut tree: Small<r_star::Published> =
             Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
-        assert_eq!(tree.nodes().steps(), steps, "a mount writes nothing");
+        assert_eq!(tree.nodes().steps(), 0, "a mount writes nothing");
         assert_eq!(window(&mut tree, &everything(), Relation::Intersects), model.sorted());
         assert!(tree.check().unwrap().is_sound());
     }
 }
 
 fn mount(pages: Pages, promise: Promise, config: BufferedConfig) -> Small<r_star::Published> {
-    Tree::over(BufferedNodes::mount(Mem::holding(pages, promise), config).unwrap()).unwrap()
+    Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(promise), config).unwrap()).unwrap()
 }
 
 fn configs(durability: Durability) -> [BufferedConfig; 2] {
@@ -162,7 +163,7 @@ fn a_prefix_with_all_that_was_synced_survives_where_writes_are_in_order() {
         let (run, tree) = record(config, promise, 400, 2);
         assert_eq!(tree.durability(), Durability::EverySync);
         for cut in 0..=run.steps.len() {
-            let is_sync = |step: &Step| matches!(step, Step::Sync);
+            let is_sync = |step: &Change| matches!(step, Change::Sync);
             let durable = run.steps[..cut].iter().rposition(is_sync).map_or(0, |i| i + 1);
             let lost = if promise.durable { vec![cut] } else { vec![durable, durable.midpoint(cut), cut] };
             for writes in lost {
@@ -190,15 +191,15 @@ fn a_bulk_load_is_all_or_nothing() {
                 assert_eq!(tree.remove(rect, *id), Ok(true));
             }
             tree.sync().unwrap();
-            let mut store = tree.into_nodes().into_store();
-            let empty = store.pages.clone();
-            store.steps.clear();
+            let store = tree.into_nodes().into_store();
+            let empty = store.pages();
+            store.note_changes();
             tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
             let model = Model::random(Kind::Rects, 100, 1);
             tree.load(&mut model.entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
             tree.sync().unwrap();
             let store = tree.into_nodes().into_store();
-            let steps = store.steps.clone();
+            let steps = store.changes();
             let run = Recorded {
                 empty: empty.clone(),
                 steps,
@@ -221,14 +222,18 @@ fn a_format_leaves_the_old_tree_the_new_one_or_none() {
     let config = configs(Durability::EveryOperation)[0];
     let (run, tree) = record(config, SINGLE, 200, 5);
     let model = &run.done[run.done.len() - 1].1;
-    let mut store = tree.into_nodes().into_store();
-    store.steps.clear();
-    let empty = store.pages.clone();
+    let store = tree.into_nodes().into_store();
+    store.note_changes();
+    let empty = store.pages();
     let tree_config = r_star::config().with_capacity(4);
-    let steps = BufferedNodes::<_, i32, 2>::format(store, &tree_config, config).unwrap().into_store().steps;
+    let steps =
+        BufferedNodes::<_, i32, 2>::format(store, &tree_config, config).unwrap().into_store().changes();
     let again = Recorded { empty, steps, done: vec![], syncs: vec![] };
     for cut in 0..=again.steps.len() {
-        match BufferedNodes::<_, i32, 2>::mount(Mem::holding(again.pages(cut, cut, true), SINGLE), config) {
+        match BufferedNodes::<_, i32, 2>::mount(
+            Store::holding(&again.pages(cut, cut, true)).with_promise(SINGLE),
+            config,
+        ) {
             Ok(nodes) => {
                 let mut tree: Small<r_star::Published> = Tree::over(nodes).unwrap();
                 let found = window(&mut tree, &everything(), Relation::Intersects);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::codec::{crc32, put_u32};
 use crate::rng::Rng;
+use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::everything;
-use crate::spatial::tests::store::Pages;
 use proptest::prelude::*;
 
 const BYTES: usize = 256;
@@ -17,17 +17,17 @@ fn config() -> BufferedConfig {
 fn some_tree() -> (Pages, Model<i32, 2>) {
     let tree_config = r_star::config().with_capacity(4);
     let config = BufferedConfig { buffer_bytes: 2500, ..config() };
-    let mut tree: Small<_> = new_tree(Mem::new(BYTES, 200, SINGLE), &tree_config, config);
+    let mut tree: Small<_> = new_tree(Store::new(BYTES, 200).with_promise(SINGLE), &tree_config, config);
     let model = Model::random(Kind::Rects, 60, 3);
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();
     }
     assert!(tree.nodes().counts.flushes > 3 && !tree.nodes().buffer.is_empty());
-    (tree.into_nodes().into_store().pages, model)
+    (tree.into_nodes().into_store().pages(), model)
 }
 
 fn mounted(pages: Pages) -> Result<Small<r_star::Published>, IndexError> {
-    Tree::over(BufferedNodes::mount(Mem::holding(pages, SINGLE), config())?)
+    Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(SINGLE), config())?)
 }
 
 /// Everything one can ask: an error, or the right answer.

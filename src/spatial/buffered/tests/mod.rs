@@ -10,14 +10,15 @@ use crate::index::{Durability, Fill};
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, random_rect};
-use crate::spatial::tests::store::{Mem, ORDERED, Promise, SINGLE, UNORDERED, WRITE_THROUGH};
 use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_star, r_tree};
+use crate::store::StoreError;
+use crate::testing::{ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
 use alloc::string::ToString;
 use core::ops::ControlFlow;
 
 const PAGE_BYTES: usize = 512;
 
-type Small<R> = BufferedTree<Mem, i32, 2, R>;
+type Small<R> = BufferedTree<Store, i32, 2, R>;
 
 fn fast(policy: FlushPolicy) -> BufferedConfig {
     BufferedConfig::fast(Durability::EverySync, 4000, policy)
@@ -30,17 +31,17 @@ fn efind(worth: Worth, read_order: ReadOrder) -> BufferedConfig {
 
 /// A tree over a new store.
 fn new_tree<C: Coordinate, const D: usize, R: Rules<C, D>>(
-    store: Mem,
+    store: Store,
     tree: &SpatialConfig<R>,
     config: BufferedConfig,
-) -> BufferedTree<Mem, C, D, R> {
+) -> BufferedTree<Store, C, D, R> {
     Tree::over(BufferedNodes::format(store, tree, config).unwrap()).unwrap()
 }
 
 fn remount<C: Coordinate, const D: usize, R: Rules<C, D>>(
-    tree: BufferedTree<Mem, C, D, R>,
+    tree: BufferedTree<Store, C, D, R>,
     config: BufferedConfig,
-) -> BufferedTree<Mem, C, D, R> {
+) -> BufferedTree<Store, C, D, R> {
     Tree::over(BufferedNodes::mount(tree.into_nodes().into_store(), config).unwrap()).unwrap()
 }
 
@@ -52,11 +53,11 @@ fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
     seed: u64,
 ) -> u64 {
     let tree_config = tree_config.clone().with_capacity(7);
-    let mut tree: BufferedTree<Mem, C, D, R> =
-        new_tree(Mem::new(PAGE_BYTES, 900, promise), &tree_config, config);
+    let mut tree: BufferedTree<Store, C, D, R> =
+        new_tree(Store::new(PAGE_BYTES, 900).with_promise(promise), &tree_config, config);
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
     let mut flushes = 0;
-    let flushed = |tree: &BufferedTree<Mem, C, D, R>| tree.nodes().counts.flushes;
+    let flushed = |tree: &BufferedTree<Store, C, D, R>| tree.nodes().counts.flushes;
     for i in 0..700 {
         let grows = if (i / 250) % 2 == 0 { 5 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
@@ -130,7 +131,7 @@ fn every_tree_behind_the_policies_of_efind_answers_as_a_list_does() {
 #[test]
 fn a_bulk_loaded_tree_goes_on_behind_a_buffer() {
     for config in [fast(FlushPolicy::MostModified), efind(Worth::Mthao, ReadOrder::TwoQ)] {
-        let store = Mem::new(PAGE_BYTES, 900, ORDERED);
+        let store = Store::new(PAGE_BYTES, 900).with_promise(ORDERED);
         let mut tree: Small<_> = new_tree(store, &r_star::config().with_capacity(7), config);
         let first = Model::<i32, 2>::random(Kind::Rects, 40, 9);
         for (rect, id) in &first.entries {
@@ -157,7 +158,7 @@ fn a_bulk_loaded_tree_goes_on_behind_a_buffer() {
 #[test]
 fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     for config in [fast(FlushPolicy::All), efind(Worth::Mt, ReadOrder::Lru)] {
-        let store = Mem::new(PAGE_BYTES, 150, WRITE_THROUGH);
+        let store = Store::new(PAGE_BYTES, 150);
         let mut tree: Small<_> = new_tree(store, &r_star::config().with_capacity(5), config);
         let (mut model, mut rng) = (Model::random(Kind::Few, 0, 0), Rng::new(8));
         let mut refusals = 0;
@@ -184,14 +185,19 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
 #[test]
 fn what_is_refused_for_want_of_room_below_changes_nothing() {
     let config = efind(Worth::M, ReadOrder::Lru);
-    let mut tree: Small<_> =
-        new_tree(Mem::new(PAGE_BYTES, 400, SINGLE), &r_tree::config(Split::Linear).with_capacity(5), config);
+    let mut tree: Small<_> = new_tree(
+        Store::new(PAGE_BYTES, 400).with_promise(SINGLE),
+        &r_tree::config(Split::Linear).with_capacity(5),
+        config,
+    );
     let (mut model, mut rng) = (Model::random(Kind::Few, 0, 0), Rng::new(8));
     let mut refusals = 0;
     for i in 0..900 {
         // A store that is full now and then, in the middle of a flush or of a compaction.
-        let mut store = tree.into_nodes().into_store();
-        store.room = if rng.chance(1, 2) { rng.below(5) as usize } else { usize::MAX };
+        let store = tree.into_nodes().into_store();
+        if rng.chance(1, 2) {
+            store.refuse_after(rng.below(5) as usize, StoreError::Full);
+        }
         tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
         for _ in 0..12 {
             let entry = (random_rect(Kind::Rects, &mut rng), i);
@@ -206,8 +212,8 @@ fn what_is_refused_for_want_of_room_below_changes_nothing() {
         if i % 60 == 0 {
             assert_same(&mut tree, &model, i);
         }
-        let mut store = tree.into_nodes().into_store();
-        store.room = usize::MAX;
+        let store = tree.into_nodes().into_store();
+        store.refuse_nothing();
         // What was not synced is lost, so here is a new store of the same contents.
         tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
         let found = crate::spatial::tests::model::window(
@@ -228,17 +234,19 @@ fn what_is_refused_for_want_of_room_below_changes_nothing() {
 fn a_failed_write_interrupts_until_the_next_mount() {
     let config = fast(FlushPolicy::MostModified);
     let config = BufferedConfig { durability: Durability::EveryOperation, ..config };
-    let mut tree: Small<_> =
-        new_tree(Mem::new(PAGE_BYTES, 400, SINGLE), &r_star::config().with_capacity(5), config);
+    let mut tree: Small<_> = new_tree(
+        Store::new(PAGE_BYTES, 400).with_promise(SINGLE),
+        &r_star::config().with_capacity(5),
+        config,
+    );
     let model = Model::<i32, 2>::random(Kind::Rects, 100, 4);
     for (rect, id) in &model.entries {
         tree.insert(rect, *id).unwrap();
     }
     for room in 0..30 {
-        let mut store = tree.into_nodes().into_store();
-        let pages = store.pages.clone();
-        (store.room, store.refusal) =
-            (room, crate::store::StoreError::Nand(crate::nand::NandError::PowerLost));
+        let store = tree.into_nodes().into_store();
+        let pages = store.pages();
+        store.refuse_after(room, StoreError::Nand(crate::nand::NandError::PowerLost));
         let mut failing: Small<r_star::Published> =
             Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
         let (mut rng, mut done) = (Rng::new(1), model.clone());
@@ -256,12 +264,13 @@ fn a_failed_write_interrupts_until_the_next_mount() {
         let all = crate::spatial::tests::model::everything();
         let answer = failing.window(&all, Relation::Within, &mut |_, _| ControlFlow::Continue(()));
         assert_eq!(answer, Err(IndexError::Interrupted));
-        let mut store = failing.into_nodes().into_store();
-        store.room = usize::MAX;
+        let store = failing.into_nodes().into_store();
+        store.refuse_nothing();
         let mut again: Small<r_star::Published> =
             Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
         assert_same(&mut again, &done, 5);
-        tree = Tree::over(BufferedNodes::mount(Mem::holding(pages, SINGLE), config).unwrap()).unwrap();
+        tree = Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(SINGLE), config).unwrap())
+            .unwrap();
     }
 }
 
@@ -270,7 +279,11 @@ fn what_cannot_work_is_refused_with_the_reason() {
     let tree = r_tree::config(Split::Linear).with_capacity(5);
     let config = fast(FlushPolicy::All);
     let refusal = |promise, config| {
-        let made = BufferedNodes::<_, i32, 2>::format(Mem::new(PAGE_BYTES, 400, promise), &tree, config);
+        let made = BufferedNodes::<_, i32, 2>::format(
+            Store::new(PAGE_BYTES, 400).with_promise(promise),
+            &tree,
+            config,
+        );
         made.err().unwrap().to_string()
     };
     let class = |durability| BufferedConfig { durability, ..config };
@@ -285,14 +298,17 @@ fn what_cannot_work_is_refused_with_the_reason() {
     );
     let star = FlushPolicy::MostModifiedOldest { tick_operations: 0 };
     assert!(refusal(SINGLE, BufferedConfig { policy: star, ..config }).contains("fast-star"));
-    let store = BufferedNodes::<_, i32, 2>::format(Mem::new(PAGE_BYTES, 400, SINGLE), &tree, config)
-        .unwrap()
-        .into_store();
-    let plain = crate::spatial::paged::PagedNodes::<_, i32, 2>::mount(Mem::holding(store.pages, SINGLE));
+    let store =
+        BufferedNodes::<_, i32, 2>::format(Store::new(PAGE_BYTES, 400).with_promise(SINGLE), &tree, config)
+            .unwrap()
+            .into_store();
+    let plain = crate::spatial::paged::PagedNodes::<_, i32, 2>::mount(
+        Store::holding(&store.pages()).with_promise(SINGLE),
+    );
     assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "without its log");
-    let blank = BufferedNodes::<_, i32, 2>::mount(Mem::new(PAGE_BYTES, 400, SINGLE), config);
+    let blank = BufferedNodes::<_, i32, 2>::mount(Store::new(PAGE_BYTES, 400).with_promise(SINGLE), config);
     assert!(matches!(blank, Err(IndexError::NotFormatted(_))));
-    let plain = r_tree::RTree::<_, i32, 2>::format(Mem::new(PAGE_BYTES, 400, WRITE_THROUGH), &tree).unwrap();
+    let plain = r_tree::RTree::<_, i32, 2>::format(Store::new(PAGE_BYTES, 400), &tree).unwrap();
     let mounted = BufferedNodes::<_, i32, 2>::mount(plain.into_store(), config);
     assert!(matches!(mounted, Err(IndexError::NotFormatted(_))), "no log");
 }
@@ -308,19 +324,19 @@ fn fill(tree: &mut dyn SpatialIndex<i32, 2>, count: usize) {
 fn an_insertion_costs_far_less_than_in_the_plain_tree() {
     let tree_config = r_tree::config(Split::Quadratic).with_durability(Durability::EverySync);
     let count = 6000;
-    let mut plain = r_tree::RTree::format(Mem::new(2048, 2000, WRITE_THROUGH), &tree_config).unwrap();
+    let mut plain = r_tree::RTree::format(Store::new(2048, 2000), &tree_config).unwrap();
     fill(&mut plain, count);
-    let plain_writes = plain.store().page_writes;
+    let plain_writes = plain.store().page_writes();
     assert!(plain_writes > 6000);
     for policy in [FlushPolicy::MostModified, FlushPolicy::Efind(Efind::new(Worth::Mth))] {
         let config = BufferedConfig::fast(Durability::EverySync, 64 << 10, policy);
-        let mut tree: Small<_> = new_tree(Mem::new(2048, 2000, SINGLE), &tree_config, config);
-        let formatted = tree.nodes().look(|mem| mem.page_writes);
+        let mut tree: Small<_> = new_tree(Store::new(2048, 2000).with_promise(SINGLE), &tree_config, config);
+        let formatted = tree.nodes().look(|mem| mem.page_writes());
         fill(&mut tree, count);
-        let most = BufferedNodes::<Mem, i32, 2>::ram_bytes_max(&config, 2048, 2000);
+        let most = BufferedNodes::<Store, i32, 2>::ram_bytes_max(&config, 2048, 2000);
         let ram = tree.nodes().ram_bytes();
         assert!(ram < most + (64 << 10), "{ram} bytes of {most}, and what an operation holds");
-        let all = tree.into_nodes().into_store().page_writes - formatted;
+        let all = tree.into_nodes().into_store().page_writes() - formatted;
         assert!(3 * all < plain_writes, "{policy:?}: {all} of {plain_writes}");
     }
 }
@@ -328,7 +344,7 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
 #[test]
 fn a_tree_of_linked_nodes_is_refused() {
     let refused = BufferedNodes::<_, i32, 2>::format(
-        Mem::new(PAGE_BYTES, 400, ORDERED),
+        Store::new(PAGE_BYTES, 400).with_promise(ORDERED),
         &crate::spatial::for_tree::config(),
         fast(FlushPolicy::All),
     );

@@ -11,10 +11,11 @@ use crate::kept::image::{Image, Kind};
 use crate::kept::record::{End, wanted};
 use crate::kept::subject::{How, open};
 use nandex::nand::sim::SimChip;
-use nandex::nand::{BlockRange, Differs, Geometry, Part, ReadOutcome, Unfit};
-use nandex::{Cause, IndexError, Lpn, Nand, NandError, PageStore, Pbn, Ppn, Shared};
+use nandex::nand::{BlockRange, Differs, Part, Unfit};
+use nandex::testing::{Access, Chip};
+use nandex::{Cause, IndexError, Lpn, Nand, NandError, PageStore, Pbn};
 use nandex_stacks::registry::{Hosting, store};
-use newer::Newer;
+use newer::make_newer;
 use std::collections::BTreeSet;
 
 /// Operations of a history.
@@ -22,39 +23,6 @@ const OPS: u64 = 60;
 
 /// Reads of a mount at which the bus fails.
 const READS: u64 = 24;
-
-/// A chip that does not answer from some read on.
-struct Silent<N>(N, u64);
-
-impl<N: Nand> Nand for Silent<N> {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], s: &mut [u8]) -> Result<ReadOutcome, NandError> {
-        if self.1 == 0 {
-            return Err(NandError::Device(5));
-        }
-        self.1 -= 1;
-        self.0.read(p, c, data, s)
-    }
-
-    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.0.program(p, c, data, spare)
-    }
-
-    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.0.erase(b, c)
-    }
-
-    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.0.is_bad(b)
-    }
-
-    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.0.mark_bad(b)
-    }
-}
 
 /// One image of each subject, in the highest class that it has.
 fn subjects() -> Vec<Image> {
@@ -78,8 +46,8 @@ fn part_of(image: &Image, blocks: u32) -> Part {
 }
 
 /// The chip of an image after a history and a close; `blocks` of it are the index's.
-fn written(image: &Image, blocks: u32, all: u32) -> Shared<SimChip> {
-    let chip = Shared::new(SimChip::new(&part_of(image, all)).unwrap());
+fn written(image: &Image, blocks: u32, all: u32) -> Chip {
+    let chip = Chip::new(SimChip::new(&part_of(image, all)).unwrap());
     let range = BlockRange::new(chip.clone(), Pbn(0), blocks);
     let mut subject = open(image, Box::new(range), How::Format).unwrap();
     for n in 0..OPS {
@@ -90,7 +58,7 @@ fn written(image: &Image, blocks: u32, all: u32) -> Shared<SimChip> {
 }
 
 /// The answer of a mount that must fail and change nothing.
-fn answer(image: &Image, chip: &Shared<SimChip>, nand: Box<dyn Nand>) -> Result<IndexError, String> {
+fn answer(image: &Image, chip: &Chip, nand: Box<dyn Nand>) -> Result<IndexError, String> {
     let before = chip.lock().operations();
     let mounted = open(image, nand, How::Mount).map(drop);
     let changes = chip.lock().operations() - before;
@@ -119,7 +87,7 @@ fn told(error: &IndexError) -> Option<Unfit> {
 #[test]
 fn a_blank_chip_is_blank() {
     judge("blank", |image| {
-        let chip = Shared::new(SimChip::new(&image.part()).unwrap().with_factory_bad_blocks(20_000, 7));
+        let chip = Chip::new(SimChip::new(&image.part()).unwrap().with_factory_bad_blocks(20_000, 7));
         let error = answer(image, &chip, Box::new(chip.clone()))?;
         if error.is_blank() { Ok(()) } else { Err(format!("{error:?}")) }
     });
@@ -222,7 +190,8 @@ fn a_newer_version_is_said_to_be_newer() {
             return Ok(());
         }
         let chip = written(image, image.blocks, image.blocks);
-        let error = answer(image, &chip, Box::new(Newer(chip.clone())))?;
+        make_newer(&chip);
+        let error = answer(image, &chip, Box::new(chip.clone()))?;
         match told(&error) {
             Some(Unfit::Newer { .. }) => Ok(()),
             _ => Err(format!("{error:?}")),
@@ -233,11 +202,18 @@ fn a_newer_version_is_said_to_be_newer() {
 #[test]
 fn a_bus_that_fails_says_nothing_of_the_chip() {
     judge("bus", |image| {
-        let blank = Shared::new(SimChip::new(&image.part()).unwrap());
+        let blank = Chip::new(SimChip::new(&image.part()).unwrap());
         for chip in [blank, written(image, image.blocks, image.blocks)] {
             for read in 0..READS {
                 let before = chip.lock().operations();
-                let mounted = open(image, Box::new(Silent(chip.clone(), read)), How::Mount).map(drop);
+                let mut left = read;
+                chip.on_access(move |_, access| {
+                    if let Access::Read(..) = access {
+                        left = u64::checked_sub(left, 1).ok_or(NandError::Device(5))?;
+                    }
+                    Ok(())
+                });
+                let mounted = open(image, Box::new(chip.clone()), How::Mount).map(drop);
                 let is_changed = chip.lock().operations() > before;
                 match mounted {
                     // So many reads a mount may not need.
@@ -271,11 +247,10 @@ fn an_index_of_which_one_page_is_left_is_not_blank() {
         }
         let chip = written(image, image.blocks, image.blocks);
         let ftl = store(image.options.text("ftl").unwrap_or("page-map")).unwrap();
-        let mounted =
-            |chip: &Shared<SimChip>| (ftl.mount)(Box::new(chip.clone()), &image.settings()).unwrap();
+        let mounted = |chip: &Chip| (ftl.mount)(Box::new(chip.clone()), &image.settings()).unwrap();
         let pages = written_pages(&mut *mounted(&chip));
         for left in pages.iter().step_by(pages.len().div_ceil(12)).chain(pages.last()) {
-            let copy = Shared::new(chip.lock().clone());
+            let copy = chip.copy();
             let mut store = mounted(&copy);
             for lpn in pages.iter().filter(|lpn| *lpn != left) {
                 store.trim(*lpn).unwrap();

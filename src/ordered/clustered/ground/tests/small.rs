@@ -4,15 +4,15 @@ use super::super::*;
 use super::members;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 
 type Contents = BTreeMap<[u8; 8], [u8; 8]>;
-type Plain = ClusteredTree<RamStore>;
-type Safe = Journaled<RamStore, ClusteredTree<Below>>;
+type Plain = ClusteredTree<Store>;
+type Safe = Journaled<Store, ClusteredTree<Below>>;
 
 fn journal() -> JournalConfig {
     JournalConfig::new(Durability::EveryOperation)
@@ -72,7 +72,7 @@ fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
 fn sweep(page_bytes: usize, pages: u32) {
     for config in members(RECORD) {
         let what = alloc::format!("{:?} on {pages} pages of {page_bytes} bytes", config.policy);
-        let index = Plain::format(RamStore::new(page_bytes, pages), config).unwrap();
+        let index = Plain::format(Store::new(page_bytes, pages), config).unwrap();
         let remount = |index: Plain| {
             let before = figures(index.layer());
             let index = Plain::mount(index.into_store(), config).unwrap();
@@ -86,7 +86,7 @@ fn sweep(page_bytes: usize, pages: u32) {
 fn sweep_journaled(page_bytes: usize, pages: u32) {
     for config in members(RECORD) {
         let what = alloc::format!("{:?}, journaled, on {pages} pages of {page_bytes} bytes", config.policy);
-        let index = Safe::format(RamStore::new(page_bytes, pages), config, journal()).unwrap();
+        let index = Safe::format(Store::new(page_bytes, pages), config, journal()).unwrap();
         let remount = |index: Safe| {
             let before = figures(index.inner().layer());
             let index = Safe::mount(index.into_store(), config, journal()).unwrap();
@@ -113,7 +113,7 @@ fn defaults_leave_room_for_a_journal() {
 }
 
 /// An index in so many bytes of RAM, shared out as for a store of this size: tables first, then the batch.
-fn in_ram(config: ClusteredConfig, ram_bytes: usize, store: RamStore) -> Option<ClusteredConfig> {
+fn in_ram(config: ClusteredConfig, ram_bytes: usize, store: Store) -> Option<ClusteredConfig> {
     let with = |bytes: usize| config.with_batch_in(bytes / 100 * 50, store.page_bytes());
     let least = with(0);
     let tables = least.ram_bytes_max(&store).unwrap() - least.batch_bytes(&store).unwrap();
@@ -127,8 +127,8 @@ fn no_index_holds_more_ram_than_it_was_given() {
     for config in members(RECORD) {
         let (mut taken, mut batches) = (0, Vec::new());
         for ram_bytes in (20_000..200_000).step_by(7_777) {
-            let store = RamStore::new(2048, 4_096);
-            let Some(config) = in_ram(config, ram_bytes, store.clone()) else { continue };
+            let store = Store::new(2048, 4_096);
+            let Some(config) = in_ram(config, ram_bytes, store.copy()) else { continue };
             let mut index = Plain::format(store, config).unwrap();
             taken += 1;
             batches.push(index.layer().plan.batch_nodes);
@@ -149,7 +149,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
 #[test]
 fn what_is_too_small_for_a_tree_is_refused_in_numbers() {
     let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = Plain::format(RamStore::new(1024, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = Plain::format(Store::new(1024, pages), config) else {
             panic!("{config:?} was taken");
         };
         let numbers = why.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).count();

@@ -11,8 +11,8 @@ fn apart(order: usize) -> BPlusConfig {
 }
 
 /// A tree whose mark is no longer clean: no page but those of nodes is written from here on.
-fn tree(config: BPlusConfig) -> BPlusTree<Mem> {
-    let mut tree = BPlusTree::format(Mem::new(64, 4000, WRITE_THROUGH), config).unwrap();
+fn tree(config: BPlusConfig) -> BPlusTree<Store> {
+    let mut tree = BPlusTree::format(Store::new(64, 4000), config).unwrap();
     let key = key(0, SMALL);
     tree.insert(&key, &[0; 2]).unwrap();
     tree.remove(&key).unwrap();
@@ -20,14 +20,14 @@ fn tree(config: BPlusConfig) -> BPlusTree<Mem> {
 }
 
 /// The pages that an edit writes, one list for each group.
-fn written(tree: &mut BPlusTree<Mem>, edit: impl FnOnce(&mut BPlusTree<Mem>)) -> Vec<Vec<u32>> {
-    tree.store.steps.clear();
+fn written(tree: &mut BPlusTree<Store>, edit: impl FnOnce(&mut BPlusTree<Store>)) -> Vec<Vec<u32>> {
+    tree.store.note_changes();
     edit(tree);
-    let group = |step: &Step| match step {
-        Step::Write(group) => Some(group.iter().map(|(lpn, _)| lpn.0).collect()),
+    let group = |step: &Change| match step {
+        Change::Write(group, _) => Some(group.iter().map(|(lpn, _)| lpn.0).collect()),
         _ => None,
     };
-    tree.store.steps.iter().filter_map(group).collect()
+    tree.store.changes().iter().filter_map(group).collect()
 }
 
 /// Equations (3) and (4): n writes, and three for each split, merge or rotation.
@@ -38,12 +38,12 @@ fn writes_apart_are_those_of_equations_3_and_4() {
         let ram_bytes_max = apart(order).ram_bytes_max(&tree.store).unwrap();
         let mut keys: Vec<u16> = (1..=600).collect();
         Rng::new(seed).shuffle(&mut keys);
-        let (n, before) = (keys.len() as u64, tree.store.page_writes);
+        let (n, before) = (keys.len() as u64, tree.store.page_writes());
         for &n in &keys {
             tree.insert(&key(n, SMALL), &value(n.into(), SMALL)).unwrap();
         }
         let splits = tree.counts().splits;
-        assert_eq!(tree.store.page_writes - before, n + 3 * splits, "order {order}");
+        assert_eq!(tree.store.page_writes() - before, n + 3 * splits, "order {order}");
         assert!(splits > 100 && tree.stats().height >= 4, "{splits}");
         tree = BPlusTree::mount_as(
             {
@@ -59,13 +59,13 @@ fn writes_apart_are_those_of_equations_3_and_4() {
         // The mark is cleared once more.
         tree.insert(&first, &value_of).unwrap();
         Rng::new(seed + 10).shuffle(&mut keys);
-        let before = tree.store.page_writes;
+        let before = tree.store.page_writes();
         for &n in &keys {
             assert_eq!(tree.remove(&key(n, SMALL)), Ok(true));
             assert!(tree.ram_bytes() <= ram_bytes_max);
         }
         let (merges, rotations) = (tree.counts().merges, tree.counts().redistributions);
-        assert_eq!(tree.store.page_writes - before, n + 3 * (merges + rotations), "order {order}");
+        assert_eq!(tree.store.page_writes() - before, n + 3 * (merges + rotations), "order {order}");
         assert!(merges > 100 && rotations > 20, "{merges} {rotations}");
         assert_eq!(tree.stats().height, 1);
     }
@@ -96,7 +96,7 @@ fn a_leaf_is_written_first_and_then_each_change_from_the_leaf_up() {
 fn together_is_the_usual_way_and_the_only_one_that_is_atomic() {
     assert_eq!(BPlusConfig::new(SMALL).structure_writes, StructureWrites::Together);
     let apart_alone = BPlusConfig { structure_writes: StructureWrites::Apart, ..BPlusConfig::new(SMALL) };
-    let refused = BPlusTree::format(Mem::new(64, 400, WRITE_THROUGH), apart_alone).map(drop);
+    let refused = BPlusTree::format(Store::new(64, 400), apart_alone).map(drop);
     assert!(matches!(refused, Err(IndexError::Unsupported(what)) if what.contains("one by one")));
     let tree = tree(apart(4));
     assert_eq!(
@@ -120,7 +120,7 @@ fn a_store_that_fills_up_between_two_writes_interrupts() {
         for n in [10, 20, 30, 40] {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         }
-        tree.store.room = room;
+        tree.store.refuse_after(room, StoreError::Full);
         let refused = tree.insert(&key(50, SMALL), &[0; 2]);
         let expected = if room == 0 { IndexError::Full } else { IndexError::Interrupted };
         assert_eq!(refused, Err(expected), "room for {room} pages");

@@ -8,7 +8,7 @@ use super::*;
 /// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
 pub(super) struct Recorded {
     empty: Pages,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Change>,
     done: Vec<(usize, Model)>,
 }
 
@@ -16,9 +16,9 @@ fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
     record_on(small_tree(promise, 80), 80, ops, seed)
 }
 
-pub(super) fn record_on(mut tree: BPlusTree<Mem>, keys: u64, ops: usize, seed: u64) -> Recorded {
-    let empty = tree.store.pages.clone();
-    tree.store.steps.clear();
+pub(super) fn record_on(mut tree: BPlusTree<Store>, keys: u64, ops: usize, seed: u64) -> Recorded {
+    let empty = tree.store.pages();
+    tree.store.note_changes();
     let (mut rng, mut model, mut done) = (Rng::new(seed), Model::new(), vec![(0, Model::new())]);
     for i in 0..ops {
         let key = key(rng.below(keys) as u16, SMALL);
@@ -36,16 +36,16 @@ pub(super) fn record_on(mut tree: BPlusTree<Mem>, keys: u64, ops: usize, seed: u
                 model.remove(&key);
             }
         }
-        done.push((tree.store.steps.len(), model.clone()));
+        done.push((tree.store.change_count(), model.clone()));
     }
     assert!(tree.counts.merges > 10 && tree.counts.redistributions > 10);
-    Recorded { empty, steps: tree.into_store().steps, done }
+    Recorded { empty, steps: tree.into_store().changes(), done }
 }
 
 impl Recorded {
     /// The steps before the last sync among the first `cut`.
     fn synced(&self, cut: usize) -> usize {
-        self.steps[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1)
+        self.steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1)
     }
 
     /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
@@ -55,10 +55,10 @@ impl Recorded {
         let mut pages = self.empty.clone();
         for (i, step) in self.steps[..cut].iter().enumerate() {
             match step {
-                Step::Write(group) if i < writes => {
+                Change::Write(group, _) if i < writes => {
                     group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
                 }
-                Step::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
+                Change::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
                 _ => {}
             }
         }
@@ -73,7 +73,7 @@ impl Recorded {
     }
 
     pub(super) fn assert_survives(&self, pages: Pages, writes: usize, promise: Promise) {
-        let mut tree = BPlusTree::mount(Mem::holding(pages, promise)).unwrap();
+        let mut tree = BPlusTree::mount(Store::holding(&pages).with_promise(promise)).unwrap();
         let found = contents(&mut tree).unwrap();
         let (before, after) = self.around(writes);
         assert!(found == *before || found == *after, "after {writes} steps");
@@ -94,7 +94,7 @@ fn every_operation_survives_where_writes_are_durable() {
 #[test]
 fn a_prefix_survives_where_writes_are_in_order() {
     let run = record(ORDERED, 900, 2);
-    assert!(run.steps.iter().any(|step| matches!(step, Step::Trim(_))));
+    assert!(run.steps.iter().any(|step| matches!(step, Change::Trim(_))));
     for cut in 0..=run.steps.len() {
         let synced = run.synced(cut);
         for writes in [synced, synced.midpoint(cut), cut] {
@@ -107,7 +107,7 @@ fn a_prefix_survives_where_writes_are_in_order() {
 
 /// The outcome where nothing is promised: refused, or exactly the contents at some sync.
 fn assert_refused_or_synced(run: &Recorded, cut: usize, pages: Pages, promise: Promise) -> bool {
-    match BPlusTree::mount(Mem::holding(pages, promise)) {
+    match BPlusTree::mount(Store::holding(&pages).with_promise(promise)) {
         Err(IndexError::NotCleanlyClosed) => true,
         Err(error) => panic!("{error} after {cut} steps"),
         Ok(mut tree) => {
@@ -129,7 +129,7 @@ fn a_cut_is_noticed_where_nothing_is_promised() {
         for _ in 0..3 {
             let mut pages = run.pages(run.synced(cut), cut, rng.chance(1, 2));
             for step in &run.steps[run.synced(cut)..cut] {
-                let Step::Write(group) = step else { continue };
+                let Change::Write(group, _) = step else { continue };
                 for (lpn, data) in group.iter().filter(|_| rng.chance(1, 2)) {
                     pages[lpn.index()].copy_from_slice(data);
                 }
@@ -152,11 +152,11 @@ fn a_cut_is_noticed_where_pages_are_written_one_by_one() {
 fn a_bulk_load_is_all_or_nothing() {
     for promise in [WRITE_THROUGH, ORDERED, UNORDERED] {
         let mut tree = small_tree(promise, 80);
-        let empty = tree.store.pages.clone();
-        tree.store.steps.clear();
+        let empty = tree.store.pages();
+        tree.store.note_changes();
         let model: Model = (0..100).map(|n| (key(n, SMALL), value(u64::from(n), SMALL))).collect();
         tree.bulk_load(&model, Fill::FULL).unwrap();
-        let steps = tree.into_store().steps;
+        let steps = tree.into_store().changes();
         let done = vec![(0, Model::new()), (steps.len(), model)];
         let run = Recorded { empty, steps, done };
         for cut in 0..=run.steps.len() {
@@ -169,14 +169,14 @@ fn a_bulk_load_is_all_or_nothing() {
 fn a_format_leaves_the_old_tree_the_new_one_or_none() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 80), Model::new());
     fill(&mut tree, &mut model, 0..60);
-    let mut store = tree.into_store();
-    store.steps.clear();
-    let empty = store.pages.clone();
+    let store = tree.into_store();
+    store.note_changes();
+    let empty = store.pages();
     let config = BPlusConfig::new(SMALL);
-    let steps = BPlusTree::format(store, config).unwrap().into_store().steps;
+    let steps = BPlusTree::format(store, config).unwrap().into_store().changes();
     let run = Recorded { empty, steps, done: vec![] };
     for cut in 0..=run.steps.len() {
-        match BPlusTree::mount(Mem::holding(run.pages(cut, cut, true), WRITE_THROUGH)) {
+        match BPlusTree::mount(Store::holding(&run.pages(cut, cut, true))) {
             Ok(mut tree) if cut == 0 => assert_eq!(contents(&mut tree).unwrap(), model),
             Ok(mut tree) => assert_sound(&mut tree, &Model::new()),
             Err(error) => assert!(matches!(error, IndexError::NotFormatted(_)), "{error} after {cut} steps"),

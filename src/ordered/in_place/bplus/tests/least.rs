@@ -8,17 +8,18 @@ fn least(order: usize) -> BPlusConfig {
     BPlusConfig::new(SMALL).with_order(order).with_ram(TreeRam::Least)
 }
 
-fn tree(order: usize, pages: usize) -> BPlusTree<Mem> {
-    let tree = BPlusTree::format(Mem::new(96, pages, WRITE_THROUGH), least(order)).unwrap();
+fn tree(order: usize, pages: u32) -> BPlusTree<Store> {
+    let tree = BPlusTree::format(Store::new(96, pages), least(order)).unwrap();
+    tree.store.note_changes();
     assert_eq!(tree.config().ram, TreeRam::Least);
     tree
 }
 
 /// Groups of three pages at most, and the RAM that was said.
-fn assert_small(tree: &mut BPlusTree<Mem>, order: usize) {
-    let small = |step: &Step| !matches!(step, Step::Write(group) if group.len() > 3);
-    assert!(tree.store.steps.iter().all(small));
-    tree.store.steps.clear();
+fn assert_small(tree: &mut BPlusTree<Store>, order: usize) {
+    let small = |step: &Change| !matches!(step, Change::Write(group, _) if group.len() > 3);
+    assert!(tree.store.changes().iter().all(small));
+    tree.store.note_changes();
     let needed = least(order).ram_bytes_least(&tree.store).unwrap().unwrap();
     assert!(tree.ram_bytes() <= needed, "{} bytes of {needed}", tree.ram_bytes());
 }
@@ -27,7 +28,7 @@ fn assert_small(tree: &mut BPlusTree<Mem>, order: usize) {
 fn contents_are_those_of_a_map() {
     for order in [8, 9] {
         let (mut tree, mut model, mut rng) = (tree(order, 4_000), Model::new(), Rng::new(order as u64));
-        tree.store.steps.clear();
+        tree.store.note_changes();
         let mut merges = 0;
         for i in 0..24_000u64 {
             let key = key(rng.below(12_000) as u16, SMALL);
@@ -109,7 +110,7 @@ fn records_are_loaded_one_by_one_and_all_or_none() {
 #[test]
 fn where_nodes_are_small_or_writes_wait_there_is_no_other_way() {
     for (config, promise) in [(least(7), WRITE_THROUGH), (least(8), ORDERED), (least(8), SINGLE)] {
-        let store = Mem::new(96, 400, promise);
+        let store = Store::new(96, 400).with_promise(promise);
         assert_eq!(config.ram_bytes_least(&store), Ok(None));
         let tree = BPlusTree::format(store, config.with_durability(Durability::None)).unwrap();
         assert_eq!(tree.config().ram, TreeRam::Ample);

@@ -8,11 +8,11 @@ use super::page::SUPERBLOCK;
 use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
-use crate::nand::{Cause, NandError};
+use crate::nand::NandError;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
-use crate::units::Lpn;
+use crate::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec;
@@ -22,119 +22,6 @@ use proptest::prelude::*;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Pages = Vec<Vec<u8>>;
-
-/// One change of the store, as it may survive a power cut or not.
-#[derive(Clone, Debug)]
-enum Step {
-    Write(Vec<(Lpn, Vec<u8>)>),
-    Trim(Lpn),
-    Sync,
-}
-
-/// The promises of a store.
-#[derive(Clone, Copy, Debug)]
-struct Promise {
-    durable: bool,
-    prefix: bool,
-    atomic_pages: usize,
-}
-
-const WRITE_THROUGH: Promise = Promise { durable: true, prefix: true, atomic_pages: 64 };
-const ORDERED: Promise = Promise { durable: false, prefix: true, atomic_pages: 64 };
-const UNORDERED: Promise = Promise { durable: false, prefix: false, atomic_pages: 64 };
-const SINGLE: Promise = Promise { durable: true, prefix: true, atomic_pages: 1 };
-
-/// A store in RAM that counts and records what is done to it, and can be made to fill up.
-struct Mem {
-    pages: Pages,
-    promise: Promise,
-    steps: Vec<Step>,
-    page_reads: u64,
-    page_writes: u64,
-    /// Page writes left before the store refuses, and what it says then.
-    room: usize,
-    refusal: StoreError,
-    /// Syncs left before it refuses those, too.
-    syncs: usize,
-}
-
-impl Mem {
-    fn new(page_bytes: usize, page_count: usize, promise: Promise) -> Mem {
-        Mem::holding(vec![vec![0; page_bytes]; page_count], promise)
-    }
-
-    fn holding(pages: Pages, promise: Promise) -> Mem {
-        Mem {
-            pages,
-            promise,
-            steps: Vec::new(),
-            page_reads: 0,
-            page_writes: 0,
-            room: usize::MAX,
-            refusal: StoreError::Full,
-            syncs: usize::MAX,
-        }
-    }
-}
-
-impl PageStore for Mem {
-    fn page_bytes(&self) -> usize {
-        self.pages[0].len()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.page_reads += u64::from(cause != Cause::Check);
-        data.copy_from_slice(self.pages.get(lpn.index()).ok_or(StoreError::OutOfRange(lpn))?);
-        Ok(())
-    }
-
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_atomic(&[(lpn, data)], cause)
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.pages[lpn.index()].fill(0);
-        self.steps.push(Step::Trim(lpn));
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.syncs = self.syncs.checked_sub(1).ok_or_else(|| self.refusal.clone())?;
-        self.steps.push(Step::Sync);
-        Ok(())
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        self.promise.atomic_pages
-    }
-
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], _: Cause) -> Result<(), StoreError> {
-        assert!((1..=self.promise.atomic_pages).contains(&pages.len()));
-        self.room = self.room.checked_sub(pages.len()).ok_or_else(|| self.refusal.clone())?;
-        self.page_writes += pages.len() as u64;
-        for (lpn, data) in pages {
-            self.pages[lpn.index()].copy_from_slice(data);
-        }
-        self.steps.push(Step::Write(pages.iter().map(|(lpn, data)| (*lpn, data.to_vec())).collect()));
-        Ok(())
-    }
-
-    fn durable_writes(&self) -> bool {
-        self.promise.durable
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.promise.prefix
-    }
-
-    fn ram_bytes(&self) -> usize {
-        0
-    }
-}
 
 fn contents(tree: &mut impl OrderedIndex) -> Result<Model, IndexError> {
     let mut found = Model::new();
@@ -230,7 +117,7 @@ fn any_config() -> impl Strategy<Value = (usize, BPlusConfig)> {
 
 fn run_ops(page_bytes: usize, config: BPlusConfig, ops: &[Op]) {
     let record = config.record;
-    let mut tree = BPlusTree::format(Mem::new(page_bytes, 4000, WRITE_THROUGH), config).unwrap();
+    let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
     let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
     let mut model = Model::new();
     for op in ops {
@@ -263,7 +150,7 @@ fn run_ops(page_bytes: usize, config: BPlusConfig, ops: &[Op]) {
 }
 
 fn assert_range(
-    tree: &mut BPlusTree<Mem>,
+    tree: &mut BPlusTree<Store>,
     model: &Model,
     (low, high): (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
@@ -305,7 +192,7 @@ proptest! {
     ) {
         let record = config.record;
         let model: Model = (0..count).map(|n| (key(n * 3, record), value(u64::from(n), record))).collect();
-        let mut tree = BPlusTree::format(Mem::new(page_bytes, 4000, WRITE_THROUGH), config).unwrap();
+        let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
         prop_assert_eq!(tree.bulk_load(&model, Fill::percent(percent).unwrap()), Ok(model.len() as u64));
         assert_sound(&mut tree, &model);
         prop_assert_eq!(&contents(&mut tree).unwrap(), &model);
@@ -332,14 +219,14 @@ proptest! {
 const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
 /// Leaves of 4 and internal nodes of 4: a tree that splits and merges at every turn.
-fn small_tree(promise: Promise, pages: usize) -> BPlusTree<Mem> {
+fn small_tree(promise: Promise, pages: u32) -> BPlusTree<Store> {
     let is_ordered = promise.prefix && !promise.durable;
     let class = if is_ordered { Durability::EverySync } else { Durability::None };
     let config = BPlusConfig::new(SMALL).with_order(4).with_durability(class);
-    BPlusTree::format(Mem::new(64, pages, promise), config).unwrap()
+    BPlusTree::format(Store::new(64, pages).with_promise(promise), config).unwrap()
 }
 
-fn fill(tree: &mut BPlusTree<Mem>, model: &mut Model, keys: impl Iterator<Item = u16>) {
+fn fill(tree: &mut BPlusTree<Store>, model: &mut Model, keys: impl Iterator<Item = u16>) {
     for n in keys {
         assert_eq!(tree.insert(&key(n, SMALL), &value(u64::from(n), SMALL)), Ok(false));
         model.insert(key(n, SMALL), value(u64::from(n), SMALL));
@@ -348,25 +235,25 @@ fn fill(tree: &mut BPlusTree<Mem>, model: &mut Model, keys: impl Iterator<Item =
 
 #[test]
 fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
-    let mut tree =
-        BPlusTree::format(Mem::new(512, 400, WRITE_THROUGH), BPlusConfig::new(RecordFormat::new(4, 4)))
-            .unwrap();
+    let store = Store::new(512, 400);
+    store.note_changes();
+    let mut tree = BPlusTree::format(store, BPlusConfig::new(RecordFormat::new(4, 4))).unwrap();
     let mut rng = Rng::new(5);
     for _ in 0..5_000 {
         let key = (rng.next_u64() as u32).to_be_bytes();
-        let (reads, writes, before) = (tree.store.page_reads, tree.store.page_writes, tree.counts.splits);
+        let (reads, writes, before) = (tree.store.page_reads(), tree.store.page_writes(), tree.counts.splits);
         tree.insert(&key, &key).unwrap();
         if tree.counts.splits == before {
-            assert_eq!(tree.store.page_writes - writes, 1);
-            assert_eq!(tree.store.page_reads - reads, tree.height as u64);
+            assert_eq!(tree.store.page_writes() - writes, 1);
+            assert_eq!(tree.store.page_reads() - reads, tree.height as u64);
         }
-        let reads = tree.store.page_reads;
+        let reads = tree.store.page_reads();
         assert!(tree.get(&key, &mut [0; 4]).unwrap());
-        assert_eq!(tree.store.page_reads - reads, tree.height as u64);
+        assert_eq!(tree.store.page_reads() - reads, tree.height as u64);
     }
     assert_eq!(tree.height, 3);
-    let superblock_writes = |step: &&Step| matches!(step, Step::Write(w) if w[0].0 == SUPERBLOCK);
-    assert_eq!(tree.store.steps.iter().filter(superblock_writes).count(), 1);
+    let superblock_writes = |step: &&Change| matches!(step, Change::Write(w, _) if w[0].0 == SUPERBLOCK);
+    assert_eq!(tree.store.changes().iter().filter(superblock_writes).count(), 1);
 }
 
 #[test]
@@ -386,9 +273,9 @@ fn a_range_reads_only_leaves_with_records_in_it() {
     for (direction, (low, high, pages)) in
         [Direction::Ascending, Direction::Descending].into_iter().flat_map(|d| bounds.map(|b| (d, b)))
     {
-        let reads = tree.store.page_reads;
+        let reads = tree.store.page_reads();
         tree.range(low, high, direction, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        assert_eq!(tree.store.page_reads - reads, pages, "{low:?} {high:?} {direction:?}");
+        assert_eq!(tree.store.page_reads() - reads, pages, "{low:?} {high:?} {direction:?}");
     }
 }
 
@@ -399,13 +286,13 @@ fn no_operation_writes_more_pages_than_declared() {
     let mut rng = Rng::new(8);
     for round in 0..6_000 {
         let n = rng.below(400) as u16;
-        let writes = tree.store.page_writes;
+        let writes = tree.store.page_writes();
         if (round / 1_000_u32).is_multiple_of(2) {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         } else {
             tree.remove(&key(n, SMALL)).unwrap();
         }
-        assert!(tree.store.page_writes - writes <= group_pages_max as u64);
+        assert!(tree.store.page_writes() - writes <= group_pages_max as u64);
         assert!(tree.height <= tree.layout.height_max());
     }
     assert!(tree.counts.merges > 100 && tree.counts.redistributions > 100);
@@ -420,7 +307,7 @@ fn an_emptied_tree_gives_every_page_back() {
     }
     assert_eq!((tree.height, tree.space.used_pages()), (1, 2));
     tree.sync().unwrap();
-    assert!(tree.store.pages[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
+    assert!(tree.store.pages()[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
 }
 
 #[test]
@@ -428,11 +315,11 @@ fn a_full_store_changes_nothing() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 30), Model::new());
     let mut full = 0;
     for n in (0..1_000u16).map(|n| n * 17 % 1_000) {
-        let before = tree.store.pages.clone();
+        let before = tree.store.pages();
         match tree.insert(&key(n, SMALL), &[1; 2]) {
             Ok(_) => drop(model.insert(key(n, SMALL), vec![1; 2])),
             Err(error) => {
-                assert_eq!((error, &before), (IndexError::Full, &tree.store.pages));
+                assert_eq!((error, &before), (IndexError::Full, &tree.store.pages()));
                 full += 1;
             }
         }
@@ -450,14 +337,14 @@ fn a_store_below_that_is_full_changes_nothing() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
     for n in (0..400u16).map(|n| n * 7 % 400) {
         for room in 0.. {
-            tree.store.room = room;
+            tree.store.refuse_after(room, StoreError::Full);
             match tree.insert(&key(n, SMALL), &[1; 2]) {
                 Ok(_) => break,
                 Err(error) => assert_eq!(error, IndexError::Full),
             }
         }
         model.insert(key(n, SMALL), vec![1; 2]);
-        tree.store.room = usize::MAX;
+        tree.store.refuse_nothing();
         assert_sound(&mut tree, &model);
     }
 }
@@ -466,7 +353,7 @@ fn a_store_below_that_is_full_changes_nothing() {
 fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..4);
-    tree.store.room = 1;
+    tree.store.refuse_after(1, StoreError::Full);
     assert_eq!(tree.insert(&key(4, SMALL), &[0; 2]), Err(IndexError::Interrupted));
     assert_eq!(tree.get(&key(0, SMALL), &mut [0; 2]), Err(IndexError::Interrupted));
     assert_eq!(BPlusTree::mount(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
@@ -476,7 +363,7 @@ fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
 fn a_write_of_unknown_effect_ends_the_work_until_the_next_mount() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
     fill(&mut tree, &mut model, 0..9);
-    (tree.store.room, tree.store.refusal) = (0, StoreError::Nand(NandError::PowerLost));
+    tree.store.refuse_after(0, StoreError::Nand(NandError::PowerLost));
     let refused = tree.insert(&key(9, SMALL), &[0; 2]);
     assert_eq!(refused, Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))));
     assert_eq!(tree.remove(&key(0, SMALL)), Err(IndexError::Interrupted));
@@ -491,10 +378,10 @@ fn no_room_for_the_mark_changes_nothing() {
         let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
         fill(&mut tree, &mut model, 0..3);
         tree.sync().unwrap();
-        tree.store.room = room;
+        tree.store.refuse_after(room, StoreError::Full);
         let inserted = tree.insert(&key(3, SMALL), &[0; 2]);
         assert_eq!(inserted, if room < 2 { Err(IndexError::Full) } else { Ok(false) });
-        tree.store.room = usize::MAX;
+        tree.store.refuse_nothing();
         fill(&mut tree, &mut model, 10..40);
         model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
         assert_sound(&mut tree, &model);
@@ -507,10 +394,10 @@ fn no_room_for_the_mark_changes_nothing() {
 fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..9);
-    (tree.store.room, tree.store.refusal) = (0, StoreError::WornOut);
+    tree.store.refuse_after(0, StoreError::WornOut);
     assert_eq!((tree.sync(), tree.close()), (Err(IndexError::WornOut), Err(IndexError::WornOut)));
     assert_eq!(contents(&mut tree), Ok(model.clone()));
-    tree.store.room = usize::MAX;
+    tree.store.refuse_nothing();
     tree.close().unwrap();
     let tree = BPlusTree::mount(tree.into_store()).unwrap();
     assert_eq!(contents(&mut { tree }), Ok(model));
@@ -521,11 +408,11 @@ fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
 fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..3);
-    let mark = |tree: &BPlusTree<Mem>| crate::ordered::bplus::is_marked_clean(&tree.store.pages[0]);
+    let mark = |tree: &BPlusTree<Store>| crate::ordered::bplus::is_marked_clean(&tree.store.pages()[0]);
     // The sync before the mark is done, the one after it is not.
-    tree.store.syncs = 1;
+    tree.store.refuse_syncs_after(1, StoreError::Full);
     assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));
-    tree.store.syncs = usize::MAX;
+    tree.store.refuse_nothing();
     fill(&mut tree, &mut model, 3..4);
     assert_eq!(mark(&tree), Some(false));
     assert_sound(&mut tree, &model);
@@ -537,10 +424,10 @@ fn a_mark_whose_removal_is_not_synced_is_written_again() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..3);
     tree.sync().unwrap();
-    tree.store.syncs = 0;
+    tree.store.refuse_syncs_after(0, StoreError::Full);
     let (n, v) = (key(9, SMALL), value(9, SMALL));
     assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
-    tree.store.syncs = usize::MAX;
+    tree.store.refuse_nothing();
     tree.sync().unwrap();
     assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
 }
@@ -568,15 +455,17 @@ fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
 #[test]
 fn what_cannot_work_is_refused_with_the_reason() {
     let refusal =
-        |config: BPlusConfig, store: Mem| BPlusTree::format(store, config).err().unwrap().to_string();
+        |config: BPlusConfig, store: Store| BPlusTree::format(store, config).err().unwrap().to_string();
     let config = BPlusConfig::new(RecordFormat::new(8, 8));
-    assert!(refusal(config, Mem::new(32, 9, WRITE_THROUGH)).contains("2 to 1 entries"));
-    assert!(refusal(config.with_order(9), Mem::new(64, 9, WRITE_THROUGH)).contains("a leaf of 9 entries"));
-    assert!(refusal(config, Mem::new(64, 1, WRITE_THROUGH)).contains("2 pages"));
-    assert!(refusal(config, Mem::new(128, 90, SINGLE)).contains("takes 1 atomically"));
-    assert!(refusal(config, Mem::new(128, 90, ORDERED)).contains("'every operation' is wanted"));
+    assert!(refusal(config, Store::new(32, 9)).contains("2 to 1 entries"));
+    assert!(refusal(config.with_order(9), Store::new(64, 9)).contains("a leaf of 9 entries"));
+    assert!(refusal(config, Store::new(64, 1)).contains("2 pages"));
+    assert!(refusal(config, Store::new(128, 90).with_promise(SINGLE)).contains("takes 1 atomically"));
+    assert!(
+        refusal(config, Store::new(128, 90).with_promise(ORDERED)).contains("'every operation' is wanted")
+    );
     let uneven = BPlusConfig { overflow: Overflow::KeepAscending, ..config };
-    assert!(refusal(uneven, Mem::new(128, 90, WRITE_THROUGH)).contains("expelled, not merged"));
+    assert!(refusal(uneven, Store::new(128, 90)).contains("expelled, not merged"));
     let mut tree = small_tree(WRITE_THROUGH, 20);
     assert!(matches!(tree.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { what: "key", .. })));
     assert!(matches!(tree.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { what: "value", .. })));
@@ -588,14 +477,14 @@ fn what_cannot_work_is_refused_with_the_reason() {
 
 #[test]
 fn a_mount_refuses_what_is_not_its_tree() {
-    let blank = Mem::new(64, 20, WRITE_THROUGH);
+    let blank = Store::new(64, 20);
     assert!(matches!(BPlusTree::mount(blank), Err(IndexError::NotFormatted(_))));
     let tree = small_tree(WRITE_THROUGH, 20);
     let other = BPlusConfig::new(RecordFormat::new(2, 3)).with_order(4);
     assert!(matches!(BPlusTree::mount_as(tree.into_store(), other), Err(IndexError::NotFormatted(_))));
-    let mut cut_short = small_tree(WRITE_THROUGH, 20).into_store();
-    cut_short.pages.pop();
-    assert!(matches!(BPlusTree::mount(cut_short), Err(IndexError::NotFormatted(_))));
+    let mut cut_short = small_tree(WRITE_THROUGH, 20).into_store().pages();
+    cut_short.pop();
+    assert!(matches!(BPlusTree::mount(Store::holding(&cut_short)), Err(IndexError::NotFormatted(_))));
 }
 
 /// A tree of three levels and its contents.
@@ -603,12 +492,12 @@ fn some_tree() -> (Pages, Model) {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 24), Model::new());
     fill(&mut tree, &mut model, (0..30).map(|n| n * 11 % 30));
     assert_eq!(tree.height, 3);
-    (tree.into_store().pages, model)
+    (tree.into_store().pages(), model)
 }
 
 /// Everything one can ask, on pages that may be damaged: an error, or the right answer.
 fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
-    let mut tree = BPlusTree::mount(Mem::holding(pages, WRITE_THROUGH))?;
+    let mut tree = BPlusTree::mount(Store::holding(&pages))?;
     for n in 0..32 {
         let (key, mut found) = (key(n, SMALL), [0; 2]);
         if let Ok(is_present) = tree.get(&key, &mut found) {
@@ -623,7 +512,7 @@ fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
 
 /// Operations of every kind, whatever they answer.
 fn use_everything(pages: Pages, seed: u64) {
-    let Ok(mut tree) = BPlusTree::mount(Mem::holding(pages, WRITE_THROUGH)) else { return };
+    let Ok(mut tree) = BPlusTree::mount(Store::holding(&pages)) else { return };
     let mut rng = Rng::new(seed);
     for _ in 0..40 {
         let key = key(rng.below(40) as u16, SMALL);

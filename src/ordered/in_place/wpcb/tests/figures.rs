@@ -2,13 +2,13 @@
 
 use super::*;
 
-type Tree = WpcbTree<RamStore, Chip>;
+type Tree = WpcbTree<Store, Chip>;
 
 /// Blocks of 4 pages and nodes of 4 keys, as in Figures 7 and 8.
 fn tree(config: WpcbConfig) -> Tree {
     let chip = new_chip(Geometry::new(64, 32, 4, config.tbm_range_blocks()));
     let blocks = config.tbm_range_blocks();
-    WpcbTree::format(RamStore::new(64, 120), BlockRange::new(chip, Pbn(0), blocks), config).unwrap()
+    WpcbTree::format(Store::new(64, 120), BlockRange::new(chip, Pbn(0), blocks), config).unwrap()
 }
 
 fn node_writes(tree: &mut Tree, edit: impl FnOnce(&mut Tree)) -> u64 {
@@ -183,7 +183,7 @@ fn the_equations_of_section_5_hold() {
     for is_ascending in [true, false] {
         let chip = new_chip(Geometry::new(256, 64, 16, config.tbm_range_blocks()));
         let range = BlockRange::new(chip.clone(), Pbn(0), config.tbm_range_blocks());
-        let mut tree = WpcbTree::format(RamStore::new(256, 4_000), range, config).unwrap();
+        let mut tree = WpcbTree::format(Store::new(256, 4_000), range, config).unwrap();
         let mut keys: Vec<u32> = (1..=20_000).collect();
         if !is_ascending {
             Rng::new(3).shuffle(&mut keys);

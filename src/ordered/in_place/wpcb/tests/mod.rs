@@ -15,16 +15,14 @@ use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
-use crate::shared::Shared;
 use crate::store::PageStore;
 use crate::store::StoreError;
-use crate::store::ram::RamStore;
+use crate::testing::{Chip, Store};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-type Chip = Shared<SimChip>;
 type Range = BlockRange<Chip>;
 type Model = BTreeMap<u16, u16>;
 
@@ -34,7 +32,7 @@ const PAPER_CHIP: Geometry = Geometry::new(2048, 64, 64, 1024);
 fn new_chip(geometry: Geometry) -> Chip {
     let timing =
         Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Shared::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
+    Chip::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
 }
 
 /// Nodes of at most `order` entries.

@@ -1,7 +1,7 @@
 //! The power is cut at every operation of the chip, blocks fail and bits flip: nothing acknowledged is lost.
 
 use super::*;
-use crate::nand::misread::with_wrong_bits;
+use crate::testing::Wrong;
 
 /// The small tree: five levels, so that one operation writes up to eleven pages.
 fn small(seed: u64) -> Bench {
@@ -76,10 +76,10 @@ fn survives_every_cut<S: Below>() {
         for (when, torn) in kinds.into_iter().chain(inside) {
             let mut cuts = 0;
             for wait in 0.. {
-                *bench.chip.lock() = untouched.clone();
+                bench.chip.replace(untouched.clone());
                 drop(bench.mount::<S>().unwrap());
                 let at_operation = bench.chip.lock().operations() + wait;
-                *bench.chip.lock() = untouched.clone();
+                bench.chip.replace(untouched.clone());
                 let cut = PowerCut { at_operation, when, torn, seed: wait };
                 if !survive::<S>(&bench, &model, &rng, cut) {
                     break;
@@ -110,7 +110,7 @@ fn failing_blocks_lose_nothing() {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let failing = bench.chip.lock().clone().with_faults(faults);
-        *bench.chip.lock() = failing;
+        bench.chip.replace(failing);
         // An FTL that outlasts the TBM.
         let common = FlashSettings { bad_blocks_ppm: 300_000, ..FlashSettings::default() };
         let [low, high] = bench.ranges();
@@ -152,9 +152,9 @@ fn wrong_bits_are_put_right_or_noticed() {
             .step_by(67)
             .flat_map(|bit| [&[bit][..], &[bit, (bit + 300) % (91 * 8)]].map(Vec::from))
         {
-            let copy = Bench { chip: Shared::new(bench.chip.lock().clone()), ..bench.clone() };
-            let [low, range] = copy.ranges();
-            let high = BlockRange::new(with_wrong_bits(range, ppn, &bits), Pbn(0), blocks);
+            let copy = Bench { chip: bench.chip.copy(), ..bench.clone() };
+            copy.chip.spoil([(Ppn(first + ppn.0), Wrong::Bits(bits.clone()))]);
+            let [low, high] = copy.ranges();
             let mounted = WpcbTree::mount(FastFtl::again(low).unwrap(), high, bench.config);
             let found = mounted.and_then(|mut tree| contents(&mut tree));
             match found {

@@ -3,14 +3,14 @@
 
 use super::{Marks, OverwriteConfig, OverwriteTree};
 use crate::nand::catalogue::{mlc_64m, nor_2m};
-use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::vm::Keep;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::shared::Shared;
+use crate::testing::{Access, Chip};
 use crate::units::{Pbn, Ppn};
 use crate::{IndexError, StoreError};
 use alloc::collections::BTreeMap;
@@ -21,53 +21,33 @@ use proptest::prelude::*;
 
 type Model = BTreeMap<[u8; 4], [u8; 4]>;
 
-/// A chip that asserts O6 on whole pages: nothing is set again, not even a byte to 0xFF.
-#[derive(Clone)]
-struct Watched(SimChip);
+type Tree = OverwriteTree<Chip>;
 
-impl Nand for Watched {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-    fn read(
-        &mut self,
-        p: Ppn,
-        c: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.0.read(p, c, data, spare)
-    }
-    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        if self.0.is_powered() {
+/// A chip that asserts O6 on whole pages: nothing is set again, not even a byte to 0xFF.
+fn watched(sim: SimChip) -> Chip {
+    let chip = Chip::new(sim);
+    chip.on_access(|sim, access| {
+        if let Access::Program(ppn, _, data, _) = access
+            && sim.is_powered()
+        {
             let mut old = vec![0; data.len()];
-            self.0.read(p, Cause::Check, &mut old, &mut [])?;
-            assert!(old.iter().zip(data).all(|(old, new)| old & new == *new), "O6: bits of {p} are set");
+            sim.read(ppn, Cause::Check, &mut old, &mut [])?;
+            assert!(old.iter().zip(data).all(|(old, new)| old & new == *new), "O6: bits of {ppn} are set");
         }
-        self.0.program(p, c, data, spare)
-    }
-    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.0.erase(b, c)
-    }
-    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.0.is_bad(b)
-    }
-    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.0.mark_bad(b)
-    }
+        Ok(())
+    });
+    chip
 }
 
-type Tree = OverwriteTree<Watched>;
-
-fn chip(blocks: u32) -> Watched {
-    Watched(SimChip::new(&nor_2m().with_blocks(blocks)).unwrap())
+fn chip(blocks: u32) -> Chip {
+    watched(SimChip::new(&nor_2m().with_blocks(blocks)).unwrap())
 }
 
 /// A chip of so small pages that nodes of few records split and go.
-fn small_chip(blocks: u32) -> Watched {
+fn small_chip(blocks: u32) -> Chip {
     let mut part = nor_2m().with_blocks(blocks);
     part.geometry.page_bytes = 128;
-    Watched(SimChip::new(&part).unwrap())
+    watched(SimChip::new(&part).unwrap())
 }
 
 fn settings(marks: Marks) -> OverwriteConfig {
@@ -154,7 +134,7 @@ fn it_is_a_map_over_growth_emptying_and_remounts() {
                 assert_holds(&mut tree, &model, &alloc::format!("mounted at {op}"));
             }
         }
-        let erases = tree.into_nand().0.counters().block_erases[Cause::GarbageCollection as usize];
+        let erases = tree.into_nand().lock().counters().block_erases[Cause::GarbageCollection as usize];
         assert!(erases > 16, "{erases} erases");
     }
 }
@@ -186,7 +166,7 @@ proptest! {
 
 /// The operations that a chip went through until it lost power.
 struct Work {
-    nand: Watched,
+    nand: Chip,
     /// The states after each operation.
     states: Vec<Model>,
     /// The first of them that may be found.
@@ -194,7 +174,7 @@ struct Work {
 }
 
 /// Works on a chip that holds these records until it loses power.
-fn work_until_the_cut(nand: Watched, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
+fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
     let Ok(mut tree) = OverwriteTree::mount(nand, settings) else { unreachable!("a formatted chip") };
     let (mut states, mut rng) = (vec![held.clone()], Rng::new(5));
     let mut promised = 0;
@@ -237,9 +217,9 @@ fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
 }
 
 /// Cuts on a chip that holds these records; how many operations were cut.
-fn cut_everywhere_from(start: &Watched, held: &Model, settings: &OverwriteConfig, operations: u32) -> u64 {
-    let first = start.0.operations();
-    let last = work_until_the_cut(start.clone(), held, settings, operations).nand.0.operations();
+fn cut_everywhere_from(start: &Chip, held: &Model, settings: &OverwriteConfig, operations: u32) -> u64 {
+    let first = start.lock().operations();
+    let last = work_until_the_cut(watched(start.sim()), held, settings, operations).nand.lock().operations();
     // On NOR unreadable is random bits.
     let torn = [TornModel::Prefix, TornModel::RandomBits, TornModel::LooksErased];
     let inside = torn.map(|torn| (CutWhen::Inside, torn));
@@ -247,10 +227,10 @@ fn cut_everywhere_from(start: &Watched, held: &Model, settings: &OverwriteConfig
     for at_operation in first..last {
         for (when, torn) in ways {
             let cut = PowerCut { at_operation, when, torn, seed: at_operation };
-            let mut chip = start.clone();
-            chip.0.plan_power_cut(cut);
-            let mut work = work_until_the_cut(chip, held, settings, operations);
-            work.nand.0.power_on();
+            let chip = watched(start.sim());
+            chip.lock().plan_power_cut(cut);
+            let work = work_until_the_cut(chip, held, settings, operations);
+            work.nand.lock().power_on();
             check_what_is_found(work, settings, cut);
         }
     }
@@ -259,9 +239,9 @@ fn cut_everywhere_from(start: &Watched, held: &Model, settings: &OverwriteConfig
 
 fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     // The mount is cut as well, at one of its first operations.
-    let mut again = work.nand.clone();
-    let at_operation = again.0.operations() + cut.at_operation % 7;
-    again.0.plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
+    let again = watched(work.nand.sim());
+    let at_operation = again.lock().operations() + cut.at_operation % 7;
+    again.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
     let known = &work.states[work.promised..];
     assert!(known.len() <= 2 || settings.durability == Durability::EverySync, "one operation is under way");
     let mut found = Vec::new();
@@ -282,11 +262,9 @@ fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
 }
 
 /// The chip after a mount that was cut; none when the mount writes nothing.
-fn cut_mount(chip: Watched, settings: &OverwriteConfig) -> Option<Watched> {
-    let shared = Shared::new(chip);
-    let mounted = OverwriteTree::mount(shared.clone(), settings).is_ok();
-    let mut chip = shared.lock().clone();
-    chip.0.power_on();
+fn cut_mount(chip: Chip, settings: &OverwriteConfig) -> Option<Chip> {
+    let mounted = OverwriteTree::mount(chip.clone(), settings).is_ok();
+    chip.lock().power_on();
     (!mounted).then_some(chip)
 }
 
@@ -337,9 +315,9 @@ fn a_power_cut_of_a_collection_loses_nothing() {
         }
         tree.sync().unwrap();
         let start = tree.into_nand();
-        let last = work_until_the_cut(start.clone(), &model, &settings, operations).nand;
+        let last = work_until_the_cut(watched(start.sim()), &model, &settings, operations).nand;
         let collection = Cause::GarbageCollection as usize;
-        let of = |chip: &Watched| chip.0.counters().page_programs[collection];
+        let of = |chip: &Chip| chip.lock().counters().page_programs[collection];
         assert!(of(&last) - of(&start) > 5, "{} moves", of(&last) - of(&start));
         let cuts = cut_everywhere_from(&start, &model, &settings, operations);
         assert!(cuts > 25, "{cuts} operations");
@@ -390,8 +368,8 @@ fn failing_blocks_are_retired_and_nothing_is_lost() {
 }
 
 fn fail_and_go_on(settings: &OverwriteConfig, blocks: u32, least_bad: usize) {
-    let mut nand = chip(blocks);
-    nand.0.set_faults(Faults {
+    let nand = chip(blocks);
+    nand.lock().set_faults(Faults {
         seed: 3,
         program_failures_ppm: 2000,
         erase_failures_ppm: 20_000,
@@ -423,8 +401,7 @@ fn flipped_bits_are_noticed() {
     let (mut noticed, mut sound) = (0, 0);
     for seed in 0..150 {
         let faults = Faults { seed, bit_errors_per_gigabit: 160_000, ..Faults::default() };
-        let Ok(mut tree) = OverwriteTree::mount(Watched(used.0.clone().with_faults(faults)), &settings)
-        else {
+        let Ok(mut tree) = OverwriteTree::mount(Chip::new(used.sim().with_faults(faults)), &settings) else {
             noticed += 1;
             continue;
         };
@@ -502,22 +479,22 @@ fn records_of_one_leaf_are_entered_by_one_overwrite() {
     for key in 0..20u32 {
         assert!(!tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap());
     }
-    let programs = tree.tree.nand.0.counters().page_programs_total();
+    let programs = tree.tree.nand.lock().counters().page_programs_total();
     assert!(tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap(), "it waits");
-    assert_eq!(tree.tree.nand.0.counters().page_programs_total(), programs);
+    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs);
     tree.sync().unwrap();
     // A page of changes; the slots and their mark; the page of changes is retired.
-    assert_eq!(tree.tree.nand.0.counters().page_programs_total(), programs + 4);
+    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 4);
     let metrics = tree.stats().metrics;
     let metric = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
     assert_eq!((metric("overwrites"), metric("log_programs"), metric("log_records")), (1, 1, 0));
     // One change alone is an operation of itself, and what is there already is not written again.
     tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
     tree.sync().unwrap();
-    assert_eq!(tree.tree.nand.0.counters().page_programs_total(), programs + 4);
+    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 4);
     tree.remove(&7u32.to_be_bytes()).unwrap();
     tree.sync().unwrap();
-    assert_eq!(tree.tree.nand.0.counters().page_programs_total(), programs + 5);
+    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 5);
 }
 
 #[test]
@@ -572,21 +549,22 @@ fn a_dead_slot_that_is_read_wrongly_stops_no_overwrite() {
     tree.insert(&kept, &[4; 4]).unwrap();
     tree.remove(&removed).unwrap();
     // The next read for the host gives back one byte of the removed entry as blank.
-    let mut entry = Some([1, 1, 1, 1, 3, 3, 3, 3]);
-    let spoil = |_, cause, data: &mut [u8], _: &mut [u8]| {
-        if cause == Cause::Host
-            && let Some(entry) = entry.take()
+    let entry = Shared::new(Some([1, 1, 1, 1, 3, 3, 3, 3]));
+    let (chip, unread) = (tree.into_nand(), entry.clone());
+    chip.on_access(move |_, access| {
+        if let Access::Read(_, Cause::Host, data, _) = access
+            && let Some(entry) = unread.lock().take()
         {
             let at = data.windows(entry.len()).position(|bytes| bytes == entry).unwrap();
             data[at] = 0xff;
         }
-    };
-    let chip = Misread { chip: tree.into_nand().0, spoil };
+        Ok(())
+    });
     let mut tree = OverwriteTree::mount(chip, &settings).unwrap();
     tree.insert(&[5; 4], &[6; 4]).unwrap();
     assert!(tree.remove(&kept).unwrap());
-    let chip = tree.into_nand().chip;
-    assert!(entry.is_none(), "the leaf was read");
+    let chip = tree.into_nand();
+    assert!(entry.lock().is_none(), "the leaf was read");
     let mut tree = OverwriteTree::mount(chip, &settings).unwrap();
     let mut value = [0; 4];
     assert_eq!((tree.get(&[5; 4], &mut value), value), (Ok(true), [6; 4]));

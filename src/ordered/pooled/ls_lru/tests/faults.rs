@@ -3,6 +3,7 @@
 use super::*;
 use crate::rng::Rng;
 use crate::store::StoreError;
+use crate::testing::Call;
 
 #[test]
 fn a_dirty_part_of_any_size_is_committed() {
@@ -64,7 +65,7 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
         [0, 50, 100].into_iter().flat_map(|w| (0..options::KINDS).map(move |k| (w, k)))
     {
         let config = options::varied(LsLruConfig { window_percent, ..config(4, 3) }, kind);
-        let mut index = LsLruTree::format(RamStore::new(128, 40), config).unwrap();
+        let mut index = LsLruTree::format(Store::new(128, 40), config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;
         for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -88,51 +89,16 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
     }
 }
 
-/// Refuses groups with certain pages, as a store does whose blocks have failed.
-struct Failing {
-    store: RamStore,
-    /// Which pages are refused; none if 0.
-    salt: u32,
-}
-
-impl PageStore for Failing {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_atomic(&[(lpn, data)], cause)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.store.trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        let is_refused = |lpn: Lpn| (lpn.0 ^ self.salt).wrapping_mul(0x9e37_79b9) >> 30 == 0;
-        if self.salt != 0 && pages.iter().any(|(lpn, _)| is_refused(*lpn)) {
-            return Err(StoreError::WornOut);
+/// Lets a store refuse groups with certain pages, as one does whose blocks have failed; none where `salt` is
+/// 0.
+fn refuse_some(store: &Store, salt: u32) {
+    let is_refused = move |lpn: Lpn| (lpn.0 ^ salt).wrapping_mul(0x9e37_79b9) >> 30 == 0;
+    store.on_call(move |call| match call {
+        Call::Write(pages, _) if salt != 0 && pages.iter().any(|(lpn, _)| is_refused(*lpn)) => {
+            Err(StoreError::WornOut)
         }
-        self.store.write_atomic(pages, cause)
-    }
-    fn durable_writes(&self) -> bool {
-        true
-    }
-    fn prefix_consistent(&self) -> bool {
-        true
-    }
-    fn ram_bytes(&self) -> usize {
-        self.store.ram_bytes()
-    }
+        _ => Ok(()),
+    });
 }
 
 #[test]
@@ -141,12 +107,11 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
     for seed in 0..40 {
         let config = LsLruConfig { window_percent: 25 * (seed % 5) as u8, ..config(18, seed as usize % 3) };
         let config = options::varied(config, seed);
-        let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
-        let store = Failing { store, salt: 0 };
-        let mut index = LsLruTree::mount(store, config).unwrap();
+        let store = LsLruTree::format(Store::new(128, 400), config).unwrap().into_store();
+        let mut index = LsLruTree::mount(store.handle(), config).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for step in 0..4_000 {
-            index.tree.store_mut().below_mut().salt = u32::from(step / 400);
+            refuse_some(&store, u32::from(step / 400));
             let (n, v) = (key(rng.below(600) as u16), key(step));
             let is_put = rng.chance(1, 2);
             let done = if is_put { index.insert(&n, &v) } else { index.remove(&n) };
@@ -159,7 +124,7 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
                 assert_sound(&mut index, &model);
             }
         }
-        index.tree.store_mut().below_mut().salt = 0;
+        store.refuse_nothing();
         index.sync().unwrap();
         assert_eq!(contents(&mut index).unwrap(), model);
         bypasses += index.counts.bypasses;
@@ -170,7 +135,7 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
 #[test]
 fn buffer_and_configuration_agree_on_the_ram() {
     let config = LsLruConfig::new(RecordFormat::new(4, 4), 100_000);
-    let mut index = LsLruTree::format(RamStore::new(2_048, 900), config).unwrap();
+    let mut index = LsLruTree::format(Store::new(2_048, 900), config).unwrap();
     let held = buffer_ram(&index);
     assert!(held <= 100_000 && held > 97_000, "{held}");
     let mut rng = Rng::new(1);
@@ -186,7 +151,7 @@ fn buffer_and_configuration_agree_on_the_ram() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let format = |config| LsLruTree::format(RamStore::new(128, 40), config).err();
+    let format = |config| LsLruTree::format(Store::new(128, 40), config).err();
     let small = LsLruConfig { buffer_bytes: LsLruConfig::buffer_bytes_min(SMALL, 128) - 1, ..config(4, 0) };
     assert!(matches!(format(small), Some(IndexError::Unsupported(_))));
     assert_eq!(format(config(4, 0)), None);
@@ -209,11 +174,11 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
         let window_percent = [0, 25, 50, 75, 100][writes as usize % 5];
         let config = LsLruConfig { window_percent, commit_entries: 6, split_factor: 2, ..config(4, 5) };
         let config = options::varied(config, writes);
-        let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
-        let mut index = LsLruTree::mount(Cut { store, writes }, config).unwrap();
+        let store = LsLruTree::format(Store::new(128, 400), config).unwrap().into_store();
+        let mut index = LsLruTree::mount(store.failing_after(writes), config).unwrap();
         let (synced, since) = work_until_the_cut(&mut index);
-        let store = index.into_store().store;
-        match LsLruTree::mount(store.clone(), config) {
+        let store = index.into_store().copy();
+        match LsLruTree::mount(store.copy(), config) {
             Err(error) => {
                 assert_eq!(error, IndexError::NotCleanlyClosed);
                 refused += 1;
@@ -246,11 +211,11 @@ proptest! {
     ) {
         let config = LsLruConfig { window_percent, commit_entries: 4, ..config_over(4, slabs, 64) };
         let config = options::varied(config, kind);
-        let mut index = LsLruTree::format(RamStore::new(64, 60), config).unwrap();
+        let mut index = LsLruTree::format(Store::new(64, 60), config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();
-        let mut store = index.into_store();
-        forge(&mut store, forgeries);
+        let store = index.into_store();
+        forge(&store, forgeries);
         let Ok(mut index) = LsLruTree::mount(store, config) else { return Ok(()) };
         use_forged(&mut index, seed);
     }

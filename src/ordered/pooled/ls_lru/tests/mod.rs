@@ -10,7 +10,7 @@ use super::units::State;
 use super::*;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::tests::*;
-use crate::store::ram::RamStore;
+use crate::testing::Store;
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -26,20 +26,20 @@ fn config_over(order: usize, slabs: usize, page_bytes: usize) -> LsLruConfig {
     config
 }
 
-fn small_index(config: LsLruConfig) -> LsLruTree<RamStore> {
-    LsLruTree::format(RamStore::new(128, 2_000), config).unwrap()
+fn small_index(config: LsLruConfig) -> LsLruTree<Store> {
+    LsLruTree::format(Store::new(128, 2_000), config).unwrap()
 }
 
-fn host_writes(index: &LsLruTree<RamStore>) -> u64 {
+fn host_writes(index: &LsLruTree<Store>) -> u64 {
     index.store().counters().page_writes[0]
 }
 
 /// Bytes that the buffer takes, its cells included.
-fn buffer_ram(index: &LsLruTree<RamStore>) -> usize {
+fn buffer_ram(index: &LsLruTree<Store>) -> usize {
     index.ram_bytes() - index.tree.ram_bytes() + index.buffer().ram_bytes() - index.store().ram_bytes()
 }
 
-fn state_of(index: &mut LsLruTree<RamStore>, n: u16) -> Option<State> {
+fn state_of(index: &mut LsLruTree<Store>, n: u16) -> Option<State> {
     let lpn = index.tree.leaf_of(&key(n), Cause::Check).unwrap();
     let unit = index.buffer().units.find(lpn)?;
     index.buffer().units.get(unit).state()

@@ -7,19 +7,19 @@ use crate::rng::Rng;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-fn place_of(index: &mut LsLruTree<RamStore>, n: u16) -> Option<Place> {
+fn place_of(index: &mut LsLruTree<Store>, n: u16) -> Option<Place> {
     let lpn = index.tree.leaf_of(&key(n), Cause::Check).unwrap();
     let unit = index.buffer().units.find(lpn)?;
     Some(index.buffer().units.get(unit).place)
 }
 
-fn drop_clean_part(index: &mut LsLruTree<RamStore>, n: u16) {
+fn drop_clean_part(index: &mut LsLruTree<Store>, n: u16) {
     let lpn = index.tree.leaf_of(&key(n), Cause::Check).unwrap();
     let unit = index.buffer().units.find(lpn).unwrap();
     index.buffer_mut().drop_frame(unit);
 }
 
-fn loaded(config: LsLruConfig, records: u16) -> LsLruTree<RamStore> {
+fn loaded(config: LsLruConfig, records: u16) -> LsLruTree<Store> {
     let mut index = small_index(config);
     index.bulk_load((0..records).map(|n| (key(2 * n), [0; 2])), Fill::percent(70).unwrap()).unwrap();
     index.sync().unwrap();
@@ -29,7 +29,7 @@ fn loaded(config: LsLruConfig, records: u16) -> LsLruTree<RamStore> {
 #[test]
 fn figure_3_every_transition() {
     let mut index = loaded(config(10, 30), 100);
-    let get = |index: &mut LsLruTree<RamStore>, n| index.get(&key(n), &mut [0; 2]).unwrap();
+    let get = |index: &mut LsLruTree<Store>, n| index.get(&key(n), &mut [0; 2]).unwrap();
     assert_eq!(state_of(&mut index, 50), None);
     get(&mut index, 50);
     assert_eq!(state_of(&mut index, 50), Some(State::Clean), "a miss makes a clean unit");
@@ -50,7 +50,7 @@ fn figure_3_every_transition() {
     assert_eq!(state_of(&mut index, 50), Some(State::Dirty));
     index.sync().unwrap();
     assert_eq!(state_of(&mut index, 50), None, "nothing is left of a dirty unit that is committed");
-    let metric = |index: &LsLruTree<RamStore>, name| {
+    let metric = |index: &LsLruTree<Store>, name| {
         index.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
     };
     assert_eq!(metric(&index, "clean_part_commits"), 2);
@@ -141,7 +141,7 @@ fn toggle(pairs: &mut Pairs, pair: (Bytes, Bytes)) {
 }
 
 /// The base nodes, read past the buffer.
-fn base_nodes(index: &mut LsLruTree<RamStore>) -> Pairs {
+fn base_nodes(index: &mut LsLruTree<Store>) -> Pairs {
     let mut base = Pairs::new();
     let unbounded = (Bound::Unbounded, Bound::Unbounded);
     index
@@ -158,7 +158,7 @@ fn base_nodes(index: &mut LsLruTree<RamStore>) -> Pairs {
 
 /// The index units of the dirty parts by Definition 2: an insertion of a pair, the deletion of one, or both
 /// for a modification. An insertion and a deletion of the same pair neutralise each other.
-fn index_units(index: &LsLruTree<RamStore>, base: &Pairs) -> Pairs {
+fn index_units(index: &LsLruTree<Store>, base: &Pairs) -> Pairs {
     let mut units = Pairs::new();
     for unit in index.buffer().units.all() {
         for entry in index.cells.entries(index.buffer().units.part(unit)) {
@@ -176,7 +176,7 @@ fn index_units(index: &LsLruTree<RamStore>, base: &Pairs) -> Pairs {
     units
 }
 
-type Edit = fn(&mut LsLruTree<RamStore>);
+type Edit = fn(&mut LsLruTree<Store>);
 
 #[test]
 fn table_3_row_by_row() {

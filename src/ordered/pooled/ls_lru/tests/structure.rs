@@ -41,8 +41,8 @@ fn the_statistical_table_prices_splits_of_two_nodes() {
 }
 
 /// An index of a hundred leaves of ten, all but one record of each removed again; and its nodes then.
-fn thinned(config: LsLruConfig, pages: u32) -> (LsLruTree<RamStore>, u64) {
-    let mut index = LsLruTree::format(RamStore::new(128, pages), config).unwrap();
+fn thinned(config: LsLruConfig, pages: u32) -> (LsLruTree<Store>, u64) {
+    let mut index = LsLruTree::format(Store::new(128, pages), config).unwrap();
     index.bulk_load((0..1_000).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
     for n in (0..1_000).filter(|n| n % 10 != 3) {
         assert_eq!(index.remove(&key(n)), Ok(true));

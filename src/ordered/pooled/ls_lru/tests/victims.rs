@@ -67,7 +67,7 @@ fn the_writes_of_a_unit_are_the_formula_s_where_it_overflows() {
 /// Five leaves as in Figure 5, their units dirty: (#B, #N) of (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7),
 /// where a leaf holds 10 at most. Leaves of less than five entries do not occur, so the first is as good as
 /// full of other keys: 9 entries that fit no longer with 5.
-pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<RamStore> {
+pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<Store> {
     let config = LsLruConfig { window_percent: 100, commit_entries: 6, commit, ..config(10, 40) };
     let mut index = small_index(config);
     let keys = |leaf: u16, count: u16| (0..count).map(move |i| key(leaf * 100 + 10 + 2 * i));
@@ -90,7 +90,7 @@ pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<RamStore> {
     index
 }
 
-fn is_semi_clean(index: &LsLruTree<RamStore>, unit: u32) -> bool {
+fn is_semi_clean(index: &LsLruTree<Store>, unit: u32) -> bool {
     index.buffer().units.get(unit).state() == Some(State::SemiClean)
 }
 

@@ -1,48 +1,60 @@
-//! MicroHash as a subject of lives and of damage: a log of readings, shown as an index of times to which
-//! records are appended.
+//! MicroHash shown as an index of times to which records are appended.
 //!
-//! A slot is a time, and its value that of the reading. The log gives up its oldest readings by itself, which
-//! no index does: whoever compares contents allows for that (`Mix::gives_up`).
+//! A key is a time, and its value that of the reading. The log gives up its oldest readings by itself, which
+//! no index does: whoever compares contents allows for that.
 
-use super::wrapped::opposite;
+use super::opposite;
+use crate::options::{Settings, wrappers as own};
 use nandex::ordered::{Direction, Durability, RecordFormat, Visit};
 use nandex::sensor::microhash::{MicroHash, Settings as LogSettings};
 use nandex::sensor::{Reading, SensorLog};
 use nandex::{IndexError, Nand, OrderedIndex, forward_index};
-use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
 /// Times between two slots.
 const STEP: u64 = 3;
-/// The rate of queries by value: of so many slots that are looked up one is also asked for by its value,
-/// which reads a whole bucket.
-const BY_VALUE_EVERY: u32 = 16;
+/// The rate of queries by value where none is set: of so many times that are looked up one is also asked for
+/// by its value, which reads a whole bucket.
+const BY_VALUE: u32 = 16;
 
 type Log = MicroHash<Box<dyn Nand>>;
 
 struct Readings {
     log: Log,
+    by_value: u32,
+}
+
+impl Readings {
+    fn over(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+        open: impl FnOnce(Box<dyn Nand>, &LogSettings) -> Result<Log, IndexError>,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let by_value = own::by_value(&settings.options)?.unwrap_or(BY_VALUE);
+        Ok(Box::new(Readings { log: open(nand, &log_settings(settings)?)?, by_value }))
+    }
 }
 
 pub(super) fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    Ok(Box::new(Readings { log: Log::format(nand, &log_settings(settings)?)? }))
+    Readings::over(nand, settings, Log::format)
 }
 
 pub(super) fn mount(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    Ok(Box::new(Readings { log: Log::mount(nand, &log_settings(settings)?)? }))
+    Readings::over(nand, settings, Log::mount)
 }
 
-/// The settings of a log follow from the sizes of records, which it does not know.
+/// The settings of a log; what is not set follows from the sizes of records, which it does not know.
 fn log_settings(settings: &Settings) -> Result<LogSettings, IndexError> {
     if settings.durability == Durability::EveryOperation {
         return Err(IndexError::Unsupported("a log of readings is durable with its syncs".into()));
     }
     let RecordFormat { key_bytes, value_bytes } = settings.record;
-    let all = LogSettings::default();
+    let (all, options) = (LogSettings::default(), &settings.options);
+    let drawn = if key_bytes.is_multiple_of(4) { all.values } else { (-500, 500) };
     Ok(LogSettings {
-        values: if key_bytes % 4 == 0 { all.values } else { (-500, 500) },
-        buckets: [0, 1, 2][usize::from(value_bytes % 3)],
-        horizon: [0, 5][usize::from(value_bytes / 4 % 2)],
+        values: own::values(options)?.unwrap_or(drawn),
+        buckets: own::buckets(options)?.unwrap_or([0, 1, 2][usize::from(value_bytes % 3)]),
+        horizon: own::horizon(options)?.unwrap_or([0, 5][usize::from(value_bytes / 4 % 2)]),
         ..all
     })
 }
@@ -92,7 +104,8 @@ impl OrderedIndex for Readings {
         })?;
         let Some(reading) = found else { return Ok(false) };
         value.copy_from_slice(&reading.value.to_be_bytes());
-        if slot_of(key).is_multiple_of(BY_VALUE_EVERY) && !self.is_found_by_value(reading)? {
+        let asks_by_value = self.by_value != 0 && slot_of(key).is_multiple_of(self.by_value);
+        if asks_by_value && !self.is_found_by_value(reading)? {
             value.copy_from_slice(&opposite(&reading.value.to_be_bytes()));
         }
         Ok(true)

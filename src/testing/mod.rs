@@ -1,0 +1,26 @@
+//! The media of the tests: one store and one chip, with every fault that a test can wish for. Only with the
+//! feature `testing`, and never in a program.
+//!
+//! Both are handles: the index owns one, the test keeps another and looks at the medium, damages it, or lets
+//! its power fail. So a test of any index instantiates it for [`Store`] or [`Chip`] alone, however the
+//! medium is to behave.
+//!
+//! ```
+//! use nandex::testing::Store;
+//! use nandex::{BPlusConfig, BPlusTree, OrderedIndex, RecordFormat};
+//!
+//! let store = Store::new(512, 100);
+//! let mut index = BPlusTree::format(store.handle(), BPlusConfig::new(RecordFormat::new(4, 4)))?;
+//! store.fail_after(0);
+//! assert!(index.insert(&[1; 4], &[2; 4]).is_err());
+//! assert_eq!(store.page_of(nandex::Lpn(7)), [0; 512]);
+//! # Ok::<(), nandex::IndexError>(())
+//! ```
+
+mod chip;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use chip::{Access, Chip, Wrong};
+pub use store::{Call, Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};

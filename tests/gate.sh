@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# The gate or the nightly run, part by part; at the end where the time went, by part and by test program.
+#
+#   tests/gate.sh gate       what every change must pass
+#   tests/gate.sh nightly    the long forms: all strides, campaigns, audits
+#   tests/gate.sh time       the table of the last run
+set -uo pipefail
+cd "$(dirname "$0")/.."
+kind=${1:-gate}
+target=${CARGO_TARGET_DIR:-target}
+cargo=${CARGO:-cargo}
+table=$target/time.txt
+log=$target/tests.log
+
+# Seconds by the wall and of processor of one part, in a line of the table. The first part that fails ends the run.
+part() {
+    local name=$1 status
+    shift
+    echo "== $name"
+    local TIMEFORMAT="%0R %0U %0S"
+    { time "$@" >&3 2>&4; } 3>&1 4>&2 2> "$target/part.txt"
+    status=$?
+    read -r wall user system < <(tail -n 1 "$target/part.txt")
+    printf '%-34s %6s %6s\n' "$name" "$wall" "$((user + system))" >> "$table"
+    if [ $status != 0 ]; then
+        echo "== $name failed"
+        show
+        exit $status
+    fi
+}
+
+# The table, and the test programs that took longest.
+show() {
+    echo
+    printf '%-34s %6s %6s   (seconds by the wall, of processor)\n' "part" wall cpu
+    cat "$table"
+    awk '{ wall += $(NF - 1); cpu += $NF } END { printf "%-34s %6d %6d\n", "all", wall, cpu }' "$table"
+    [ ! -s "$log" ] || slowest
+}
+
+slowest() {
+    echo
+    echo "test programs that took longest (seconds by the wall)"
+    awk '/^ +(Running|Doc-tests) / { name = $0; sub(/^ +/, "", name); sub(/ \(.*/, "", name) }
+         /^test result: / { seconds = $NF; sub(/s$/, "", seconds); printf "%8.1f  %s\n", seconds, name }' "$log" |
+        sort -rn | head -n 15
+}
+
+tests() { "$cargo" test --workspace --locked --no-fail-fast 2>&1 | tee "$log"; }
+
+# A tool of its own that is not everywhere.
+optional() {
+    local what=$1
+    shift
+    if "$cargo" "$what" --version > /dev/null 2>&1; then part "$what" "$cargo" "$@"; else
+        echo "== $what: skipped, it is not here (cargo install cargo-$what)"
+    fi
+}
+
+lints() {
+    part "format" "$cargo" fmt --all --check
+    part "clippy" "$cargo" clippy --workspace --all-targets --locked --features nandex-py/python -- -D warnings
+    RUSTDOCFLAGS="-D warnings" part "rustdoc" "$cargo" doc --workspace --no-deps --locked --quiet
+}
+
+gate() {
+    lints
+    part "build of the tests" "$cargo" test --workspace --locked --no-run
+    part "tests" tests
+    part "engine without features" "$cargo" check -p nandex --locked --no-default-features
+    part "firmware, if QEMU is there" make --no-print-directory firmware-if-there
+    part "Linux devices, if QEMU is there" sh tests/mtd/run.sh "$target/debug"
+}
+
+nightly() {
+    lints
+    export NANDEX_NIGHTLY=1
+    part "build of the tests" "$cargo" test --workspace --locked --no-run
+    part "tests, all strides" tests
+    part "campaigns" make --no-print-directory campaigns
+    part "Linux devices, if QEMU is there" sh tests/mtd/run.sh "$target/debug"
+    if "$cargo" +nightly miri --version > /dev/null 2>&1; then part "miri" make --no-print-directory miri; else
+        echo "== miri: skipped, no nightly compiler is here (rustup toolchain install nightly --component miri)"
+    fi
+    optional semver-checks semver-checks -p nandex
+    optional deny deny check
+}
+
+mkdir -p "$target"
+case $kind in
+    time) [ -s "$table" ] && show || echo "no run yet: make test" ;;
+    gate | nightly)
+        : > "$table"
+        : > "$log"
+        "$kind"
+        show
+        ;;
+    *) echo "tests/gate.sh: '$kind' is none of gate, nightly, time"; exit 2 ;;
+esac

@@ -72,8 +72,8 @@ pub enum Holds {
     Records,
     /// Keys and values of any length, in pieces that are records of the index below.
     Pieces,
-    /// The same with long values in a log of their own. It keeps each key by itself: after a power cut one may
-    /// be newer than another, see [`nandex::ordered::value_log`].
+    /// Keys and values of any length, long values in a log of their own. The log keeps each key by itself:
+    /// after a power cut one may be newer than another, see [`nandex::ordered::value_log`].
     LongValues,
     /// Readings by time, which are appended; the oldest go by themselves.
     Readings,
@@ -114,7 +114,7 @@ pub struct IndexEntry {
     pub parts: &'static [&'static str],
     /// The hosting of the index.
     pub hosting: Hosting,
-    /// Its contents.
+    /// The contents of the index.
     pub holds: Holds,
     /// Makes an empty index on a chip whose contents do not matter.
     pub format: OpenIndex,

@@ -1,7 +1,8 @@
 //! Every index and FTL of Nandex by name: opened on any chip, with its options as text.
 //!
-//! [`registry`] lists the ordered indexes, stores of long values and of readings, and the FTLs, [`spatial`] the spatial indexes, [`tbm`] the FTLs
-//! behind a Transit Buffer Manager. An entry makes its index on a fresh chip or finds it again on a used one:
+//! [`registry`] lists the ordered indexes, stores of long values and of readings, and the FTLs, [`spatial`]
+//! the spatial indexes, [`tbm`] the FTLs behind a Transit Buffer Manager. An entry makes its index on a fresh
+//! chip or finds it again on a used one:
 //!
 //! ```
 //! use nandex::nand::{catalogue, sim::SimChip};
@@ -36,6 +37,8 @@ mod entry;
 pub mod fit;
 pub mod forest;
 mod ftls;
+mod indexes;
+pub mod lengths;
 pub mod names;
 pub mod needed;
 pub mod options;

@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What it writes as JSON, with this exit code.
+/// The JSON that the program writes, with this exit code.
 fn json(args: &[&str], code: i32) -> Value {
     let output = nandex(&[args, &["--json", "-"]].concat());
     assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));

@@ -13,8 +13,8 @@ use nandex::nand::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex};
 use nandex::{CheckReport, IndexError, Shared};
+use nandex_stacks::lengths::Lengths;
 use nandex_stacks::options::wrappers::lengths;
-use nandex_stacks::wrappers::Lengths;
 use std::ops::{Bound, ControlFlow, Range};
 
 /// An ordered index with the operations of a workload.

@@ -185,7 +185,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     ],
 };
 
-/// The same, said to fill values up.
+/// The scripted index, said to fill values up.
 const LONG: IndexEntry = IndexEntry {
     holds: Holds::LongValues,
     options: &[option("lengths", "", "those of the values")],

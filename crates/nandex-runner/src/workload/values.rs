@@ -4,16 +4,16 @@ use super::Parameters;
 use crate::error::LabError;
 use crate::registry::{Holds, IndexEntry};
 use nandex::rng::split_mix;
+use nandex_stacks::lengths::Lengths;
 use nandex_stacks::options::Settings;
-use nandex_stacks::wrappers::Lengths;
 
 /// The values of a workload. Each follows from its key and how often that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
-    /// Of one length, random.
+    /// Random bytes of one length.
     #[default]
     Random,
-    /// Of these lengths: the record's own bytes, filled up by the index under test.
+    /// Bytes of these lengths: the record's own, filled up by the index under test.
     Long(Lengths),
     /// Readings that wander, by this at most from one to the next.
     Walk(u32),

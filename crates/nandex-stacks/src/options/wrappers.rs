@@ -2,8 +2,8 @@
 //! of the records, as tests have it; a comparison sets what its workload says.
 
 use super::{Number, OptionError, Options};
+use crate::lengths::Lengths;
 use crate::names::{OptionInfo, option};
-use crate::wrappers::Lengths;
 
 const LENGTHS: OptionInfo = option(
     "lengths",

@@ -6,11 +6,11 @@
 
 use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
+use crate::indexes::{Ground, Open};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo};
 pub use crate::options::number::Number;
 use crate::options::{Options, Settings, sharing};
-use crate::registry::{Ground, Open};
 use nandex::spatial::SpatialIndex;
 use nandex::{IndexError, Nand};
 

@@ -1,10 +1,10 @@
 //! How each spatial index is opened over a store, and what it takes of the RAM.
 
 use super::registry::Number;
+use crate::indexes::{Ground, Open};
 use crate::names::OptionInfo;
 pub use crate::options::spatial::{DOMAIN, rect_of, text_of};
 use crate::options::{Options, Settings, spatial as options};
-use crate::registry::{Ground, Open};
 use crate::stack::{self, Demand, options_of_tree};
 use nandex::nand::Differs;
 use nandex::ordered::Durability;

@@ -1,8 +1,8 @@
 //! Records of one size in an index of keys and values of any length: each is filled up.
 
-use super::lengths::Lengths;
 use super::long::Long;
 use super::opposite;
+use crate::lengths::Lengths;
 use nandex::ordered::{Change, Direction, Durability, RecordFormat, Visit};
 use nandex::rng::split_mix;
 use nandex::{IndexError, OrderedIndex, forward_index};
@@ -13,7 +13,7 @@ use std::ops::Bound;
 pub(super) enum Fill {
     /// Up to so many bytes more, half of them few.
     Up(usize),
-    /// As many as these lengths draw.
+    /// The bytes that these lengths draw.
     To(Lengths),
 }
 

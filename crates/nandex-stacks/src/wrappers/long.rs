@@ -1,9 +1,9 @@
-//! [`Variable`] and [`ValueLog`] over an index of the registry, opened with records, pieces and logs that suit
-//! the values.
+//! [`Variable`] and [`ValueLog`] over an index of the registry, opened with records, pieces and logs that
+//! suit the values.
 
 use super::filled::{Fill, Filled};
+use crate::indexes::index;
 use crate::options::{Settings, wrappers as own};
-use crate::registry::index;
 use nandex::nand::BlockRange;
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;

@@ -4,20 +4,19 @@
 //! length, and the log of readings [`MicroHash`](nandex::sensor::microhash::MicroHash).
 //!
 //! A record that comes in is filled up to a length of its own that follows from its bytes, and what comes
-//! back must be filled so. So the order of keys stays, and lengths are all about: [`Lengths`], where the
-//! option `lengths` says which.
+//! back must be filled so. So the order of keys stays, and lengths are all about: [`Lengths`], where
+//! the option `lengths` says which.
+//!
+//! [`Lengths`]: crate::lengths::Lengths
 
 mod filled;
-mod lengths;
 mod long;
 mod readings;
 
-pub use lengths::Lengths;
-
 use crate::entry::{Confidence, Holds, Hosting, IndexEntry, Need, OpenIndex};
+use crate::indexes;
 use crate::names::{OptionInfo, is_same, union_of};
 use crate::options::{self, Settings};
-use crate::registry;
 use crate::stack::{self, BPlus, StoreTree};
 use long::{BELOW, pieces, values};
 use nandex::Geometry;
@@ -115,10 +114,10 @@ const fn over(
 /// The index of this name, while the program is compiled.
 const fn index(name: &str) -> IndexEntry {
     let mut at = 0;
-    while !is_same(registry::ENTRIES[at].name.as_bytes(), name.as_bytes()) {
+    while !is_same(indexes::ENTRIES[at].name.as_bytes(), name.as_bytes()) {
         at += 1;
     }
-    registry::ENTRIES[at]
+    indexes::ENTRIES[at]
 }
 
 /// Blocks at the beginning of the chip that a subject has for its log of values.

@@ -16,7 +16,7 @@ const VARIABLE: &str = "NANDEX_SEED";
 /// The environment variable of the nightly run.
 const NIGHTLY: &str = "NANDEX_NIGHTLY";
 
-/// How many cases of a sweep the gate goes on by: one in so many is judged. The nightly run judges all.
+/// The step of a sweep: the gate judges one case in so many, the nightly run each one.
 #[allow(dead_code, reason = "not every target that includes this file sweeps")]
 pub(crate) fn stride(gate: usize) -> usize {
     if std::env::var_os(NIGHTLY).is_some() { 1 } else { gate }

@@ -58,9 +58,8 @@ optional() {
 }
 
 lints() {
-    part "format" "$cargo" fmt --all --check
-    part "clippy" "$cargo" clippy --workspace --all-targets --locked --features nandex-py/python -- -D warnings
-    RUSTDOCFLAGS="-D warnings" part "rustdoc" "$cargo" doc --workspace --no-deps --locked --quiet
+    part "formatting and lints" make --no-print-directory lint
+    part "rustdoc" make --no-print-directory doc
 }
 
 gate() {

@@ -181,16 +181,15 @@ impl Store {
         self.0.lock().since.is_empty()
     }
 
-    /// Lets the power fail after so many writes and trims; `u64::MAX` for never.
+    /// Switches the power on, and lets it fail after so many writes and trims; `u64::MAX` for never. What it
+    /// failed at before did not take place.
     pub fn fail_after(&self, changes: u64) {
-        let mut medium = self.0.lock();
-        (medium.steps, medium.is_sync_counted) = (changes, false);
+        self.0.lock().power_on(changes, false);
     }
 
-    /// Lets the power fail after so many writes, trims and syncs.
+    /// [`Store::fail_after`], where syncs count, too.
     pub fn fail_after_calls(&self, calls: u64) {
-        let mut medium = self.0.lock();
-        (medium.steps, medium.is_sync_counted) = (calls, true);
+        self.0.lock().power_on(calls, true);
     }
 
     /// Whether the power has failed: changes are refused, and reads go on, so that a test may look.
@@ -315,6 +314,10 @@ impl Medium {
         let read = ram.read(lpn, Cause::Check, &mut page);
         read.unwrap_or_else(|error| panic!("page {lpn}: {error}"));
         page
+    }
+
+    fn power_on(&mut self, steps: u64, is_sync_counted: bool) {
+        (self.steps, self.is_sync_counted, self.in_flight) = (steps, is_sync_counted, None);
     }
 
     fn ask(&mut self, call: Call<'_>) -> Result<(), StoreError> {

@@ -115,7 +115,6 @@ impl<S: PageStore> Layer<S> {
         &self.store
     }
 
-    /// The store below, to change what it does under test.
     /// Gives the store back; nodes that wait are lost.
     pub(super) fn into_store(self) -> S {
         self.store

@@ -41,7 +41,13 @@ show() {
 slowest() {
     echo
     echo "test programs that took longest (seconds by the wall)"
-    awk '/^ +(Running|Doc-tests) / { name = $0; sub(/^ +/, "", name); sub(/ \(.*/, "", name) }
+    # Cargo names the crate in the file of its unit tests alone, which run before its other tests.
+    awk '/^ +Running / {
+             file = $NF; sub(/.*\//, "", file); sub(/-[0-9a-f]+\)$/, "", file)
+             if ($2 == "unittests") { crate = file ($3 == "src/main.rs" ? " (program)" : ""); name = crate ": unit tests" }
+             else { name = crate ": " file }
+         }
+         /^ +Doc-tests / { name = $2 ": doctests" }
          /^test result: / { seconds = $NF; sub(/s$/, "", seconds); printf "%8.1f  %s\n", seconds, name }' "$log" |
         sort -rn | head -n 15
 }

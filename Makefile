@@ -48,10 +48,10 @@ test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --features nandex-py/python -- -D warnings
+	$(CARGO) clippy --profile test --workspace --all-targets --locked --features nandex-py/python -- -D warnings
 
 doc: ## rustdoc, warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile test --workspace --no-deps --locked --quiet
 
 book: ## the pages of docs/ as a book with search, in target/book (installs mdbook where it is missing)
 	@command -v mdbook >/dev/null || $(CARGO) install --locked mdbook --version ^0.4

@@ -19,19 +19,26 @@ const NIGHTLY: &str = "NANDEX_NIGHTLY";
 /// The step of a sweep: the gate judges one case in so many, the nightly run each one.
 #[allow(dead_code, reason = "not every target that includes this file sweeps")]
 pub(crate) fn stride(gate: usize) -> usize {
-    if std::env::var_os(NIGHTLY).is_some() { 1 } else { gate }
+    cases(gate, 1)
 }
 
-/// The configuration of a property test: as many inputs as `cases`, drawn from the gate's seed. A failure
-/// prints its input and leaves no file behind: the same run finds it again.
+/// The size of a test: the gate's, or the nightly run's.
+#[allow(dead_code, reason = "not every target that includes this file has tests of two sizes")]
+pub(crate) fn cases<T>(gate: T, nightly: T) -> T {
+    if std::env::var_os(NIGHTLY).is_some() { nightly } else { gate }
+}
+
+/// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate, drawn
+/// from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.
 ///
 /// # Panics
 ///
 /// Where `NANDEX_SEED` is set and no number of 64 bits.
-pub(crate) fn fixed(cases: u32) -> Config {
+pub(crate) fn fixed(all: u32) -> Config {
     let seed = std::env::var(VARIABLE).map_or(SEED, |text| match text.parse() {
         Ok(seed) => seed,
         Err(error) => panic!("{VARIABLE}={text}: {error}"),
     });
+    let cases = cases(all.div_ceil(3), all);
     Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() }
 }

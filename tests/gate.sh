@@ -52,7 +52,21 @@ slowest() {
         sort -rn | head -n 15
 }
 
-tests() { "$cargo" test --workspace --locked --no-fail-fast 2>&1 | tee "$log"; }
+# Examples are linted with everything else; programs are made of those alone that have tests.
+programs=(--workspace --locked --lib --bins --tests --example custom_index)
+
+tests() {
+    local status=0
+    "$cargo" test "${programs[@]}" --no-fail-fast 2>&1 | tee "$log" || status=1
+    "$cargo" test --workspace --locked --no-fail-fast --doc 2>&1 | tee -a "$log" || status=1
+    return $status
+}
+
+linux_devices() {
+    if sh tests/mtd/run.sh ready; then
+        "$cargo" build --profile test --locked -p nandex-sqlite --example mtd-sqlite && sh tests/mtd/run.sh "$target/debug"
+    fi
+}
 
 # A tool of its own that is not everywhere.
 optional() {
@@ -70,20 +84,20 @@ lints() {
 
 gate() {
     lints
-    part "build of the tests" "$cargo" test --workspace --locked --no-run
+    part "build of the tests" "$cargo" test "${programs[@]}" --no-run
     part "tests" tests
     part "engine without features" "$cargo" check -p nandex --locked --no-default-features
     part "firmware, if QEMU is there" make --no-print-directory firmware-if-there
-    part "Linux devices, if QEMU is there" sh tests/mtd/run.sh "$target/debug"
+    part "Linux devices, if QEMU is there" linux_devices
 }
 
 nightly() {
     lints
     export NANDEX_NIGHTLY=1
-    part "build of the tests" "$cargo" test --workspace --locked --no-run
+    part "build of the tests" "$cargo" test "${programs[@]}" --no-run
     part "tests, all strides" tests
     part "campaigns" make --no-print-directory campaigns
-    part "Linux devices, if QEMU is there" sh tests/mtd/run.sh "$target/debug"
+    part "Linux devices, if QEMU is there" linux_devices
     if "$cargo" +nightly miri --version > /dev/null 2>&1; then part "miri" make --no-print-directory miri; else
         echo "== miri: skipped, no nightly compiler is here (rustup toolchain install nightly --component miri)"
     fi

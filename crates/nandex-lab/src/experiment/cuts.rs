@@ -12,7 +12,7 @@ use nandex::ordered::RecordFormat;
 use nandex_stacks::options::Settings;
 
 /// Cuts of a smoke run.
-const SMOKE_CUTS: u64 = 200;
+const SMOKE_CUTS: u64 = 40;
 
 /// The cell of this name: `cuts/INDEX`, or `cuts/INDEX/CLASS` where not every operation is to be durable.
 pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<CellResult, LabError> {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
 
+use crate::inputs::{cases, fixed, stride};
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::{Faults, SimChip};
@@ -18,7 +19,7 @@ use nandex_testkit::fuzz::{self, contents, ordered_ops, part};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(crate::inputs::fixed(300))]
+    #![proptest_config(fixed(300))]
 
     #[test]
     fn an_index_is_a_map(bytes in prop::collection::vec(any::<u8>(), 10..1500)) {
@@ -28,12 +29,19 @@ proptest! {
 
 #[test]
 fn long_scripts_hold_too() {
-    for seed in 0..20 {
+    for seed in 0..cases(8, 20) {
         let mut bytes = vec![0; 12_000];
         Rng::new(seed).fill(&mut bytes);
         bytes[0] = seed as u8;
         ordered_ops(&bytes);
     }
+}
+
+/// All stacks in the nightly run; in the gate those on raw NAND and on the first FTL, and some of the others.
+fn sampled() -> impl Iterator<Item = Stack> {
+    let is_first = |stack: &Stack| stack.ftl.is_none_or(|ftl| ftl.name == STORES[0].name);
+    let step = stride(5);
+    stacks().enumerate().filter(move |(n, stack)| n % step == 0 || is_first(stack)).map(|(_, stack)| stack)
 }
 
 fn open(
@@ -52,7 +60,7 @@ fn record() -> Settings {
 
 #[test]
 fn every_index_moves_to_another_thread_and_back() {
-    for stack in stacks() {
+    for stack in sampled() {
         for durability in [Durability::None, Durability::EverySync, Durability::EveryOperation] {
             let settings = Settings { durability, ..stack.settings(record()) };
             // Not every index gives every class on every FTL.
@@ -83,7 +91,7 @@ fn every_index_moves_to_another_thread_and_back() {
 #[test]
 fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
     // What removes nothing stays full.
-    let stacks: Vec<Stack> = stacks().filter(|stack| stack.index.takes_any_key()).collect();
+    let stacks: Vec<Stack> = sampled().filter(|stack| stack.index.takes_any_key()).collect();
     parallel::map(&stacks, parallel::cores(), |&stack| {
         let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 24] } else { [24, 40] };
         // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects
@@ -154,7 +162,7 @@ fn assert_holds(name: &str, index: &mut dyn OrderedIndex, model: &fuzz::Contents
 /// right.
 #[test]
 fn reads_go_on_where_nothing_can_be_written() {
-    let stacks: Vec<Stack> = stacks().collect();
+    let stacks: Vec<Stack> = sampled().collect();
     let part = part(512, 16, 128);
     let wrong = parallel::map(&stacks, parallel::cores(), |&stack| {
         let mut wrong = Vec::new();
@@ -207,7 +215,7 @@ fn read_on(index: &mut dyn OrderedIndex, chip: &Shared<SimChip>, any_key: bool) 
 
 #[test]
 fn sorted_records_are_loaded_and_found_again() {
-    for stack in stacks() {
+    for stack in sampled() {
         for count in [0u64, 1, 50, 700] {
             let settings = stack.settings(record());
             let (chip, index) = open(stack.index, &part(1024, 16, 48), &settings);
@@ -257,7 +265,7 @@ fn what_is_refused_is_refused_with_a_reason() {
 #[test]
 fn no_index_holds_more_ram_than_it_was_given() {
     let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-    for stack in stacks() {
+    for stack in sampled() {
         let entry = stack.index;
         let is_first = stack.ftl.is_none_or(|ftl| ftl.name == STORES[0].name);
         let mut accepted = 0;
@@ -292,7 +300,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
 
 #[test]
 fn two_runs_leave_the_same_chip() {
-    for stack in stacks() {
+    for stack in sampled() {
         let image = || {
             let (chip, index) = open(stack.index, &part(1024, 16, 40), &stack.settings(record()));
             let mut index = index.unwrap();

@@ -11,7 +11,7 @@ pub(crate) use news::*;
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;
 use crate::blocks::wear::WearLevelling;
-use crate::inputs::stride;
+use crate::inputs::{cases, stride};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
@@ -314,7 +314,7 @@ fn cut_run<S: Scheme>(
 
 /// A cut at every physical operation of a workload, followed by two more soon after.
 pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    let stride = stride(3) as u64;
+    let stride = stride(9) as u64;
     let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
         for torn in TornModel::ALL {
@@ -336,7 +336,7 @@ pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Setting
 
 /// Every cut wastes the rest of the open blocks and may leave a merge half done; there must be room for ever.
 pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..9 {
+    for seed in 0..cases(3, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
         let mut model = Model::new(ftl.page_count());
@@ -355,7 +355,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
 
 /// Programs and erases that fail at random, and factory bad blocks.
 pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..20 {
+    for seed in 0..cases(6, 20) {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
@@ -437,7 +437,7 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
         model.pages.pop();
         let chip = ftl.into_nand();
         for ppn in (0..small(seed).pages()).map(Ppn) {
-            let step = 37 * stride(3);
+            let step = 37 * stride(9);
             for bit in (ppn.index() % step..1152).step_by(step) {
                 let flipped = Chip::new(chip.clone()).with_wrong_bits(ppn, &[bit]);
                 let mut ftl = match SchemeFtl::<_, S>::mount(flipped, settings(seed)) {
@@ -465,6 +465,6 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
             }
         }
     }
-    assert!(wrong > 60, "{wrong} logical pages could not be read");
+    assert!(wrong > cases(20, 60), "{wrong} logical pages could not be read");
     assert!(refused < mounted / 3, "{refused} mounts refused, {mounted} not");
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::ftl::mapping::FlashSettings;
+use crate::inputs::{cases, stride};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::testing::{Access, Wrong};
 
@@ -71,18 +72,21 @@ fn cut_run<S: Below>(first: u64, when: CutWhen, torn: TornModel, seed: u64) -> b
 }
 
 fn survives_every_cut<S: Below>() {
+    let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
         for torn in TornModel::ALL {
             if when != CutWhen::Inside && torn != TornModel::Prefix {
                 continue;
             }
+            let step = stride(6) as u64;
             for seed in 0..2 {
-                let mut at = 0;
+                let mut at = (ways + 3 * seed) % step;
                 while cut_run::<S>(at, when, torn, seed) {
-                    at += 1;
+                    at += step;
                 }
                 assert!(at > 150, "the workload has more operations than {at}");
             }
+            ways += 1;
         }
     }
 }
@@ -103,7 +107,7 @@ fn survives_cuts_while_mounting<S: Below>() {
         let (bench, tbm, model, mut rng) = prepared::<S>(seed);
         drop(tbm);
         let untouched = bench.chip.lock().clone();
-        for first in 0..200 {
+        for first in (0..200).step_by(stride(5)) {
             bench.chip.replace(untouched.clone());
             let mut cuts = 0;
             loop {
@@ -135,7 +139,7 @@ fn cuts_while_mounting_over_a_page_map() {
 
 #[test]
 fn cut_after_cut_uses_nothing_up() {
-    for seed in 0..6 {
+    for seed in 0..cases(2, 6) {
         let (bench, mut tbm, mut model, mut rng) = prepared::<FastFtl<Range>>(seed);
         for session in 0..300 {
             let wait = rng.below([4, 12, 40][session % 3]);
@@ -176,7 +180,7 @@ fn a_format_that_is_cut_leaves_the_old_store_or_none() {
 #[test]
 fn failing_blocks_lose_nothing() {
     let mut replaced = 0;
-    for seed in 0..40 {
+    for seed in 0..cases(10, 40) {
         let bench = Bench::new(Geometry::new(128, 32, 4, 140), 4, 40);
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
@@ -209,14 +213,14 @@ fn failing_blocks_lose_nothing() {
         assert_eq!(contents(&mut tbm), model.pages, "seed {seed}");
         assert_sound(&mut tbm);
     }
-    assert!(replaced > 20, "{replaced} blocks replaced");
+    assert!(replaced > cases(5, 20), "{replaced} blocks replaced");
 }
 
 /// With no spare block left there are fewer and fewer buffer blocks; then writes are refused, and nothing is
 /// lost.
 #[test]
 fn blocks_used_up_end_the_writes_and_not_the_reads() {
-    for seed in 0..20 {
+    for seed in 0..cases(5, 20) {
         let bench = Bench::new(Geometry::new(128, 32, 4, 60), 6, SPARE_BLOCKS_MIN);
         bench.chip.on_access(move |sim, access| match access {
             Access::Erase(pbn, Cause::Merge) if sim.operations() % 20 < seed % 3 + 2 => {
@@ -268,7 +272,9 @@ fn wrong_bits_are_put_right_or_noticed() {
         let pages: Vec<Ppn> = (0..bench.tbm_blocks * 4).map(Ppn).collect();
         drop(tbm);
         let (mut refused, mut right) = (0, 0);
-        for (ppn, bit) in pages.iter().flat_map(|&ppn| (0..155 * 8).step_by(41).map(move |bit| (ppn, bit))) {
+        for (ppn, bit) in
+            pages.iter().flat_map(|&ppn| (0..155 * 8).step_by(41 * stride(4)).map(move |bit| (ppn, bit)))
+        {
             for second in [None, Some((bit + 500) % (155 * 8))] {
                 let copy = bench.chip.copy();
                 let bits: Vec<usize> = [bit].into_iter().chain(second).collect();
@@ -297,7 +303,7 @@ fn wrong_bits_are_put_right_or_noticed() {
                 assert!(is_right || second.is_some() && is_last(&bench, ppn), "{ppn} bits {bits:?}");
             }
         }
-        assert!(refused > 20 && right > 500, "{refused} refused, {right} right");
+        assert!(refused > cases(4, 20) && right > cases(120, 500), "{refused} refused, {right} right");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::{bftl, bof, flashdb, ibsf, rbftl, wobf};
 use super::*;
+use crate::inputs::stride;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
@@ -82,7 +83,7 @@ proptest! {
 #[test]
 fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in members(SMALL) {
-        for writes in (4..400).step_by(3) {
+        for writes in (4..400).step_by(3 * stride(5)) {
             let store = Store::new(128, 1_000);
             let mut index = LayeredTree::format(store.handle(), config).unwrap();
             store.fail_after(writes);

@@ -1,6 +1,7 @@
 //! Power cuts at every physical operation, in the recovery too.
 
 use super::*;
+use crate::inputs::stride;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::nand::{LowerPages, Pairing};
 
@@ -71,7 +72,7 @@ fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
 fn cut_from(set: &PlowConfig, formatted: Chip, steps: u32) {
     let first = work(formatted.clone(), set, 1, steps).unwrap();
     let last = operations(&first.chip);
-    for at_operation in operations(&formatted)..last {
+    for at_operation in (operations(&formatted)..last).step_by(stride(7)) {
         for (when, torn) in
             [(CutWhen::Inside, 0), (CutWhen::Inside, 3), (CutWhen::After, 1), (CutWhen::Inside, 2)]
         {

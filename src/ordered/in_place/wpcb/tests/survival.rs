@@ -1,6 +1,7 @@
 //! The power is cut at every operation of the chip, blocks fail and bits flip: nothing acknowledged is lost.
 
 use super::*;
+use crate::inputs::{cases, stride};
 use crate::testing::Wrong;
 
 /// The small tree: five levels, so that one operation writes up to eleven pages.
@@ -73,9 +74,10 @@ fn survives_every_cut<S: Below>() {
         let untouched = bench.chip.lock().clone();
         let kinds = [(CutWhen::Before, TornModel::Prefix), (CutWhen::After, TornModel::Prefix)];
         let inside = TornModel::ALL.map(|torn| (CutWhen::Inside, torn));
-        for (when, torn) in kinds.into_iter().chain(inside) {
+        let step = stride(7);
+        for (way, (when, torn)) in kinds.into_iter().chain(inside).enumerate() {
             let mut cuts = 0;
-            for wait in 0.. {
+            for wait in (way as u64 % step as u64..).step_by(step) {
                 bench.chip.replace(untouched.clone());
                 drop(bench.mount::<S>().unwrap());
                 let at_operation = bench.chip.lock().operations() + wait;
@@ -86,7 +88,7 @@ fn survives_every_cut<S: Below>() {
                 }
                 cuts += 1;
             }
-            assert!(cuts > 80, "{cuts} operations");
+            assert!(cuts > 80 / step, "{cuts} cuts");
         }
     }
 }
@@ -104,7 +106,7 @@ fn nothing_acknowledged_is_lost_at_any_cut_over_a_page_map() {
 #[test]
 fn failing_blocks_lose_nothing() {
     let mut replaced = 0;
-    for seed in 0..12 {
+    for seed in 0..cases(4, 12) {
         let mut bench = Bench::new(Geometry::new(64, 32, 4, 260), config(4, 17));
         bench.config.spare_blocks = 50;
         let faults =
@@ -127,7 +129,7 @@ fn failing_blocks_lose_nothing() {
             }
         }
     }
-    assert!(replaced > 10, "{replaced} blocks replaced");
+    assert!(replaced > cases(3, 10), "{replaced} blocks replaced");
 }
 
 /// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block,
@@ -149,7 +151,7 @@ fn wrong_bits_are_put_right_or_noticed() {
     let (mut right, mut older, mut refused) = (0, 0, 0);
     for ppn in (0..blocks * 4).map(Ppn) {
         for bits in (0..91 * 8)
-            .step_by(67)
+            .step_by(67 * stride(2))
             .flat_map(|bit| [&[bit][..], &[bit, (bit + 300) % (91 * 8)]].map(Vec::from))
         {
             let copy = Bench { chip: bench.chip.copy(), ..bench.clone() };
@@ -169,6 +171,6 @@ fn wrong_bits_are_put_right_or_noticed() {
             }
         }
     }
-    assert!(right > 500 && refused > 50, "{right} right, {refused} refused");
+    assert!(right > cases(250, 500) && refused > cases(25, 50), "{right} right, {refused} refused");
     assert!(older < refused, "{older} with an older version, {refused} refused");
 }

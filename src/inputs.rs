@@ -7,26 +7,17 @@
 
 use proptest::test_runner::{Config, RngSeed};
 
+#[path = "sizes.rs"]
+mod sizes;
+
+#[allow(unused_imports, reason = "not every target that includes this file has tests of two sizes")]
+pub(crate) use sizes::{cases, stride};
+
 /// The seed of the gate.
 const SEED: u64 = 0x6e61_6e64_6578;
 
 /// The environment variable that replaces the gate's seed by another number.
 const VARIABLE: &str = "NANDEX_SEED";
-
-/// The environment variable of the nightly run.
-const NIGHTLY: &str = "NANDEX_NIGHTLY";
-
-/// The step of a sweep: the gate judges one case in so many, the nightly run each one.
-#[allow(dead_code, reason = "not every target that includes this file sweeps")]
-pub(crate) fn stride(gate: usize) -> usize {
-    cases(gate, 1)
-}
-
-/// The size of a test: the gate's, or the nightly run's.
-#[allow(dead_code, reason = "not every target that includes this file has tests of two sizes")]
-pub(crate) fn cases<T>(gate: T, nightly: T) -> T {
-    if std::env::var_os(NIGHTLY).is_some() { nightly } else { gate }
-}
 
 /// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate, drawn
 /// from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.

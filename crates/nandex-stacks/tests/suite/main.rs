@@ -2,6 +2,8 @@
 
 mod ends;
 mod extremes;
+#[path = "../../../../src/sizes.rs"]
+mod inputs;
 mod kept;
 mod less_ram;
 mod loads;

@@ -8,6 +8,7 @@ use nandex_stacks::needed::{Needed, all};
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry, Need};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 const HEAD: &str = "# The smallest RAM of each index
 
@@ -40,8 +41,13 @@ const SMALL: [(&str, &str); 6] = [
 /// The needs of all indexes on a part.
 type Column = Vec<(&'static IndexEntry, Result<Needed, IndexError>)>;
 
-/// The needs of all indexes, on each of the parts.
-fn columns() -> Vec<Column> {
+/// The needs of all indexes, on each of the parts: found once.
+fn columns() -> &'static [Column] {
+    static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(needs);
+    &COLUMNS
+}
+
+fn needs() -> Vec<Column> {
     let settings = Settings::new(RecordFormat::new(8, 8));
     let part = |name| catalogue::find(name).unwrap_or_else(|| panic!("no part {name}"));
     PARTS.iter().map(|name| all(part(name), &settings)).collect()
@@ -100,7 +106,7 @@ fn page() -> String {
     let _ = writeln!(page, "|---|{}", "---|".repeat(PARTS.len()));
     for (row, index) in INDEXES.iter().enumerate() {
         let _ = write!(page, "| `{}` |", index.name);
-        for column in &columns {
+        for column in columns {
             let shown = match &column[row].1 {
                 Ok(Needed { bytes, ftl: None }) => kib(*bytes),
                 Ok(Needed { bytes, ftl: Some(ftl) }) => format!("{}, {ftl}", kib(*bytes)),

@@ -1,6 +1,7 @@
 //! A mount with other settings than those that formatted: it refuses, or everything is there and stays.
 
 use super::unclosed::{Entry, Kind, Model, Opened};
+use crate::inputs::stride;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::{IndexError, Shared, StoreError};
@@ -141,7 +142,7 @@ fn image(entry: Entry, made: &Settings, closes: bool) -> Option<(SimChip, Model)
 #[test]
 fn a_mount_with_other_settings_refuses_or_is_right() {
     let entries = INDEXES.iter().map(Entry::Ordered).chain(SPATIAL.iter().map(Entry::Spatial));
-    let (mut tried, mut wrong) = (0, Vec::new());
+    let (mut tried, mut wrong, step) = (0, Vec::new(), stride(5));
     for entry in entries {
         let (name, is_raw, known) = match entry {
             Entry::Ordered(entry) => (entry.name, entry.hosting == Hosting::Raw, entry.options),
@@ -176,7 +177,9 @@ fn a_mount_with_other_settings_refuses_or_is_right() {
                         continue;
                     }
                     let Some((image, model)) = image(entry, &made, closes) else { continue };
-                    for (what, other) in others(entry, &made, &options) {
+                    for (what, other) in
+                        others(entry, &made, &options).into_iter().skip(tried % step).step_by(step)
+                    {
                         tried += 1;
                         if let Err(fault) = judge(entry, &image, (&made, &other), &model) {
                             let place = ftl.map_or("the chip", |ftl| ftl.name);
@@ -190,6 +193,6 @@ fn a_mount_with_other_settings_refuses_or_is_right() {
             }
         }
     }
-    assert!(tried > 3000, "only {tried} settings were tried");
+    assert!(tried > 3000 / step, "only {tried} settings were tried");
     assert!(wrong.is_empty(), "{} faults of {tried} mounts:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,6 +1,5 @@
 //! The integration tests of the engine as one program, which is linked once: a module for each subject.
 
-mod bplus_on_flash;
 mod chip_docs;
 mod chip_model;
 mod closed_while_dying;

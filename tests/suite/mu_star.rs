@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::inputs::stride;
 use nandex::log::LogConfig;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
@@ -398,11 +399,11 @@ fn cut_everywhere(config: LogConfig, stride: usize) {
 
 #[test]
 fn nothing_acknowledged_is_lost_at_any_cut() {
-    cut_everywhere(LogConfig::default(), 1);
+    cut_everywhere(LogConfig::default(), stride(7));
 }
 
 #[test]
 fn nothing_synced_is_lost_at_any_cut() {
     let config = LogConfig { write_pages: 3, read_pages: 2, ..LogConfig::default() };
-    cut_everywhere(config, 1);
+    cut_everywhere(config, stride(7));
 }

@@ -1,6 +1,7 @@
 //! IPL and dIPL with nodes and log pages that keep their places.
 
 use super::*;
+use crate::inputs::stride;
 use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeSet;
 
@@ -180,7 +181,7 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     if class == Durability::None
                         && mounted.as_ref().err() == Some(&IndexError::NotCleanlyClosed)
                     {
-                        power += 2;
+                        power += 2 * stride(4) as u64;
                         continue;
                     }
                     let mut tree = mounted.unwrap();
@@ -196,7 +197,7 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     drop(tree);
                     let mut tree = IplTree::mount(shelf.chip(), &settings).unwrap();
                     assert_holds(&mut tree, &found, &what);
-                    power += if class == Durability::EveryOperation { 5 } else { 2 };
+                    power += stride(4) as u64 * if class == Durability::EveryOperation { 5 } else { 2 };
                 }
                 assert!(power > 100, "{settings:?}: {power} writes only");
             }

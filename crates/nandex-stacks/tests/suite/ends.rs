@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::inputs::stride;
 use crate::kept::history::{Op, Records};
 use crate::kept::image::{Image, Kind};
 use crate::kept::record::{End, wanted};
 use crate::kept::subject::{How, Subject, open};
+use crate::sizes::stride;
 use nandex::codec::start_near_end;
 use nandex::nand::sim::SimChip;
 use nandex::{Durability, IndexError, Shared, StoreError};

@@ -2,8 +2,6 @@
 
 mod ends;
 mod extremes;
-#[path = "../../../../src/sizes.rs"]
-mod inputs;
 mod kept;
 mod less_ram;
 mod loads;
@@ -12,5 +10,7 @@ mod opened;
 mod options;
 mod options_docs;
 mod ram_docs;
+#[path = "../../../../src/sizes.rs"]
+mod sizes;
 mod unfit;
 mod value_logs;

@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::inputs::stride;
 use crate::kept::history::Shape as Records;
 use crate::kept::image::{Image, Kind};
 use crate::kept::record::{End, wanted};
 use crate::kept::subject::{How, Subject, open};
+use crate::sizes::stride;
 use nandex::{Durability, Nand};
 use nandex_embedded::ram::{RamCut, RamFlash, TornWord};
 use nandex_embedded::{NorChip, Shape};

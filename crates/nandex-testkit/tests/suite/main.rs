@@ -5,6 +5,8 @@
 mod drawn;
 mod numbers;
 mod ram;
+#[path = "../../../../src/sizes.rs"]
+mod sizes;
 mod steady;
 
 use nandex_testkit::Heap;

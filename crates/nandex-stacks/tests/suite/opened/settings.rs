@@ -1,7 +1,7 @@
 //! A mount with other settings than those that formatted: it refuses, or everything is there and stays.
 
 use super::unclosed::{Entry, Kind, Model, Opened};
-use crate::inputs::stride;
+use crate::sizes::stride;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::{IndexError, Shared, StoreError};

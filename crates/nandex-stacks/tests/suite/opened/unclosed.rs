@@ -2,7 +2,7 @@
 //! two operations, and the mount refuses or finds everything.
 
 use super::part;
-use crate::inputs::{cases, stride};
+use crate::sizes::{cases, stride};
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, RecordFormat};

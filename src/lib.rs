@@ -71,6 +71,7 @@ pub mod ftl;
 pub mod index;
 #[cfg(test)]
 mod inputs;
+mod invariant;
 pub mod nand;
 mod open;
 pub mod ordered;
@@ -89,7 +90,7 @@ pub mod units;
 pub use blocks::hot::HotSettings;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;
-pub use check::{CheckReport, IndexError};
+pub use check::{CheckReport, IndexError, Invariant};
 pub use ftl::dftl::{DftlFtl, DftlSettings};
 pub use ftl::page_map::{FtlSettings, PageMapFtl};
 pub use log::{LogConfig, Placement, SamePage, WritePartLimit};

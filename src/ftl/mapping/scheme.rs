@@ -4,7 +4,7 @@ use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::patrol::Patrol;
@@ -516,11 +516,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             let Some(ppn) = self.scheme.locate(&mut self.flash, lpn, Cause::Check)? else { continue };
             report.records += 1;
             if !self.flash.is_valid(ppn) {
-                report.violation("F1", u64::from(ppn.0), message!("lpn {lpn} is found in a page not valid"));
+                let found = message!("lpn {lpn} is found in a page not valid");
+                report.violation(Invariant::F1, u64::from(ppn.0), found);
             }
             match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
                 Err(error) if error.is_corrupted() => {
-                    report.violation("F1", u64::from(lpn), message!("{error}"));
+                    report.violation(Invariant::F1, u64::from(lpn), message!("{error}"));
                 }
                 other => other?,
             }
@@ -528,7 +529,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let others = self.scheme.check(&mut self.flash, &mut report)?;
         let (found, expected) = (self.flash.blocks().live_pages(), report.records as u32 + others);
         if found != expected {
-            report.violation("F1", 0, message!("{found} valid pages, {expected} are found by the scheme"));
+            let found = message!("{found} valid pages, {expected} are found by the scheme");
+            report.violation(Invariant::F1, 0, found);
         }
         report.nodes = u64::from(self.flash.blocks().good_count());
         Ok(report)

@@ -20,7 +20,7 @@ use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
 use super::root::{Reader, Writer};
 use super::step::Outcome;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::RecordFormat;
@@ -103,7 +103,7 @@ impl<N: Nand> Plow<N> {
             let what = words("the newest change lies in a page of a step: this build lacks \"carry\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
-        let broken = || IndexFault::corrupted("I1: what a page carries makes no sense", ppn.0);
+        let broken = || IndexFault::broken(Invariant::I1, "what a page carries makes no sense", ppn.0);
         core::mem::swap(&mut self.input, &mut self.output);
         self.loaded = None;
         let body = &self.output[HEADER_BYTES..];

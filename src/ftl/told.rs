@@ -30,7 +30,7 @@ pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32)
 impl CachedTable {
     /// Whether every record says what the map is.
     pub(super) fn is_told(&self) -> bool {
-        cfg!(feature = "counted") && self.untold.in_records
+        cfg!(feature = "full") && self.untold.in_records
     }
 
     /// The table after a mount that counted valid pages.

@@ -139,6 +139,7 @@ fn settings(seed: u64) -> BastSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Bast>(|common| BastSettings { common, ..Default::default() });

@@ -237,6 +237,7 @@ fn settings(seed: u64) -> DftlSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Dftl>(|common| DftlSettings { common, ..Default::default() });
@@ -297,4 +298,5 @@ fn reads_that_fail_once_lose_nothing() {
     suite::reads_again::<Dftl>(settings);
 }
 
+#[cfg(feature = "full")]
 mod counted;

@@ -134,6 +134,7 @@ fn settings(seed: u64) -> NftlSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Nftl>(|common| NftlSettings { common, ..Default::default() });

@@ -218,7 +218,7 @@ impl<N: Nand> PageMapFtl<N> {
             state.blocks.keep_ages();
         }
         let hot = match settings.separation {
-            Separation::HotFilter(numbers) if cfg!(feature = "policies") => Some(HotFilter::new(numbers)),
+            Separation::HotFilter(numbers) if cfg!(feature = "full") => Some(HotFilter::new(numbers)),
             _ => None,
         };
         let note_pages = state.note_pages.unwrap_or(0);

@@ -156,6 +156,7 @@ fn settings(seed: u64) -> SastSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Sast>(|common| SastSettings { common, ..Default::default() });

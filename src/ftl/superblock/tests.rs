@@ -120,6 +120,7 @@ fn settings(seed: u64) -> SuperblockSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Superblock>(|common| SuperblockSettings { common, ..Default::default() });

@@ -61,7 +61,7 @@ impl<N: Nand> Plow<N> {
             }
             header => {
                 if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {
-                    let what = words("a page leaves zeros out: this build lacks \"trims\"");
+                    let what = words("a page leaves zeros out: this build lacks \"full\"");
                     return Err(IndexError::Unsupported(what.into()).into());
                 }
                 return Err(IndexError::broken(

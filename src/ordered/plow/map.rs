@@ -34,7 +34,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Whether this build knows maps.
-pub(super) const MAPS: bool = cfg!(feature = "maps");
+pub(super) const MAPS: bool = cfg!(feature = "full");
 const CHAIN_BYTES: usize = 9;
 const ENTRY_BYTES: usize = 10;
 /// Bytes that a root gives to a block, on the average.

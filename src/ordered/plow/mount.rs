@@ -284,7 +284,7 @@ impl<N: Nand> Plow<N> {
                 return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
             }
             Err(Wrong::Mapped) => {
-                let what = words("the root's extents lie in map pages: this build lacks \"maps\"");
+                let what = words("the root's extents lie in map pages: this build lacks \"full\"");
                 return Err(IndexError::Unsupported(what.into()).into());
             }
             Err(Wrong::Broken) => return Err(broken()),
@@ -378,7 +378,7 @@ impl<N: Nand> Plow<N> {
     /// Takes the records of the sealed pages, the newest page first.
     fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         if !SEALS && root.sealed > 0 {
-            let what = words("the newest changes lie in sealed pages: this build lacks \"seals\"");
+            let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
         let mut next = root.newest_sealed;
@@ -484,7 +484,7 @@ impl<N: Nand> Plow<N> {
         self.blocks.set(block, State::Used);
         self.blocks.set_erases(block, row.erases);
         let is_open = root.open.is_some_and(|open| open.0 == block);
-        let summary = match cfg!(feature = "summaries") && !is_filtered {
+        let summary = match cfg!(feature = "full") && !is_filtered {
             true => {
                 let last = root.last_beside(row, self.geometry);
                 self.find_summary(places(self.geometry, last, is_open), row.erases)?

@@ -192,9 +192,10 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error, StoreError::Full | StoreError::WornOut)
 }
 
-/// Settings of every kind.
+/// Settings of every kind that the tier has.
 pub(crate) fn common(seed: u64) -> FlashSettings {
     let wear_levelling = match seed % 4 {
+        _ if !cfg!(feature = "full") => WearLevelling::None,
         2 => WearLevelling::Threshold { gap_erases: 4 },
         3 => WearLevelling::DualPool { threshold_erases: 4 },
         _ => WearLevelling::None,

@@ -232,15 +232,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexFault> {
         let geometry = nand.geometry();
         let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
-        if config.journal > 0 && !cfg!(feature = "journal") {
-            return Err(left_out("a journal of moved leaves: feature 'journal'"));
+        if config.journal > 0 && !cfg!(feature = "full") {
+            return Err(left_out("a journal of moved leaves: feature 'full'"));
         }
         if config.journal > 0 && !S::TAKES_JOURNAL {
             return Err(
                 IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
             );
         }
-        let takes = S::TAKES_JOURNAL && cfg!(feature = "journal");
+        let takes = S::TAKES_JOURNAL && cfg!(feature = "full");
         let (journal, most) = (if takes { config.journal } else { 0 }, geometry.pages() as usize / 16);
         if journal > most {
             let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");

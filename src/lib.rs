@@ -26,10 +26,9 @@
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
 #![deny(missing_docs)]
-// What the grounds offer is used by other crates where `unstable` opens them, and not all of it here.
-#![cfg_attr(not(feature = "unstable"), allow(dead_code, unreachable_pub, unused_imports))]
-// What a tier leaves out is not called there.
-#![cfg_attr(not(all(feature = "full", feature = "std")), allow(dead_code, unused_imports))]
+// The grounds offer more than a tier uses of them; `unstable` opens them to other crates.
+#![cfg_attr(not(all(feature = "unstable", feature = "full", feature = "std")), allow(dead_code, unused_imports))]
+#![cfg_attr(not(feature = "unstable"), allow(unreachable_pub))]
 #![cfg_attr(not(feature = "unstable"), allow(rustdoc::private_intra_doc_links))]
 
 extern crate alloc;

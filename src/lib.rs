@@ -27,7 +27,10 @@
 #![no_std]
 #![deny(missing_docs)]
 // The grounds offer more than a tier uses of them; `unstable` opens them to other crates.
-#![cfg_attr(not(all(feature = "unstable", feature = "full", feature = "std")), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(all(feature = "unstable", feature = "full", feature = "std")),
+    allow(dead_code, unused_imports)
+)]
 #![cfg_attr(not(feature = "unstable"), allow(unreachable_pub))]
 #![cfg_attr(not(feature = "unstable"), allow(rustdoc::private_intra_doc_links))]
 

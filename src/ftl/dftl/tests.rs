@@ -232,7 +232,7 @@ fn settings(seed: u64) -> DftlSettings {
     DftlSettings {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
-        victim: VictimPolicy::ALL[seed as usize / 2 % 6],
+        victim: suite::victim(seed / 2),
         validity: Validity::Bits,
     }
 }

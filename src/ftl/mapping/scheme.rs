@@ -27,6 +27,11 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
 
+    /// Refuses what was left out when the engine was built.
+    fn require_built(settings: &Self::Settings) -> Result<(), StoreFault> {
+        Self::common(settings).wear_levelling.require_built()
+    }
+
     /// How it is to be known which pages are valid on a chip about to be formatted.
     fn validity(_settings: &Self::Settings) -> Validity {
         Validity::Bits
@@ -173,7 +178,7 @@ pub struct SchemeFtl<N, S> {
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::common(&settings).wear_levelling.require_built()?;
+        S::require_built(&settings)?;
         let validity = S::validity(&settings);
         let mut flash = Flash::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
@@ -196,7 +201,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::common(&settings).wear_levelling.require_built()?;
+        S::require_built(&settings)?;
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))

@@ -10,6 +10,7 @@ pub(crate) use news::*;
 
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;
+use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
 use crate::inputs::stride;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
@@ -201,6 +202,16 @@ pub(crate) fn common(seed: u64) -> FlashSettings {
         _ => WearLevelling::None,
     };
     FlashSettings { wear_levelling, ..FlashSettings::default() }
+}
+
+/// A choice of victims that the tier has: any number stands for one.
+pub(crate) fn victim(number: u64) -> VictimPolicy {
+    if cfg!(feature = "full") { VictimPolicy::ALL[number as usize % 6] } else { VictimPolicy::Greedy }
+}
+
+/// Blocks that were levelled; where the tier has no levelling, as many as any test asks for.
+pub(crate) fn levelled(counters: &FlashCounters) -> u64 {
+    if cfg!(feature = "full") { counters.levelled_blocks } else { u64::MAX }
 }
 
 /// Through random operations and clean remounts. What the scheme did, so that a test can see that it did

@@ -45,6 +45,7 @@ mod buffer;
 mod config;
 pub mod overwrite;
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests;
 
 pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};

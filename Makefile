@@ -26,10 +26,11 @@ nightly: tools ## the long forms: all strides, campaigns, Miri and audits where 
 time: ## where the time of the last `make test` or `make nightly` went
 	@tests/gate.sh time
 
-# The engine's unit tests with as little as a tier has; the gate runs them with all features.
-test-tiers: ## the engine's unit tests in each tier of its features: tiny, embedded and full, each without std and messages
+# The engine's unit tests with as little as a tier has, and words, which tests of refusals read. The gate runs them with
+# all features.
+test-tiers: ## the engine's unit tests in each tier of its features: tiny, embedded and full, each without std
 	for tier in tiny embedded full; do \
-		$(CARGO) test -p nandex --lib --locked --no-default-features --features $$tier || exit 1; done
+		$(CARGO) test -p nandex --lib --locked --no-default-features --features $$tier,messages || exit 1; done
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 # The program with debug assertions.

@@ -230,6 +230,7 @@ pub(super) fn plan(given: &Given) -> Plan {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

@@ -157,6 +157,7 @@ impl Filters {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

@@ -177,6 +177,7 @@ impl<N: Nand> Plow<N> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

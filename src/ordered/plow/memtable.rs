@@ -450,6 +450,7 @@ impl Memtable {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
     use crate::rng::Rng;

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-tiers nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -25,6 +25,12 @@ nightly: tools ## the long forms: all strides, campaigns, Miri and audits where 
 
 time: ## where the time of the last `make test` or `make nightly` went
 	@tests/gate.sh time
+
+# The engine's unit tests with as little as a tier has, and words, which tests of refusals read. The gate runs them with
+# all features.
+test-tiers: ## the engine's unit tests in each tier of its features: tiny, embedded and full, each without std
+	for tier in tiny embedded full; do \
+		$(CARGO) test -p nandex --lib --locked --no-default-features --features $$tier,messages || exit 1; done
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 # The program with debug assertions.

@@ -1,5 +1,6 @@
 //! Errors of an index, and the report of a checker.
 
+pub use crate::invariant::Invariant;
 use crate::nand::{Differs, NandError, Unfit};
 use crate::store::StoreError;
 use alloc::borrow::Cow;
@@ -22,6 +23,9 @@ pub(crate) const fn words(text: &'static str) -> &'static str {
     if cfg!(feature = "messages") { text } else { "" }
 }
 
+/// A broken invariant, and what was found in words.
+pub(crate) type Breach = (Invariant, &'static str);
+
 /// Why an index could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,7 +39,9 @@ pub enum IndexError {
     WornOut,
     /// Bytes on the medium contradict an invariant of the index.
     Corrupted {
-        /// The invariant, by its number in the index's header, and what was found.
+        /// The invariant, where it has a number.
+        invariant: Option<Invariant>,
+        /// The words for what was found; empty without the feature `messages`.
         what: &'static str,
         /// The page or node where it was found.
         at: u64,
@@ -104,6 +110,18 @@ pub enum IndexError {
 }
 
 impl IndexError {
+    /// Bytes that contradict an invariant: which, in words, and the page or node where they are.
+    #[inline(always)]
+    pub const fn broken(invariant: Invariant, what: &'static str, at: u64) -> IndexError {
+        IndexError::Corrupted { invariant: Some(invariant), what: words(what), at }
+    }
+
+    /// Bytes that contradict what has no number: in words, and the page or node where they are.
+    #[inline(always)]
+    pub const fn corrupted(what: &'static str, at: u64) -> IndexError {
+        IndexError::Corrupted { invariant: None, what: words(what), at }
+    }
+
     /// Something else is on the medium than what was to be mounted.
     pub const fn other(differs: Differs, what: &'static str) -> IndexError {
         IndexError::NotFormatted(Unfit::other(differs, what))
@@ -166,7 +184,13 @@ impl fmt::Display for IndexError {
             IndexError::WornOut => {
                 write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
             }
-            IndexError::Corrupted { what, at } => write!(f, "corrupted at {at}: {what}"),
+            IndexError::Corrupted { invariant, what, at } => {
+                write!(f, "corrupted at {at}")?;
+                if let Some(invariant) = invariant {
+                    write!(f, ": {invariant}")?;
+                }
+                if what.is_empty() { Ok(()) } else { write!(f, ": {what}") }
+            }
             IndexError::WrongLength { what, expected, got } => {
                 write!(f, "a {what} has {expected} bytes here, not {got}")
             }
@@ -207,12 +231,19 @@ impl core::error::Error for IndexError {}
 /// One broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant's number in the header of the module, such as "M3".
-    pub invariant: &'static str,
+    /// The invariant, by its number in the header of the module.
+    pub invariant: Invariant,
     /// The page or node at fault.
     pub at: u64,
     /// The fact that contradicts it.
     pub found: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is broken at {}", self.invariant, self.at)?;
+        if self.found.is_empty() { Ok(()) } else { write!(f, ": {}", self.found) }
+    }
 }
 
 /// Findings of a walk over the whole index.
@@ -228,7 +259,7 @@ pub struct CheckReport {
 
 impl CheckReport {
     /// Notes a broken invariant.
-    pub fn violation(&mut self, invariant: &'static str, at: u64, found: String) {
+    pub fn violation(&mut self, invariant: Invariant, at: u64, found: String) {
         self.violations.push(Violation { invariant, at, found });
     }
 
@@ -237,3 +268,6 @@ impl CheckReport {
         self.violations.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

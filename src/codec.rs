@@ -69,19 +69,19 @@ pub const fn numbers(bits: u32) -> u64 {
 
 /// The counters that start near their ends, where a test wants that: their bits, and in the lower 24 bits how
 /// far before.
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", test))]
 static NEAR_END: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
 /// For tests: whatever is formatted from now on starts its counters of so many bits `left` numbers, below
 /// 2^24, before their ends.
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", test))]
 pub fn start_near_end(bits: u32, left: u32) {
     NEAR_END.store(bits << 24 | left & 0xff_ffff, core::sync::atomic::Ordering::Relaxed);
 }
 
 /// The number that a counter of so many bits starts with.
 pub fn first_number(bits: u32, usual: u64) -> u64 {
-    #[cfg(feature = "sim")]
+    #[cfg(any(feature = "sim", test))]
     {
         let near_end = NEAR_END.load(core::sync::atomic::Ordering::Relaxed);
         if near_end >> 24 == bits {

@@ -4,7 +4,7 @@
 //! memory and copied by every function that it passes, which came to a tenth of the code. A result with a
 //! fault fits into a register or two. What users call turns it back.
 
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::nand::NandError;
 use crate::store::StoreError;
 use alloc::boxed::Box;
@@ -32,15 +32,22 @@ impl IndexFault {
     /// Bytes of a page that contradict an invariant.
     #[cold]
     #[inline(never)]
-    pub fn corrupted(what: &'static str, page: u32) -> IndexFault {
-        IndexFault::corrupted_at(what, u64::from(page))
+    pub fn broken(invariant: Invariant, what: &'static str, page: u32) -> IndexFault {
+        IndexFault::broken_at(invariant, what, u64::from(page))
     }
 
     /// Bytes that contradict an invariant, where a page has another number than that of the chip.
     #[cold]
     #[inline(never)]
-    pub fn corrupted_at(what: &'static str, at: u64) -> IndexFault {
-        IndexError::Corrupted { what: words(what), at }.into()
+    pub fn broken_at(invariant: Invariant, what: &'static str, at: u64) -> IndexFault {
+        IndexError::broken(invariant, what, at).into()
+    }
+
+    /// Bytes of a page that contradict what has no number.
+    #[cold]
+    #[inline(never)]
+    pub fn corrupted(what: &'static str, page: u32) -> IndexFault {
+        IndexError::corrupted(what, u64::from(page)).into()
     }
 
     /// Whether no room is left.

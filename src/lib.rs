@@ -26,8 +26,12 @@
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
 #![deny(missing_docs)]
-// What the grounds offer is used by other crates where `unstable` opens them, and not all of it here.
-#![cfg_attr(not(feature = "unstable"), allow(dead_code, unreachable_pub, unused_imports))]
+// The grounds offer more than a tier uses of them; `unstable` opens them to other crates.
+#![cfg_attr(
+    not(all(feature = "unstable", feature = "full", feature = "std")),
+    allow(dead_code, unused_imports)
+)]
+#![cfg_attr(not(feature = "unstable"), allow(unreachable_pub))]
 #![cfg_attr(not(feature = "unstable"), allow(rustdoc::private_intra_doc_links))]
 
 extern crate alloc;
@@ -71,6 +75,7 @@ pub mod ftl;
 pub mod index;
 #[cfg(test)]
 mod inputs;
+mod invariant;
 pub mod nand;
 mod open;
 pub mod ordered;
@@ -89,7 +94,7 @@ pub mod units;
 pub use blocks::hot::HotSettings;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;
-pub use check::{CheckReport, IndexError};
+pub use check::{CheckReport, IndexError, Invariant};
 pub use ftl::dftl::{DftlFtl, DftlSettings};
 pub use ftl::page_map::{FtlSettings, PageMapFtl};
 pub use log::{LogConfig, Placement, SamePage, WritePartLimit};

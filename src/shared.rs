@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(other.into_inner(), Some(2));
     }
 
+    #[cfg(feature = "std")]
     #[test]
     fn owners_go_to_other_threads() {
         let count = Shared::new(0);

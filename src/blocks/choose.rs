@@ -15,7 +15,7 @@ impl BlockTable {
     /// Without this it learns of the policy when [`BlockTable::victim`] is first called, and takes the order
     /// of the last changes for it.
     pub fn follow(&mut self, policy: VictimPolicy) {
-        if !cfg!(feature = "policies") {
+        if !cfg!(feature = "full") {
             return;
         }
         if policy != VictimPolicy::Greedy {
@@ -34,7 +34,7 @@ impl BlockTable {
         self.follow(policy);
         // Who has the fewest valid pages also says whether there is a victim at all.
         let greedy = self.fewest_valid()?;
-        if !cfg!(feature = "policies") {
+        if !cfg!(feature = "full") {
             return Some(greedy);
         }
         Some(match policy {

@@ -78,7 +78,7 @@ impl BlockTable {
     /// The rank of each block; none where the order of closing is not kept.
     fn ranks(&self) -> Vec<u32> {
         let Order::Closing(closing) = &self.order else { return Vec::new() };
-        if !cfg!(feature = "policies") {
+        if !cfg!(feature = "full") {
             return Vec::new();
         }
         let mut ranks = vec![0; self.rows.len()];
@@ -198,7 +198,7 @@ impl BlockTable {
             self.ages[at] = modified;
         }
         let rank = get_u32(row, 9) >> 8;
-        if cfg!(feature = "policies") && state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
+        if cfg!(feature = "full") && state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
             if ranks.is_empty() {
                 ranks.reserve_exact(self.rows.len());
                 ranks.extend(
@@ -214,7 +214,7 @@ impl BlockTable {
 
     /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
     fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
-        if cfg!(feature = "policies") && !ranks.is_empty() {
+        if cfg!(feature = "full") && !ranks.is_empty() {
             sort::total(&mut ranks);
             let full = ranks.into_iter().map(|(_, pbn)| pbn);
             self.order = Order::new(VictimPolicy::Fifo, self.rows.len(), full, 0);

@@ -59,7 +59,7 @@ pub use valid::Validity;
 pub const TIE_SCAN: usize = 16;
 
 /// Whether anybody may ask when blocks were last modified, by what the engine was built with.
-const KEEPS_AGES: bool = cfg!(feature = "policies");
+const KEEPS_AGES: bool = cfg!(feature = "full");
 
 /// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

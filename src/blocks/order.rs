@@ -59,7 +59,7 @@ impl Order {
     /// A block was closed.
     pub(super) fn add(&mut self, pbn: u32) {
         match self {
-            _ if !cfg!(feature = "policies") => {}
+            _ if !cfg!(feature = "full") => {}
             Order::None => {}
             Order::Closing(closing) => closing.push(pbn),
             Order::Drawing(drawing) => drawing.add(pbn),
@@ -69,7 +69,7 @@ impl Order {
     /// A block is not full any more.
     pub(super) fn remove(&mut self, pbn: u32) {
         match self {
-            _ if !cfg!(feature = "policies") => {}
+            _ if !cfg!(feature = "full") => {}
             Order::None => {}
             Order::Closing(closing) => closing.remove(pbn),
             Order::Drawing(drawing) => drawing.remove(pbn),
@@ -211,6 +211,7 @@ impl Drawing {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "full")]
     #[test]
     fn blocks_are_kept_in_the_order_of_closing() {
         let mut order = Order::new(VictimPolicy::Fifo, 8, [5, 1, 7, 2].into_iter(), 0);
@@ -227,6 +228,7 @@ mod tests {
         assert!(closing.iter().eq([3]));
     }
 
+    #[cfg(feature = "full")]
     #[test]
     fn every_full_block_is_drawn_equally_often() {
         let mut order = Order::new(VictimPolicy::Choices { count: 2 }, 16, (0..12).chain([13, 15]), 4);

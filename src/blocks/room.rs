@@ -24,7 +24,7 @@ impl BlockTable {
     /// [follows](BlockTable::follow) this policy.
     pub fn ram_needed(geometry: Geometry, validity: Validity, policy: VictimPolicy) -> usize {
         let table = whatever_policy(geometry, validity);
-        if !cfg!(feature = "policies") || policy == VictimPolicy::Greedy {
+        if !cfg!(feature = "full") || policy == VictimPolicy::Greedy {
             return table;
         }
         let ages = if KEEPS_AGES { geometry.blocks as usize * AGE_BYTES } else { 0 };

@@ -93,6 +93,7 @@ fn random_use_keeps_counts_lists_and_encoding() {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn fifo_goes_by_the_order_of_closing_also_after_a_mount() {
     let mut t = table();
@@ -124,6 +125,7 @@ fn fifo_goes_by_the_order_of_closing_also_after_a_mount() {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn more_choices_find_blocks_with_fewer_valid_pages() {
     let mut t = table();

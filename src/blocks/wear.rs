@@ -61,9 +61,9 @@ pub enum WearLevelling {
 }
 
 impl WearLevelling {
-    /// Refuses what was left out when the engine was built (feature `policies`).
+    /// Refuses what was left out when the engine was built (feature `full`).
     pub(crate) fn require_built(self) -> Result<(), StoreFault> {
-        let is_built = cfg!(feature = "policies") || self == WearLevelling::None;
+        let is_built = cfg!(feature = "full") || self == WearLevelling::None;
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
@@ -112,7 +112,7 @@ struct Member {
 impl WearLeveller {
     /// A leveller for the blocks of this table.
     pub fn new(rule: WearLevelling, blocks: &BlockTable) -> WearLeveller {
-        if !cfg!(feature = "policies") {
+        if !cfg!(feature = "full") {
             return WearLeveller { rule, pool: Vec::new(), planned: Vec::new(), calls_since_scan: 0 };
         }
         let mut pool = Vec::new();
@@ -131,7 +131,7 @@ impl WearLeveller {
     /// The move that is due, if any. To be called about once for each block opened; what is told should be
     /// done.
     pub fn next_move(&mut self, blocks: &BlockTable) -> Option<Move> {
-        if !cfg!(feature = "policies") {
+        if !cfg!(feature = "full") {
             return None;
         }
         self.calls_since_scan += 1;
@@ -309,6 +309,7 @@ mod tests {
         (erases.clone().max().unwrap() - erases.min().unwrap(), moves)
     }
 
+    #[cfg(feature = "full")]
     #[test]
     fn the_spread_of_wear_stays_within_the_bound() {
         let (spread, moves) = spread_after(WearLevelling::None, 20_000);
@@ -325,6 +326,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "full")]
     #[test]
     fn pools_change_by_the_rules() {
         let mut blocks = BlockTable::new(Geometry::new(512, 16, 4, 8));

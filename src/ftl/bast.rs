@@ -49,7 +49,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{log_blocks_of, sources};
@@ -244,7 +244,7 @@ impl Scheme for Bast {
     fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         if self.logs.len() > self.log_blocks as usize {
             let (found, most) = (self.logs.len(), self.log_blocks);
-            report.violation("B2", 0, message!("{found} log blocks, there may be {most}"));
+            report.violation(Invariant::B2, 0, message!("{found} log blocks, there may be {most}"));
         }
         Ok(0)
     }

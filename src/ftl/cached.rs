@@ -9,7 +9,7 @@
 //! - D2: no logical page is both cached and untold.
 
 use crate::bits::{self, WORD_BITS, Word};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::codec::{get_u16, get_u32};
 use crate::fault::StoreFault;
 use crate::ftl::cmt::{Cmt, Run};
@@ -289,7 +289,7 @@ impl CachedTable {
         report: &mut CheckReport,
     ) -> Result<u32, StoreFault> {
         for lpn in self.untold.lpns().filter(|&lpn| self.cmt.get(lpn).is_some()) {
-            report.violation("D2", u64::from(lpn), message!("lpn {lpn} is cached and untold"));
+            report.violation(Invariant::D2, u64::from(lpn), message!("lpn {lpn} is cached and untold"));
         }
         for page in 0..self.table.pages() {
             let lpns = self.table.range(page);
@@ -302,7 +302,8 @@ impl CachedTable {
             for (lpn, ppn) in clean.into_iter().flat_map(Run::pages) {
                 let told = get_u32(&bytes, (lpn - lpns.start) as usize * 4);
                 if told != ppn {
-                    report.violation("D1", u64::from(lpn), message!("lpn {lpn}: {ppn} cached, {told} told"));
+                    let found = message!("lpn {lpn}: {ppn} cached, {told} told");
+                    report.violation(Invariant::D1, u64::from(lpn), found);
                 }
             }
         }

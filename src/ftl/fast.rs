@@ -38,7 +38,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
@@ -237,7 +237,7 @@ impl Scheme for Fast {
         let is_log = |_, pbn: Pbn| self.rw.iter().any(|block| block.pbn == pbn);
         for (lpn, ppn) in self.rw_map.strays(flash, is_log) {
             let what = message!("lpn {lpn} is mapped to {ppn}, in no log block");
-            report.violation("A2", u64::from(lpn), what);
+            report.violation(Invariant::A2, u64::from(lpn), what);
         }
         Ok(0)
     }

@@ -34,7 +34,7 @@
 use crate::blocks::Wear;
 use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::ftl::fast::{Fast, FastSettings};
 use crate::ftl::log_map::log_blocks_of;
@@ -210,11 +210,8 @@ impl Scheme for Hftl {
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for (&lpn, &ppn) in &self.hot_map {
             if !self.area.contains(&flash.geometry().block_of(ppn)) {
-                report.violation(
-                    "A3",
-                    u64::from(lpn),
-                    message!("lpn {lpn} is mapped to {ppn}, not in the hot area"),
-                );
+                let found = message!("lpn {lpn} is mapped to {ppn}, not in the hot area");
+                report.violation(Invariant::A3, u64::from(lpn), found);
             }
         }
         self.cold.check(flash, report)

@@ -55,7 +55,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::ftl::log_map::{Incoming, sources};
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
@@ -264,7 +264,7 @@ impl Scheme for Nftl {
             for pbn in self.chain(unit).take(self.next.len()) {
                 if core::mem::replace(&mut seen[pbn.index()], true) || flash.tag(pbn).owner != unit.0 {
                     let what = message!("{pbn} is in the chain of {unit} and belongs elsewhere");
-                    report.violation("C1", u64::from(pbn.0), what);
+                    report.violation(Invariant::C1, u64::from(pbn.0), what);
                 }
             }
         }

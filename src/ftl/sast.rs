@@ -52,7 +52,7 @@
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
@@ -267,7 +267,7 @@ impl Scheme for Sast {
         };
         for (lpn, ppn) in self.log_map.strays(flash, is_log) {
             let what = message!("lpn {lpn} is mapped to {ppn}, in no log block of its group");
-            report.violation("S1", u64::from(lpn), what);
+            report.violation(Invariant::S1, u64::from(lpn), what);
         }
         let counts = self.groups.values().map(|group| group.logs.len() as u32);
         if counts.clone().sum::<u32>() != self.logs_in_use
@@ -275,7 +275,8 @@ impl Scheme for Sast {
             || counts.max().unwrap_or(0) > self.logs_per_group
         {
             let (found, most) = (self.logs_in_use, self.log_blocks);
-            report.violation("S2", 0, message!("{found} log blocks in {:?}, {most} allowed", self.groups));
+            let found = message!("{found} log blocks in {:?}, {most} allowed", self.groups);
+            report.violation(Invariant::S2, 0, found);
         }
         Ok(0)
     }

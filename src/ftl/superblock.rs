@@ -55,7 +55,7 @@ mod mount;
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
@@ -294,12 +294,14 @@ impl Scheme for Superblock {
             let number = self.super_of(flash, lpn);
             live[number] += 1;
             if !self.supers[number].blocks.contains(&flash.geometry().block_of(ppn)) {
-                report.violation("U1", u64::from(lpn), message!("lpn {lpn} is in a block of others"));
+                let found = message!("lpn {lpn} is in a block of others");
+                report.violation(Invariant::U1, u64::from(lpn), found);
             }
         }
         let differs = |&number: &usize| live[number] != self.supers[number].live;
         for number in (0..live.len()).filter(differs) {
-            report.violation("U1", 0, message!("superblock {number} has {} live pages", live[number]));
+            let found = message!("superblock {number} has {} live pages", live[number]);
+            report.violation(Invariant::U1, 0, found);
         }
         Ok(0)
     }

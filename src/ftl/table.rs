@@ -10,7 +10,7 @@
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 pub(super) use crate::ftl::mapping::entries_per_page;
@@ -425,7 +425,8 @@ impl MapTable {
         for ppn in pages {
             count += 1;
             if !flash.is_valid(ppn) {
-                report.violation("M1", u64::from(ppn.0), message!("the directory names {ppn}, not valid"));
+                let found = message!("the directory names {ppn}, not valid");
+                report.violation(Invariant::M1, u64::from(ppn.0), found);
             }
         }
         count

@@ -2,7 +2,7 @@
 //! valid is asked of the map, and every record says what the map is ([`crate::ftl::mapping::Told`]).
 
 use crate::bits;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::ftl::cached::{CacheCounters, CachedTable, admit_dirty, untold_planned};
@@ -30,7 +30,7 @@ pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32)
 impl CachedTable {
     /// Whether every record says what the map is.
     pub(super) fn is_told(&self) -> bool {
-        cfg!(feature = "counted") && self.untold.in_records
+        cfg!(feature = "full") && self.untold.in_records
     }
 
     /// The table after a mount that counted valid pages.
@@ -197,11 +197,8 @@ impl CachedTable {
         for (pbn, count) in (0..).map(Pbn).zip(counts) {
             let counted = flash.blocks().valid_count(pbn);
             if counted != count {
-                report.violation(
-                    "T4",
-                    u64::from(pbn.0),
-                    message!("{pbn}: {counted} valid pages, {count} named"),
-                );
+                let found = message!("{pbn}: {counted} valid pages, {count} named");
+                report.violation(Invariant::T4, u64::from(pbn.0), found);
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
 //! The read part of the cache: whole pages as they are on the chip, the least recently used one out. A
 //! stand-in takes its place where it is left out.
 
-#[cfg(feature = "page-cache")]
+#[cfg(feature = "embedded")]
 pub(super) use kept::ReadPart;
-#[cfg(not(feature = "page-cache"))]
+#[cfg(not(feature = "embedded"))]
 pub(super) use none::ReadPart;
 
 /// Whether pages may be kept to be read from RAM, by what the engine was built with.
-pub(crate) const HAS_READ_PART: bool = cfg!(feature = "page-cache");
+pub(crate) const HAS_READ_PART: bool = cfg!(feature = "embedded");
 
-#[cfg(feature = "page-cache")]
+#[cfg(feature = "embedded")]
 mod kept {
     use crate::cache::lru::LruList;
     use crate::log::parts::Page;
@@ -98,7 +98,7 @@ mod kept {
     }
 }
 
-#[cfg(not(feature = "page-cache"))]
+#[cfg(not(feature = "embedded"))]
 mod none {
     use crate::log::parts::Page;
     use crate::log::tag::Tag;

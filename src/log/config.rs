@@ -60,24 +60,24 @@ pub struct LogConfig {
 
 impl LogConfig {
     /// Whether pages keep their places: never where that was left out when the engine was built (feature
-    /// `in-place`).
+    /// `full`).
     pub(crate) fn is_placed(&self) -> bool {
-        cfg!(feature = "in-place") && self.placement == Placement::InPlace
+        cfg!(feature = "full") && self.placement == Placement::InPlace
     }
 
     /// Refuses what was left out when the engine was built.
     pub(super) fn require_built(&self) -> Result<(), IndexFault> {
         if !HAS_READ_PART && self.read_pages > 0 {
-            return Err(left_out("a read part: feature 'page-cache'"));
+            return Err(left_out("a read part: feature 'embedded'"));
         }
         if self.holds && !HAS_HOLDS {
             return Err(left_out("nodes that move without their parents: feature 'moved-nodes'"));
         }
         if !HAS_WRITE_PART && self.write_pages > 0 {
-            return Err(left_out("a write part: feature 'write-part'"));
+            return Err(left_out("a write part: feature 'embedded'"));
         }
         if self.placement == Placement::InPlace && !self.is_placed() {
-            return Err(left_out("pages in place: feature 'in-place'"));
+            return Err(left_out("pages in place: feature 'full'"));
         }
         if !self.validity.is_built() {
             return Err(left_out(COUNTS_LEFT_OUT));
@@ -94,7 +94,7 @@ impl LogConfig {
 pub(super) const COUNTS_LEFT_OUT: &str = "valid pages counted by block: feature 'in-parts'";
 
 /// Names a journal, and notes of moved nodes, to who cannot do it.
-pub(super) const NOTES_LEFT_OUT: &str = "moved leaves or nodes: feature 'journal' or 'moved-nodes'";
+pub(super) const NOTES_LEFT_OUT: &str = "moved leaves or nodes: feature 'full' or 'moved-nodes'";
 
 pub(crate) fn left_out(what: &'static str) -> IndexFault {
     IndexError::Unsupported(message!("left out when the engine was built: {what}").into()).into()

@@ -20,7 +20,7 @@ pub struct Page<'a> {
 }
 
 /// Whether pages may wait in RAM, by what the engine was built with.
-pub(crate) const HAS_WRITE_PART: bool = cfg!(feature = "write-part");
+pub(crate) const HAS_WRITE_PART: bool = cfg!(feature = "embedded");
 
 /// A page of the write part.
 pub(super) struct Slot {

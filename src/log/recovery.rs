@@ -386,7 +386,7 @@ impl<N: Nand> Log<N> {
             self.note.clear();
         }
         if seen.has_flush {
-            return Err(left_out("pages of a write part: feature 'write-part'"));
+            return Err(left_out("pages of a write part: feature 'embedded'"));
         }
         if HAS_NOTES {
             self.journal = seen.journal();

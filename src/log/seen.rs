@@ -254,6 +254,8 @@ mod tests {
         }
     }
 
+    // Pages of a flush are of a write part.
+    #[cfg(feature = "embedded")]
     #[test]
     fn a_flush_whose_end_was_reclaimed_counts() {
         let mut seen = Seen::new(100, 6, None);
@@ -274,6 +276,8 @@ mod tests {
         assert_eq!(seen.journal().iter().collect::<Vec<_>>(), [Ppn(63)]);
     }
 
+    // Pages of a flush are of a write part.
+    #[cfg(feature = "embedded")]
     #[test]
     fn a_page_missing_in_the_flush_of_the_newest_root_is_a_loss() {
         let mut seen = Seen::new(100, 6, None);

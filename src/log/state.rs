@@ -18,7 +18,7 @@ pub(super) const VERSION: u8 = 3;
 pub(super) const VERSION_COUNTED: u8 = 4;
 /// Whether checkpoints keep notes of their owner and pages are journal leaves, by what the engine was built
 /// with.
-pub(super) const HAS_NOTES: bool = cfg!(any(feature = "journal", feature = "moved-nodes"));
+pub(super) const HAS_NOTES: bool = cfg!(any(feature = "full", feature = "moved-nodes"));
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
 /// Bytes of a replaced block and the block that answers for it.

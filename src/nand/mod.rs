@@ -14,7 +14,7 @@ mod lent;
 mod pairing;
 mod part;
 mod range;
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", test))]
 pub mod sim;
 mod unfit;
 mod until_lost;

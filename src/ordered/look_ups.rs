@@ -9,7 +9,7 @@
 //! * L2: a walk from any key meets what the whole walk does.
 
 use super::{Direction, OrderedIndex, Visit};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
@@ -76,10 +76,12 @@ pub(super) fn look_all_up(asked: &mut dyn Asked, report: &mut CheckReport) -> Re
         last = end;
     }
     if amiss > 0 {
-        report.violation("L1", 0, message!("look-ups do not find {amiss} of {met} records of a walk"));
+        let found = message!("look-ups do not find {amiss} of {met} records of a walk");
+        report.violation(Invariant::L1, 0, found);
     }
     if met != all {
-        report.violation("L2", 0, message!("walks from key to key meet {met} records, the whole one {all}"));
+        let found = message!("walks from key to key meet {met} records, the whole one {all}");
+        report.violation(Invariant::L2, 0, found);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Finding the log that ends a store.
 
 use super::{Found, HEADER_BYTES, Header, Layout, RecordKind, corrupted, read_page};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Differs, Unfit};
 use crate::store::{PageStore, unfit};
 use crate::units::Lpn;
@@ -18,9 +18,11 @@ pub fn locate<K: RecordKind>(store: &mut impl PageStore) -> Result<(Header, Layo
         Found::Page(header, layout) if header.number == 0 && layout.pages < last => Ok((header, layout)),
         Found::Blank => Err(IndexError::NotFormatted(unfit(store, NO_LOG)?)),
         Found::Foreign => Err(IndexError::NotFormatted(Unfit::named(&page[8..16], K::MAGIC, NO_LOG))),
-        Found::Page(..) => Err(corrupted("J1: another page stands in the place of the log's first", 0)),
+        Found::Page(..) => {
+            Err(corrupted(Invariant::J1, "another page stands in the place of the log's first", 0))
+        }
         Found::Damaged if page[8..16] == *K::MAGIC => {
-            Err(corrupted("J1: the log's first page is damaged", 0))
+            Err(corrupted(Invariant::J1, "the log's first page is damaged", 0))
         }
         Found::Damaged => Err(IndexError::other(Differs::Kind, NO_LOG)),
     }

@@ -32,7 +32,7 @@
 //!   the page in RAM; nothing of the epoch, if nothing was written in it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::nand::{Cause, NandError};
 use crate::store::{PageStore, StoreError};
@@ -486,7 +486,11 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
             match self.read(number, Cause::Recovery, &mut page)? {
                 Found::Page(header, found) if (header.number, found) == (number, layout) => {
                     if header.epoch > next.map_or(epoch - 1, |(newest, _)| newest) {
-                        return Err(corrupted("J1: a page of the log is missing before this one", number));
+                        return Err(corrupted(
+                            Invariant::J1,
+                            "a page of the log is missing before this one",
+                            number,
+                        ));
                     }
                     let goes_on = next.is_some_and(|(last, is_any)| is_any || header.epoch == last);
                     next = None;
@@ -500,12 +504,14 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
                     }
                 }
                 Found::Blank if next.is_none_or(|(_, is_any)| !is_any) => next = None,
-                _ if next.is_some() => return Err(corrupted("J1: the page of the log is damaged", number)),
+                _ if next.is_some() => {
+                    return Err(corrupted(Invariant::J1, "the page of the log is damaged", number));
+                }
                 _ => {}
             }
         }
         if self.is_mixed && self.room() > 0 {
-            return Err(corrupted("J1: a log that was condensed was not full", self.number));
+            return Err(corrupted(Invariant::J1, "a log that was condensed was not full", self.number));
         }
         Ok(())
     }
@@ -521,7 +527,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
                 {
                     show(self.layout.records(&page, header.records));
                 }
-                _ => return Err(corrupted("J1: the page of the log is damaged", number)),
+                _ => return Err(corrupted(Invariant::J1, "the page of the log is damaged", number)),
             }
         }
         show(self.layout.records(&self.page, self.records));
@@ -548,11 +554,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
                 header.epoch += if self.is_mixed { self.epoch.saturating_sub(header.epoch) } else { 0 };
             }
             if found != Found::Page(expected, self.layout) {
-                report.violation("J1", u64::from(number), message!("{found:?} instead of {expected:?}"));
+                let found = message!("{found:?} instead of {expected:?}");
+                report.violation(Invariant::J1, u64::from(number), found);
             } else if is_last
                 && self.layout.records(&page, records) != self.layout.records(&self.page, records)
             {
-                report.violation("J3", u64::from(number), "the page in RAM tells other records".into());
+                let found = "the page in RAM tells other records".into();
+                report.violation(Invariant::J3, u64::from(number), found);
             }
         }
         Ok(())
@@ -574,8 +582,8 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     }
 }
 
-fn corrupted(what: &'static str, number: u32) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(number) }
+fn corrupted(invariant: Invariant, what: &'static str, number: u32) -> IndexError {
+    IndexError::broken(invariant, what, u64::from(number))
 }
 
 mod locate;

@@ -26,7 +26,7 @@ use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::tree::{Operation, Packing, Path, Rules, SpatialConfig, Tree};
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -117,7 +117,7 @@ impl<C: Coordinate, const D: usize> Rules<C, D> for HilbertRules<C, D> {
     fn check_node(&self, id: NodeId, node: &Node<C, D>, report: &mut CheckReport) {
         let places = || (0..node.entries.len()).map(|at| self.place(node, at));
         if places().zip(places().skip(1)).any(|(a, b)| a > b) {
-            report.violation("H1", u64::from(id.0), "the places of the entries descend".to_string());
+            report.violation(Invariant::H1, u64::from(id.0), "the places of the entries descend".to_string());
         }
     }
 
@@ -270,10 +270,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
     ) -> Result<NodeId, IndexError> {
         let entry = op.nodes.read(parent, Cause::Host)?.entries.get(slot);
         let child = entry.and_then(|entry| entry.child_id());
-        child.ok_or(IndexError::Corrupted {
-            what: words("S4: a parent without such a child"),
-            at: u64::from(parent.0),
-        })
+        child.ok_or(IndexError::broken(Invariant::S4, "a parent without such a child", u64::from(parent.0)))
     }
 
     /// Shares entries out evenly to nodes of a level.
@@ -297,10 +294,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
     ) -> Result<Entry<C, D>, IndexError> {
         let node = op.nodes.read(id, Cause::Host)?;
         let Some(rect) = node.rect() else {
-            return Err(IndexError::Corrupted {
-                what: words("S4: an empty node has a parent"),
-                at: u64::from(id.0),
-            });
+            return Err(IndexError::broken(Invariant::S4, "an empty node has a parent", u64::from(id.0)));
         };
         Ok(Entry { key: self.node_key(node), ..Entry::child(rect, id) })
     }

@@ -19,7 +19,7 @@
 use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
-use crate::check::{IndexError, message, words};
+use crate::check::{IndexError, Invariant, message, words};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::nand::Differs;
 use alloc::string::String;
@@ -401,37 +401,40 @@ impl NodeFormat {
         page: &[u8],
         node: &mut Node<C, D>,
     ) -> Result<(), IndexError> {
-        let corrupted = |what| Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+        let corrupted = |invariant, what| Err(IndexError::broken(invariant, what, u64::from(id.0)));
         if get_u32(page, 0) != crc32(&[&page[4..]]) {
-            return corrupted("S1: the checksum of the node is wrong");
+            return corrupted(Invariant::S1, "the checksum of the node is wrong");
         }
         if get_u32(page, 4) != id.0 || page[9] != NODE_MARK {
-            return corrupted("S1: another page stands in the node's place");
+            return corrupted(Invariant::S1, "another page stands in the node's place");
         }
         let (count, data) = (usize::from(get_u16(page, 10)), usize::from(get_u16(page, 12)));
         (node.level, node.tag) = (page[8], get_u16(page, 14));
         node.entries.clear();
         if node.level == 0 || usize::from(node.level) > self.height_max() {
-            return corrupted("S5: the level of the node cannot be");
+            return corrupted(Invariant::S5, "the level of the node cannot be");
         }
         let is_mixed = !self.is_balanced && node.level > 1;
         let data_is_right =
             if is_mixed { data <= count } else { data == if node.level == 1 { count } else { 0 } };
         if count > self.capacity(node.level) || (count == 0 && id != ROOT) || !data_is_right {
-            return corrupted("S4: the node holds too few or too many entries, or of the wrong kind");
+            return corrupted(
+                Invariant::S4,
+                "the node holds too few or too many entries, or of the wrong kind",
+            );
         }
         node.link = None;
         if self.link_bytes > 0 {
             let link = get_u32(page, HEADER_BYTES);
             if link == ROOT.0 || link >= self.page_count {
-                return corrupted("S2: the node goes on in a page that there is not");
+                return corrupted(Invariant::S2, "the node goes on in a page that there is not");
             }
             node.link = (link > 0).then_some(NodeId(link));
         }
         let mut at = self.header_bytes();
         for i in 0..count {
             let Some((entry, bytes)) = self.entry_at(i < data, page.get(at..).unwrap_or_default()) else {
-                return corrupted("S2: an entry of the node is none");
+                return corrupted(Invariant::S2, "an entry of the node is none");
             };
             node.entries.push(entry);
             at += bytes;

@@ -6,7 +6,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
 use crate::store::space::Space;
@@ -99,12 +99,12 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
 /// Checks S6 where nodes have pages of their own: exactly the superblock and the nodes `reached` are in use.
 pub(super) fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mut CheckReport) {
     if let Some(id) = reached.iter().find(|id| !space.is_used(Lpn(id.0))) {
-        report.violation("S6", u64::from(id.0), "a node taken for a free page".to_string());
+        report.violation(Invariant::S6, u64::from(id.0), "a node taken for a free page".to_string());
     }
     let (used, wanted) = (space.used_pages() as usize, reached.len() + 1);
     if used != wanted && report.is_sound() {
         let found = message!("{used} pages are in use, {wanted} are reached");
-        report.violation("S6", u64::from(ROOT.0), found);
+        report.violation(Invariant::S6, u64::from(ROOT.0), found);
     }
 }
 
@@ -181,13 +181,10 @@ pub fn read_child<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let at = u64::from(id.0);
     let level_is_right = if format.is_balanced { node.level + 1 == above } else { node.level < above };
     if !level_is_right {
-        return Err(IndexError::Corrupted {
-            what: words("S5: the node has another level than its parent says"),
-            at,
-        });
+        return Err(IndexError::broken(Invariant::S5, "the node has another level than its parent says", at));
     }
     if format.is_balanced && node.entries.len() < format.fill_min(node.level) {
-        return Err(IndexError::Corrupted { what: words("S4: the node holds too few entries"), at });
+        return Err(IndexError::broken(Invariant::S4, "the node holds too few entries", at));
     }
     Ok(node)
 }
@@ -200,10 +197,11 @@ pub fn read_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let is_balanced = nodes.format().is_balanced;
     let node = nodes.read(ROOT, cause)?;
     if is_balanced && node.level > 1 && node.entries.len() < 2 {
-        return Err(IndexError::Corrupted {
-            what: words("S4: the root has fewer than two children"),
-            at: u64::from(ROOT.0),
-        });
+        return Err(IndexError::broken(
+            Invariant::S4,
+            "the root has fewer than two children",
+            u64::from(ROOT.0),
+        ));
     }
     Ok(node)
 }

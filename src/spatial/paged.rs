@@ -31,7 +31,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, Invariant, words};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::{Cause, Differs};
 use crate::store::space::Space;
@@ -234,8 +234,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             let is_balanced = self.format.is_balanced;
             let node = self.read(id, Cause::Recovery)?;
             if above.is_some_and(|above| node.level >= above || (is_balanced && node.level + 1 != above)) {
-                let what = "S5: the node has another level than its parent says";
-                return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+                let what = "the node has another level than its parent says";
+                return Err(IndexError::broken(Invariant::S5, what, u64::from(id.0)));
             }
             let (level, link) = (node.level, node.link);
             let mut next: Vec<NodeId> = node.entries.iter().filter_map(|e| e.child_id()).collect();
@@ -243,8 +243,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             next.extend(link);
             for (i, id) in next.into_iter().enumerate() {
                 if !self.space.claim(Lpn(id.0)) {
-                    let what = "S6: the page has two parents";
-                    return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+                    let what = "the page has two parents";
+                    return Err(IndexError::broken(Invariant::S6, what, u64::from(id.0)));
                 }
                 if i == children {
                     open.push((id, Some(level + 1)));
@@ -335,7 +335,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
 
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<(), IndexError> {
         if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
-            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
+            return Err(IndexError::broken(Invariant::S2, "no such node", u64::from(id.0)));
         }
         let page = &mut self.pages[..self.format.page_bytes as usize];
         self.store.read(Lpn(id.0), cause, page)?;
@@ -348,13 +348,13 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
         match superblock_of::<C, D>(page, self.format.page_count) {
             Ok((format, _)) if format != self.format => {
-                report.violation("S7", 0, "the superblock tells another layout".to_string());
+                report.violation(Invariant::S7, 0, "the superblock tells another layout".to_string());
             }
             Ok((_, true)) if self.durability == Durability::None && !self.is_clean => {
-                report.violation("S8", 0, "marked clean amid changes".to_string());
+                report.violation(Invariant::S8, 0, "marked clean amid changes".to_string());
             }
             Ok(_) => {}
-            Err(error) => report.violation("S7", 0, error.to_string()),
+            Err(error) => report.violation(Invariant::S7, 0, error.to_string()),
         }
         Ok(())
     }

@@ -27,7 +27,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{NodeFormat, OPTION_BYTES};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::nand::{Differs, Unfit};
 
@@ -65,7 +65,7 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
     page: &[u8],
     page_count: u32,
 ) -> Result<(NodeFormat, bool), IndexError> {
-    let corrupted = |what| IndexError::Corrupted { what, at: 0 };
+    let corrupted = |what| IndexError::broken(Invariant::S7, what, 0);
     let what = words("page 0 is no superblock of a spatial index");
     if page.len() < SUPERBLOCK_BYTES {
         return Err(IndexError::other(Differs::Kind, what));
@@ -74,7 +74,7 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
         return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], MAGIC, what)));
     }
     if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != 0 {
-        return Err(corrupted("S7: the superblock's checksum is wrong"));
+        return Err(corrupted("the superblock's checksum is wrong"));
     }
     if get_u32(page, 24) as usize != page.len() || get_u32(page, 28) > page_count {
         return Err(IndexError::other(
@@ -102,9 +102,9 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
         options,
     };
     match format.require_sane::<C, D>() {
-        Err(IndexError::Unsupported(_)) => Err(corrupted("S7: the superblock's capacities are impossible")),
+        Err(IndexError::Unsupported(_)) => Err(corrupted("the superblock's capacities are impossible")),
         Err(other) => Err(other),
-        Ok(()) if format.key_bytes > 16 => Err(corrupted("S7: the superblock's key is impossible")),
+        Ok(()) if format.key_bytes > 16 => Err(corrupted("the superblock's key is impossible")),
         Ok(()) => Ok((format, page[42] == 1)),
     }
 }

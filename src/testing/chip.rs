@@ -2,7 +2,7 @@
 
 use crate::nand::sim::SimChip;
 use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
-use crate::shared::Shared;
+use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,7 +23,10 @@ pub enum Access<'a> {
 }
 
 /// Sees every access with the chip as it is, and refuses it by an error.
+#[cfg(feature = "std")]
 type Script = Box<dyn FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError> + Send>;
+#[cfg(not(feature = "std"))]
+type Script = Box<dyn FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError>>;
 
 /// The way in which a page reads wrongly.
 #[derive(Clone, Debug)]
@@ -113,7 +116,7 @@ impl Chip {
     /// Asks a script at every access from now on.
     pub fn on_access(
         &self,
-        script: impl FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError> + Send + 'static,
+        script: impl FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError> + MaybeSend + 'static,
     ) {
         self.0.lock().script = Some(Box::new(script));
     }

@@ -4,7 +4,7 @@
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::nand::{Cause, NandError};
 use crate::rng::Rng;
-use crate::shared::Shared;
+use crate::shared::{MaybeSend, Shared};
 use crate::store::ram::{RamCounters, RamStore};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -68,7 +68,10 @@ pub enum Call<'a> {
 }
 
 /// Sees every call, and refuses it by an error.
+#[cfg(feature = "std")]
 type Script = Box<dyn FnMut(Call<'_>) -> Result<(), StoreError> + Send>;
+#[cfg(not(feature = "std"))]
+type Script = Box<dyn FnMut(Call<'_>) -> Result<(), StoreError>>;
 
 /// The pages, with a cache in front or without.
 enum Pages {
@@ -204,7 +207,7 @@ impl Store {
     }
 
     /// Asks a script before every call from now on: its error refuses the call.
-    pub fn on_call(&self, script: impl FnMut(Call<'_>) -> Result<(), StoreError> + Send + 'static) {
+    pub fn on_call(&self, script: impl FnMut(Call<'_>) -> Result<(), StoreError> + MaybeSend + 'static) {
         self.0.lock().script = Some(Box::new(script));
     }
 

@@ -17,7 +17,7 @@
 
 use super::config::Room;
 use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u32, put_u16, put_u32};
 use crate::nand::{Cause, Differs, Unfit};
 use crate::store::{PageStore, StoreError};
@@ -71,7 +71,7 @@ pub(super) fn read(
         return Err(IndexError::NotFormatted(Unfit::named(&page[4..12], MAGIC, what)));
     }
     if get_u32(&page, 0) != crc32(&[&page[4..HEADER_BYTES]]) {
-        return Err(IndexError::Corrupted { what: "N1: the checksum of the layer's header is wrong", at: 0 });
+        return Err(IndexError::broken(Invariant::N1, "the checksum of the layer's header is wrong", 0));
     }
     let pages = get_u32(&page, 16);
     let found =

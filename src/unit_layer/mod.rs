@@ -91,7 +91,7 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{first_number, numbers};
 use crate::nand::Cause;
 use crate::store::batches::Batch;
@@ -438,10 +438,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Looks at all invariants.
     pub fn check(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if let Some(fault) = self.units.fault() {
-            report.violation("N4", 0, fault.to_string());
+            report.violation(Invariant::N4, 0, fault.to_string());
         }
         if self.units.len() > self.config.units() && !self.is_overfull {
-            report.violation("N4", 0, message!("{} units wait", self.units.len()));
+            report.violation(Invariant::N4, 0, message!("{} units wait", self.units.len()));
         }
         if self.placement().has_sectors() {
             self.check_shared(report)?;

@@ -17,7 +17,7 @@
 //! In disk mode the list that the node would have is taken to have three sectors. All costs are integer
 //! nanoseconds.
 
-use crate::check::CheckReport;
+use crate::check::{CheckReport, Invariant};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -221,7 +221,8 @@ impl ModeTable {
     /// N8: a change of mode was paid for before.
     pub(super) fn check(&self, report: &mut CheckReport) {
         if self.worth_ns > self.counts.overpaid_ns {
-            report.violation("N8", 0, "nodes changed their mode more often than it was worth".to_string());
+            let found = "nodes changed their mode more often than it was worth".to_string();
+            report.violation(Invariant::N8, 0, found);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::config::CommitPolicy;
 use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, apply, show_whole};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::nand::Cause;
 use crate::sort;
 use crate::store::{PageStore, StoreError};
@@ -457,7 +457,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let scan = match self.scan(Cause::Check) {
             Ok(scan) => scan,
             Err(StoreError::Corrupted { what, at }) => {
-                report.violation("N1", at, what.to_string());
+                report.violation(Invariant::N1, at, what.to_string());
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -468,7 +468,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             list.iter().for_each(|sector| names[(*sector - super::SECTORS_FROM) as usize] += 1);
             if !list.is_empty() && scan.list(node) != list {
                 let found = message!("the table says {list:?}, the medium {:?}", scan.list(node));
-                report.violation("N5", u64::from(node), found);
+                report.violation(Invariant::N5, u64::from(node), found);
             }
         }
         let pinned = self.newest.iter().chain(self.beyond.iter().map(|(_, sector)| sector));
@@ -476,14 +476,14 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let counted =
             (0..self.table.sectors() as u32).map(|at| self.table.names_of(Lpn(super::SECTORS_FROM + at)));
         if let Some(at) = counted.zip(&names).position(|(counted, names)| counted != *names) {
-            report.violation("N3", at as u64, message!("{} lists name the sector", names[at]));
+            report.violation(Invariant::N3, at as u64, message!("{} lists name the sector", names[at]));
         }
         let used = names.iter().filter(|names| **names > 0).count();
         if used + self.table.free_sectors() != self.table.sectors() {
-            report.violation("N3", 0, message!("{used} sectors are named"));
+            report.violation(Invariant::N3, 0, message!("{used} sectors are named"));
         }
         if self.table.mixed().len() > self.room.mixed_max as usize {
-            report.violation("N6", 0, message!("{} mixed sectors", self.table.mixed().len()));
+            report.violation(Invariant::N6, 0, message!("{} mixed sectors", self.table.mixed().len()));
         }
         self.check_numbers(report)
     }
@@ -505,7 +505,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                     // Numbers wrap around, and a list never spans half of them.
                     let ascends = last.is_none_or(|last: u32| number.wrapping_sub(last) as i32 > 0);
                     if !ascends || (unit.op == Op::Reset) != last.is_none() {
-                        report.violation("N2", u64::from(node), message!("unit {number} of sector {sector}"));
+                        let found = message!("unit {number} of sector {sector}");
+                        report.violation(Invariant::N2, u64::from(node), found);
                     }
                     last = Some(number);
                 }

@@ -11,7 +11,7 @@
 use super::modes::{Access, Mode};
 use super::sector::Kind;
 use super::{NodeCodec, NodeLayer, show_changes};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -117,11 +117,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for node in (0..self.table.nodes()).filter(|node| self.modes.mode(*node) == Some(Mode::Disk)) {
             let (list, set) = (self.table.list(node), self.units.set(node));
             if list.len() > 1 || set.is_some() {
-                report.violation(
-                    "N7",
-                    u64::from(node),
-                    message!("in disk mode, but in {list:?}, with {set:?}"),
-                );
+                let found = message!("in disk mode, but in {list:?}, with {set:?}");
+                report.violation(Invariant::N7, u64::from(node), found);
             }
         }
         self.modes.check(report);

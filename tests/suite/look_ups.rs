@@ -97,8 +97,8 @@ fn key(i: u64) -> [u8; 8] {
     (i * 5).to_be_bytes()
 }
 
-fn broken(report: &CheckReport) -> Vec<&str> {
-    report.violations.iter().map(|violation| violation.invariant).collect()
+fn broken(report: &CheckReport) -> Vec<String> {
+    report.violations.iter().map(|violation| violation.invariant.to_string()).collect()
 }
 
 #[test]

@@ -25,7 +25,7 @@ struct Kind {
     open: Opening,
 }
 
-fn shown(store: impl PageStore + Send + 'static, pages_per_block: u32) -> Result<Box<dyn Nand>, StoreError> {
+fn shown(store: impl PageStore + 'static, pages_per_block: u32) -> Result<Box<dyn Nand>, StoreError> {
     Ok(Box::new(StoreNand::new(store, pages_per_block, 63)?))
 }
 

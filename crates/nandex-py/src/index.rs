@@ -340,7 +340,7 @@ impl RawIndex {
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |index| {
             let report = check_with_look_ups(index)?;
-            Ok(report.violations.iter().map(|broken| format!("{broken:?}")).collect())
+            Ok(report.violations.iter().map(ToString::to_string).collect())
         })
     }
 

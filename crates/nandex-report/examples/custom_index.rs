@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use nandex::check::CheckReport;
+use nandex::check::{CheckReport, Invariant};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
@@ -71,7 +71,7 @@ impl<S: PageStore> SortedPages<S> {
         self.store.read(lpn, cause, &mut bytes)?;
         let (count, key_bytes) = (u16::from_le_bytes([bytes[0], bytes[1]]), self.record.key_bytes.into());
         if usize::from(count) > self.capacity() {
-            return Err(IndexError::Corrupted { what: "more records than fit", at: lpn.0.into() });
+            return Err(IndexError::corrupted("more records than fit", lpn.0.into()));
         }
         let records = bytes[2..].chunks_exact(self.record.entry_bytes()).take(count.into());
         Ok(records.map(|record| record.split_at(key_bytes)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect())
@@ -206,7 +206,7 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
             for (key, _) in self.read(lpn, Cause::Check)? {
                 report.records += 1;
                 if last.as_ref().is_some_and(|last| *last >= key) {
-                    report.violation("P1", lpn.0.into(), format!("{key:?} does not ascend"));
+                    report.violation(Invariant::P1, lpn.0.into(), format!("{key:?} does not ascend"));
                 }
                 last = Some(key);
             }

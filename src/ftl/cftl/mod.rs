@@ -148,6 +148,11 @@ impl Scheme for Cftl {
         settings.common
     }
 
+    fn require_built(settings: &CftlSettings) -> Result<(), StoreFault> {
+        settings.victim.require_built()?;
+        settings.common.wear_levelling.require_built()
+    }
+
     fn setup(settings: &CftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
         collecting::setup((settings.cache_bytes, Validity::Bits), 4, geometry, good_blocks)
     }

@@ -2,7 +2,7 @@
 
 use super::Cftl;
 use crate::blocks::spare::{Header, PageKind};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::cached::CachedTable;
@@ -179,16 +179,14 @@ impl Cftl {
         for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);
             if tag.role != Some(PageKind::Data) || tag.owner != lbn.0 {
-                report.violation("B1", u64::from(lbn.0), message!("{lbn} has {pbn}, which is {tag:?}"));
+                let found = message!("{lbn} has {pbn}, which is {tag:?}");
+                report.violation(Invariant::B1, u64::from(lbn.0), found);
             }
             for ppn in flash.blocks().valid_pages(pbn) {
                 let lpn = flash.lpn_at(lbn, flash.geometry().page_in_block(ppn));
                 if self.cached.known(lpn).is_some() {
-                    report.violation(
-                        "B2",
-                        u64::from(lpn),
-                        message!("lpn {lpn} is in place and has an entry"),
-                    );
+                    let found = message!("lpn {lpn} is in place and has an entry");
+                    report.violation(Invariant::B2, u64::from(lpn), found);
                 }
             }
         }

@@ -214,7 +214,7 @@ fn settings(seed: u64) -> CftlSettings {
     CftlSettings {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
-        victim: VictimPolicy::ALL[seed as usize / 2 % 6],
+        victim: suite::victim(seed / 2),
         hot: HotSettings { counters: 64, threshold: 1 + seed as u8 % 3, decay_writes: 40, hashes: 2 },
         convert_percent: [25, 50, 90][seed as usize % 3],
     }

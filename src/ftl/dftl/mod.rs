@@ -125,6 +125,11 @@ impl Scheme for Dftl {
         settings.common
     }
 
+    fn require_built(settings: &DftlSettings) -> Result<(), StoreFault> {
+        settings.victim.require_built()?;
+        settings.common.wear_levelling.require_built()
+    }
+
     fn validity(settings: &DftlSettings) -> Validity {
         settings.validity
     }

@@ -232,11 +232,12 @@ fn settings(seed: u64) -> DftlSettings {
     DftlSettings {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
-        victim: VictimPolicy::ALL[seed as usize / 2 % 6],
+        victim: suite::victim(seed / 2),
         validity: Validity::Bits,
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Dftl>(|common| DftlSettings { common, ..Default::default() });
@@ -297,4 +298,5 @@ fn reads_that_fail_once_lose_nothing() {
     suite::reads_again::<Dftl>(settings);
 }
 
+#[cfg(feature = "full")]
 mod counted;

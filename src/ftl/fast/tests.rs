@@ -77,6 +77,7 @@ fn settings(seed: u64) -> FastSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Fast>(|common| FastSettings { common, ..Default::default() });

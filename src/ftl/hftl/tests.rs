@@ -16,6 +16,7 @@ fn settings(seed: u64) -> HftlSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Hftl>(|common| HftlSettings { common, ..Default::default() });

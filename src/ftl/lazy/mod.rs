@@ -63,7 +63,7 @@ mod umt;
 
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
 use crate::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
@@ -430,15 +430,18 @@ impl Lazy {
                 && flash.is_valid(Ppn(entry.ppn))
                 && self.area.contains(&flash.geometry().block_of(Ppn(entry.ppn)));
             if !is_in_area && entry != TOMBSTONE {
-                report.violation("L1", u64::from(lpn), message!("lpn {lpn}: {entry:?} in no update block"));
+                let found = message!("lpn {lpn}: {entry:?} in no update block");
+                report.violation(Invariant::L1, u64::from(lpn), found);
             }
             if !entry.update && (told != entry.ppn || entry.invalidate) {
-                report.violation("L3", u64::from(lpn), message!("lpn {lpn}: {entry:?}, {told} is told"));
+                let found = message!("lpn {lpn}: {entry:?}, {told} is told");
+                report.violation(Invariant::L3, u64::from(lpn), found);
             }
             if let Some(ppn) = from_raw(told).filter(|_| entry.invalidate) {
                 older += 1;
                 if !flash.is_valid(ppn) || ppn.0 == entry.ppn {
-                    report.violation("L2", u64::from(lpn), message!("lpn {lpn}: {ppn} is not valid"));
+                    let found = message!("lpn {lpn}: {ppn} is not valid");
+                    report.violation(Invariant::L2, u64::from(lpn), found);
                 }
             }
         }

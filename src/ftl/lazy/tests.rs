@@ -192,6 +192,7 @@ fn settings(seed: u64) -> LazySettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Lazy>(|common| LazySettings { common, ..Default::default() });

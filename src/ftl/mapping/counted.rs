@@ -21,14 +21,14 @@ use crate::units::Ppn;
 use alloc::vec::Vec;
 
 /// Whether valid pages are counted by block: that may be left out when the engine is built (feature
-/// `counted`).
+/// `full`).
 pub(super) fn is_counted(blocks: &BlockTable) -> bool {
-    cfg!(feature = "counted") && blocks.is_counted()
+    cfg!(feature = "full") && blocks.is_counted()
 }
 
 /// How it is known which pages are valid; refuses what was left out.
 pub(super) fn built(validity: Validity) -> Result<Validity, StoreFault> {
-    if cfg!(feature = "counted") {
+    if cfg!(feature = "full") {
         return Ok(validity);
     }
     match validity {
@@ -37,7 +37,7 @@ pub(super) fn built(validity: Validity) -> Result<Validity, StoreFault> {
     }
 }
 
-const LEFT_OUT: &str = "valid pages counted by block: left out when the engine was built, feature 'counted'";
+const LEFT_OUT: &str = "valid pages counted by block: left out when the engine was built, feature 'full'";
 
 /// The page of the mapping table that counts.
 struct Newest {

@@ -4,7 +4,7 @@ use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
-use crate::check::{CheckReport, message, words};
+use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::patrol::Patrol;
@@ -26,6 +26,11 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
+
+    /// Refuses what was left out when the engine was built.
+    fn require_built(settings: &Self::Settings) -> Result<(), StoreFault> {
+        Self::common(settings).wear_levelling.require_built()
+    }
 
     /// How it is to be known which pages are valid on a chip about to be formatted.
     fn validity(_settings: &Self::Settings) -> Validity {
@@ -173,7 +178,7 @@ pub struct SchemeFtl<N, S> {
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::common(&settings).wear_levelling.require_built()?;
+        S::require_built(&settings)?;
         let validity = S::validity(&settings);
         let mut flash = Flash::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
@@ -196,7 +201,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::common(&settings).wear_levelling.require_built()?;
+        S::require_built(&settings)?;
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
@@ -516,11 +521,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             let Some(ppn) = self.scheme.locate(&mut self.flash, lpn, Cause::Check)? else { continue };
             report.records += 1;
             if !self.flash.is_valid(ppn) {
-                report.violation("F1", u64::from(ppn.0), message!("lpn {lpn} is found in a page not valid"));
+                let found = message!("lpn {lpn} is found in a page not valid");
+                report.violation(Invariant::F1, u64::from(ppn.0), found);
             }
             match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
                 Err(error) if error.is_corrupted() => {
-                    report.violation("F1", u64::from(lpn), message!("{error}"));
+                    report.violation(Invariant::F1, u64::from(lpn), message!("{error}"));
                 }
                 other => other?,
             }
@@ -528,7 +534,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let others = self.scheme.check(&mut self.flash, &mut report)?;
         let (found, expected) = (self.flash.blocks().live_pages(), report.records as u32 + others);
         if found != expected {
-            report.violation("F1", 0, message!("{found} valid pages, {expected} are found by the scheme"));
+            let found = message!("{found} valid pages, {expected} are found by the scheme");
+            report.violation(Invariant::F1, 0, found);
         }
         report.nodes = u64::from(self.flash.blocks().good_count());
         Ok(report)

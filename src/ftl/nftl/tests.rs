@@ -134,6 +134,7 @@ fn settings(seed: u64) -> NftlSettings {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
     suite::levels_wear::<Nftl>(|common| NftlSettings { common, ..Default::default() });
@@ -142,7 +143,7 @@ fn cold_blocks_wear_with_the_others() {
 #[test]
 fn it_is_an_array_of_pages() {
     let c = suite::is_an_array_of_pages::<Nftl>(settings);
-    let folds = [c.partial_merges, c.full_merges, c.levelled_blocks];
+    let folds = [c.partial_merges, c.full_merges, suite::levelled(&c)];
     assert!(folds.iter().all(|&count| count > 20), "{folds:?}");
 }
 

@@ -78,7 +78,7 @@ use crate::blocks::hot::HotFilter;
 use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, UntilLost};
@@ -218,7 +218,7 @@ impl<N: Nand> PageMapFtl<N> {
             state.blocks.keep_ages();
         }
         let hot = match settings.separation {
-            Separation::HotFilter(numbers) if cfg!(feature = "policies") => Some(HotFilter::new(numbers)),
+            Separation::HotFilter(numbers) if cfg!(feature = "full") => Some(HotFilter::new(numbers)),
             _ => None,
         };
         let note_pages = state.note_pages.unwrap_or(0);
@@ -564,22 +564,19 @@ impl<N: Nand> PageMapFtl<N> {
             if unclaimed.is_valid(Ppn(ppn)) {
                 unclaimed.invalidate(Ppn(ppn));
             } else {
-                report.violation(
-                    "P1",
-                    u64::from(ppn),
-                    message!("{lpn} is mapped to a page that is not valid"),
-                );
+                let found = message!("{lpn} is mapped to a page that is not valid");
+                report.violation(Invariant::P1, u64::from(ppn), found);
             }
             match self.check_read(lpn, Cause::Check, &mut data) {
                 Err(error) if error.is_corrupted() => {
-                    report.violation("P2", u64::from(lpn.0), message!("{error}"));
+                    report.violation(Invariant::P2, u64::from(lpn.0), message!("{error}"));
                 }
                 other => other?,
             }
         }
         if unclaimed.live_pages() > 0 {
             let found = message!("{} valid pages beside the map", unclaimed.live_pages());
-            report.violation("P1", 0, found);
+            report.violation(Invariant::P1, 0, found);
         }
         report.nodes = u64::from(self.state.blocks.good_count());
         Ok(report)

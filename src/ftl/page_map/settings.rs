@@ -68,9 +68,9 @@ pub struct FtlSettings {
 }
 
 impl FtlSettings {
-    /// Refuses what was left out when the engine was built (feature `policies`).
+    /// Refuses what was left out when the engine was built (feature `full`).
     pub(super) fn require_built(&self) -> Result<(), StoreFault> {
-        if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "policies") {
+        if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "full") {
             return Err(StoreError::Unsupported(words(LEFT_OUT).into()).into());
         }
         self.victim.require_built()?;

@@ -136,7 +136,7 @@ impl<N: Nand> PageMapFtl<N> {
             self.outside_batch(PageMapFtl::rewrite_weak)?;
         }
         let mut wanted = [0; 2];
-        if let Some(filter) = self.hot.as_mut().filter(|_| cfg!(feature = "policies")) {
+        if let Some(filter) = self.hot.as_mut().filter(|_| cfg!(feature = "full")) {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
         pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
@@ -244,7 +244,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// The frontier for a page that the host writes.
     pub(super) fn stream_of(&self, lpn: Lpn) -> Stream {
         match &self.hot {
-            Some(filter) if cfg!(feature = "policies") && !filter.is_hot(lpn) => Stream::Relocation,
+            Some(filter) if cfg!(feature = "full") && !filter.is_hot(lpn) => Stream::Relocation,
             _ => Stream::Host,
         }
     }

@@ -3,7 +3,7 @@
 use super::page::{PageRead, read_page};
 use super::{Buffer, Condition, Tbm};
 use crate::blocks::BlockState;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};
@@ -29,15 +29,15 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole)
         {
             let found = message!("the newest page is {newest:?}, the last of its group: {is_whole}");
-            report.violation("K4", self.next_version - 1, found);
+            report.violation(Invariant::K4, self.next_version - 1, found);
         }
         if self.summary.len() > self.settings.blocks {
-            report.violation("K2", 0, message!("{} buffer blocks", self.summary.len()));
+            report.violation(Invariant::K2, 0, message!("{} buffer blocks", self.summary.len()));
         }
         let taken: BTreeSet<_> = self.blocks.in_state(BlockState::Open).collect();
         let used: BTreeSet<_> = self.summary.iter().map(|(_, buffer)| buffer.pbn).collect();
         if taken != used || used.len() != self.summary.len() as usize {
-            report.violation("K3", 0, message!("taken are {taken:?}, buffer blocks {used:?}"));
+            report.violation(Invariant::K3, 0, message!("taken are {taken:?}, buffer blocks {used:?}"));
         }
         Ok(report)
     }
@@ -54,14 +54,15 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             let ppn = self.geometry.page_at(buffer.pbn, page);
             let found = read_page(&mut self.nand, ppn, Cause::Check, &mut self.page)?;
             let PageRead::Page(tag) = found else {
-                report.violation("K1", u64::from(ppn.0), message!("{found:?}"));
+                report.violation(Invariant::K1, u64::from(ppn.0), message!("{found:?}"));
                 continue;
             };
             let place = tag.lpn % self.geometry.pages_per_block;
             let is_newest = buffer.find(place).is_some_and(|newest| newest.page >= page);
             let rises = last.is_none_or(|last| tag.version > last.0);
             if tag.lpn / self.geometry.pages_per_block != lbn || !is_newest || !rises {
-                report.violation("K1", u64::from(ppn.0), message!("{tag:?} in the buffer block of {lbn}"));
+                let found = message!("{tag:?} in the buffer block of {lbn}");
+                report.violation(Invariant::K1, u64::from(ppn.0), found);
             }
             last = Some((tag.version, tag.is_last));
         }

@@ -9,7 +9,7 @@ use super::layout::{
     Change, Head, IplTag, NO_UNIT, PageKind, WAITING_BYTES, Widths, groups, push_waiting, records, waiting,
 };
 use super::store::{Slot, Store, corrupted};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::log::Placement;
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
@@ -161,8 +161,8 @@ impl<N: Nand> Store<N> {
             walk.steps.push((unit, walk.sought));
             let previous = self.follow(pbn, unit, &mut walk, cause)?;
             if previous >= unit && previous != NO_UNIT {
-                let what = "I5: a chain of log units does not go back";
-                return Err(corrupted(what, self.unit_page(pbn, unit)));
+                let what = "a chain of log units does not go back";
+                return Err(corrupted(Invariant::I5, what, self.unit_page(pbn, unit)));
             }
             unit = previous;
         }
@@ -221,7 +221,7 @@ impl<N: Nand> Store<N> {
         let bytes = &data[at..at + size];
         let is_log = IplTag::decode(spare).is_some_and(|tag| tag.kind == PageKind::Log);
         let head = Head::decode(bytes).filter(|head| is_log && head.generation == generation);
-        let head = head.ok_or(corrupted("I5: a log unit's checksum does not match", ppn))?;
+        let head = head.ok_or(corrupted(Invariant::I5, "a log unit's checksum does not match", ppn))?;
         let (mut previous, widths) = (None, self.shapes.widths());
         loop {
             let want = walk.sought.node;
@@ -234,19 +234,19 @@ impl<N: Nand> Store<N> {
                 Some(group) => (group.node == want).then_some(group),
             });
             if nonsense {
-                return Err(corrupted("I5: a log unit makes no sense", ppn));
+                return Err(corrupted(Invariant::I5, "a log unit makes no sense", ppn));
             }
             let Some(group) = found else { break };
             previous.get_or_insert(group.previous);
             let all = || records(widths, head.first, group.records);
             if all().any(|record| record.is_none()) {
-                return Err(corrupted("I5: a log record makes no sense", ppn));
+                return Err(corrupted(Invariant::I5, "a log record makes no sense", ppn));
             }
             if !walk.take(widths, || all().flatten()) {
                 break;
             }
         }
-        previous.ok_or(corrupted("I5: a log unit holds nothing of the node it is named for", ppn))
+        previous.ok_or(corrupted(Invariant::I5, "a log unit holds nothing of the node it is named for", ppn))
     }
 
     /// Reads the image of a node; the number up to which that contains its records.
@@ -267,12 +267,14 @@ impl<N: Nand> Store<N> {
             let is_its = tag.node == id || walk.is_of(tag.node);
             tag.kind == PageKind::Data && (is_placed || tag.generation == generation) && is_its
         };
-        let tag = IplTag::decode(spare)
-            .filter(is_image)
-            .ok_or(corrupted("I4: not the image of a node of this block", ppn))?;
+        let tag = IplTag::decode(spare).filter(is_image).ok_or(corrupted(
+            Invariant::I4,
+            "not the image of a node of this block",
+            ppn,
+        ))?;
         let shape = self.shapes.at(tag.level);
         if tag.level == 0 || usize::from(tag.count) > shape.capacity {
-            return Err(corrupted("I1: an impossible node", ppn));
+            return Err(corrupted(Invariant::I1, "an impossible node", ppn));
         }
         (node.id, node.level, node.count) = (id, tag.level, tag.count.into());
         node.reserve(&self.shapes);

@@ -3,7 +3,7 @@
 use super::IplTree;
 use super::image::Node;
 use super::store::{NO_BLOCK, ROOT};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::{Cause, Nand};
 use crate::units::Pbn;
 use alloc::vec;
@@ -25,7 +25,7 @@ impl<N: Nand> IplTree<N> {
         let mut todo = vec![Visit { id: ROOT, level: self.height, low: None, high: None }];
         while let Some(visit) = todo.pop() {
             if core::mem::replace(&mut reached[visit.id as usize], true) {
-                report.violation("I3", u64::from(visit.id), "reached twice".into());
+                report.violation(Invariant::I3, u64::from(visit.id), "reached twice".into());
                 continue;
             }
             self.store.load(visit.id, &mut node, Cause::Check)?;
@@ -43,14 +43,15 @@ impl<N: Nand> IplTree<N> {
         let at = u64::from(visit.id);
         report.nodes += 1;
         if node.level != visit.level {
-            report.violation("I2", at, message!("level {} under level {}", node.level, visit.level + 1));
+            let found = message!("level {} under level {}", node.level, visit.level + 1);
+            report.violation(Invariant::I2, at, found);
             return;
         }
         if let Some(i) = shape.first_unsorted(&node.bytes, node.count) {
-            report.violation("I1", at, message!("key {i} does not rise"));
+            report.violation(Invariant::I1, at, message!("key {i} does not rise"));
         }
         if node.count == 0 && (visit.id != ROOT || node.level > 1) {
-            report.violation("I1", at, message!("empty at level {}", node.level));
+            report.violation(Invariant::I1, at, message!("empty at level {}", node.level));
         }
         if node.count > 0 {
             // The bound of a first child is not relied upon.
@@ -60,7 +61,7 @@ impl<N: Nand> IplTree<N> {
                 visit.low.as_deref().is_some_and(|low| first < low) && (node.level == 1 || node.count > 1);
             if below || visit.high.as_deref().is_some_and(|high| last >= high) {
                 let found = message!("keys {first:?} to {last:?} leave {:?} to {:?}", visit.low, visit.high);
-                report.violation("I2", at, found);
+                report.violation(Invariant::I2, at, found);
             }
         }
         if node.level == 1 {
@@ -80,7 +81,7 @@ impl<N: Nand> IplTree<N> {
         let mut live = vec![0u32; store.blocks.len()];
         for (id, (slot, &is_reached)) in store.slots.iter().zip(reached).enumerate() {
             if (slot.block != NO_BLOCK) != is_reached {
-                report.violation("I3", id as u64, message!("reached: {is_reached}, at {slot:?}"));
+                report.violation(Invariant::I3, id as u64, message!("reached: {is_reached}, at {slot:?}"));
             }
             if let Some(count) = live.get_mut(slot.block as usize) {
                 *count += 1;
@@ -88,12 +89,14 @@ impl<N: Nand> IplTree<N> {
         }
         for (pbn, (block, &live)) in store.blocks.iter().zip(&live).enumerate() {
             if u32::from(block.live) != live {
-                report.violation("I3", pbn as u64, message!("{} nodes counted, {live} there", block.live));
+                let found = message!("{} nodes counted, {live} there", block.live);
+                report.violation(Invariant::I3, pbn as u64, found);
             }
         }
         let free = store.slots.iter().filter(|slot| slot.block == NO_BLOCK).count();
         if free != store.slots.free_count() {
-            report.violation("I3", 0, message!("{free} numbers unused, {} known", store.slots.free_count()));
+            let found = message!("{free} numbers unused, {} known", store.slots.free_count());
+            report.violation(Invariant::I3, 0, found);
         }
     }
 
@@ -107,22 +110,23 @@ impl<N: Nand> IplTree<N> {
             // Where a mount finds no room to write, what it would erase stays.
             let is_left = store.read_only && open;
             if open != (block.live > 0 || held) && !is_left {
-                report.violation("I4", at, message!("open: {open}, {} nodes, held: {held}", block.live));
+                let found = message!("open: {open}, {} nodes, held: {held}", block.live);
+                report.violation(Invariant::I4, at, found);
             }
             if u32::from(block.live) > store.format.nodes_limit(store.geometry) {
-                report.violation("I6", at, message!("{} nodes", block.live));
+                report.violation(Invariant::I6, at, message!("{} nodes", block.live));
             }
             let waits = store.waiting.contains_key(&pbn.0);
             let has_room = store.room(pbn) > 0 || store.failed.contains(&pbn);
             if waits && (block.live == 0 || !has_room) {
-                report.violation("I6", at, message!("records wait, {} units left", store.room(pbn)));
+                report.violation(Invariant::I6, at, message!("records wait, {} units left", store.room(pbn)));
             }
         }
         if store.committed > store.sequence {
-            report.violation("I7", store.committed, message!("committed beyond {}", store.sequence));
+            report.violation(Invariant::I7, store.committed, message!("committed beyond {}", store.sequence));
         }
         if store.config.ram_bytes.is_some_and(|ram| self.ram_held() > ram) {
-            report.violation("I7", 0, message!("{} bytes of RAM held", self.ram_held()));
+            report.violation(Invariant::I7, 0, message!("{} bytes of RAM held", self.ram_held()));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::checkpoint::{CheckpointArea, Contents, Found, NO_CHECKPOINT, Source, Window};
 use crate::blocks::{BlockTable, Wear};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::nand::{Cause, Differs, Geometry, Nand, NandError, Reading, Unfit, read_again};
 use crate::ordered::{Durability, RecordFormat};
@@ -481,8 +481,8 @@ impl<N: Nand> Store<N> {
             match state {
                 Open => {}
                 Bad | Reserved | Full => {
-                    let what = "I4: nodes in a block that is bad or kept for checkpoints";
-                    return Err(IndexError::Corrupted { what, at: u64::from(pbn.0) });
+                    let what = "nodes in a block that is bad or kept for checkpoints";
+                    return Err(IndexError::broken(Invariant::I4, what, u64::from(pbn.0)));
                 }
                 _ => drop(self.table.claim(pbn)),
             }

@@ -1,7 +1,7 @@
 //! A node in RAM: its image from the chip with its log records applied.
 
 use super::layout::{Change, Widths};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use alloc::vec::Vec;
@@ -125,6 +125,6 @@ impl Node {
     }
 
     fn nonsense(&self) -> IndexError {
-        IndexError::Corrupted { what: "I1: a log record does not fit its node", at: u64::from(self.id) }
+        IndexError::broken(Invariant::I1, "a log record does not fit its node", u64::from(self.id))
     }
 }

@@ -11,12 +11,12 @@
 use super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, records};
 use super::look::{Look, flag};
 use super::store::{NO_BLOCK, Slot, Store};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
-fn lost(what: &'static str, at: Ppn) -> Result<(), IndexError> {
-    Err(IndexError::Corrupted { what, at: u64::from(at.0) })
+fn lost(invariant: Invariant, what: &'static str, at: Ppn) -> Result<(), IndexError> {
+    Err(IndexError::broken(invariant, what, u64::from(at.0)))
 }
 
 impl<N: Nand> Store<N> {
@@ -41,19 +41,19 @@ impl<N: Nand> Store<N> {
     /// Pages and units missing in blocks that hold nodes.
     fn miss_pages(&self, look: &Look) -> Result<(), IndexError> {
         if let Some(&ppn) = look.lost.iter().find(|&&ppn| self.is_needed(self.geometry.block_of(ppn))) {
-            return lost("I5: the page programmed before another one is missing", ppn);
+            return lost(Invariant::I5, "the page programmed before another one is missing", ppn);
         }
         for pbn in look.with(flag::USED).filter(|&pbn| self.is_needed(pbn)) {
             let what = if look.has(pbn, flag::GAP) {
-                "I5: a page or log unit of this block is missing"
+                "a page or log unit of this block is missing"
             } else if look.has(pbn, flag::UNREADABLE) {
-                "I5: a page of log sectors cannot be read"
+                "a page of log sectors cannot be read"
             } else if look.has(pbn, flag::FEWER) {
-                "I5: the last log units of this block are missing"
+                "the last log units of this block are missing"
             } else {
                 continue;
             };
-            return lost(what, self.first_page(pbn));
+            return lost(Invariant::I5, what, self.first_page(pbn));
         }
         Ok(())
     }
@@ -75,7 +75,11 @@ impl<N: Nand> Store<N> {
                 };
                 let Some(tag) = self.read_spare(ppn)?.filter(is_image) else { continue };
                 if self.is_in_tree(tag.node) && self.is_newer(&tag, look)? {
-                    return lost("I4: an image of the merge to this block is missing", self.first_page(pbn));
+                    return lost(
+                        Invariant::I4,
+                        "an image of the merge to this block is missing",
+                        self.first_page(pbn),
+                    );
                 }
             }
         }
@@ -126,9 +130,11 @@ impl<N: Nand> Store<N> {
     /// Log records that are newer than the version that was found of their node.
     fn miss_records(&self, look: &Look) -> Result<(), IndexError> {
         match look.suspects.iter().find(|suspect| self.is_in_tree(suspect.0)) {
-            Some(&(_, pbn)) => {
-                lost("I5: the image is missing that log records of this block are of", self.first_page(pbn))
-            }
+            Some(&(_, pbn)) => lost(
+                Invariant::I5,
+                "the image is missing that log records of this block are of",
+                self.first_page(pbn),
+            ),
             None => Ok(()),
         }
     }
@@ -138,7 +144,11 @@ impl<N: Nand> Store<N> {
         for pbn in look.with(flag::USED).filter(|&pbn| self.is_needed(pbn)) {
             let is_old = self.blocks[pbn.index()].generation <= saved_generation;
             if is_old && !look.has(pbn, flag::KNOWN) || look.has(pbn, flag::DEAD) {
-                return lost("I4: the newer version of a node found here is missing", self.first_page(pbn));
+                return lost(
+                    Invariant::I4,
+                    "the newer version of a node found here is missing",
+                    self.first_page(pbn),
+                );
             }
         }
         Ok(())

@@ -84,7 +84,7 @@ pub use layout::TAG_BYTES as SPARE_BYTES;
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::codec::first_number;
 use crate::log::Placement;
 use crate::nand::{Cause, Differs, Geometry, Nand};
@@ -230,7 +230,7 @@ impl<N: Nand> IplTree<N> {
         let mut root = Node::default();
         self.store.load(ROOT, &mut root, Cause::Recovery)?;
         if root.level > LEVELS_MAX {
-            return Err(IndexError::Corrupted { what: "I2: an impossible height", at: u64::from(ROOT) });
+            return Err(IndexError::broken(Invariant::I2, "an impossible height", u64::from(ROOT)));
         }
         self.height = root.level;
         self.shrink_to_ram();
@@ -293,7 +293,7 @@ impl<N: Nand> IplTree<N> {
         if usize::from(node.level) == level + 1 && (node.count > 0 || level == 0) {
             Ok(())
         } else {
-            Err(IndexError::Corrupted { what: "I2: a node of another level", at: u64::from(id) })
+            Err(IndexError::broken(Invariant::I2, "a node of another level", u64::from(id)))
         }
     }
 

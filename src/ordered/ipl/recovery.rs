@@ -23,7 +23,7 @@ use super::config;
 use super::image::Node;
 use super::look::{Look, SCAN_BYTES, flag};
 use super::store::{ROOT, Slot, Store};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Nand};
 use crate::units::Pbn;
 use alloc::vec;
@@ -119,7 +119,7 @@ impl<N: Nand> Store<N> {
         while let Some((id, level)) = todo.pop() {
             self.load(id, &mut node, Cause::Recovery)?;
             if level != 0 && node.level != level {
-                return Err(IndexError::Corrupted { what: "I2: a node of another level", at: u64::from(id) });
+                return Err(IndexError::broken(Invariant::I2, "a node of another level", u64::from(id)));
             }
             let children = if node.level > 1 { node.count } else { 0 };
             if node.level > 2 {
@@ -129,8 +129,8 @@ impl<N: Nand> Store<N> {
                 self.slot(child)?;
                 let (byte, bit) = (&mut reached[child as usize / 8], 1 << (child % 8));
                 if *byte & bit != 0 || child == ROOT {
-                    let what = "I3: a node is reached twice";
-                    return Err(IndexError::Corrupted { what, at: u64::from(child) });
+                    let what = "a node is reached twice";
+                    return Err(IndexError::broken(Invariant::I3, what, u64::from(child)));
                 }
                 *byte |= bit;
                 if node.level > 2 {

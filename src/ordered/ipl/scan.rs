@@ -17,7 +17,7 @@ use super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, records};
 use super::look::{Broken, Look, flag};
 use super::store::{Block, Slot, Store, corrupted};
 use super::views::View;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 
@@ -90,7 +90,7 @@ impl<N: Nand> Store<N> {
         let first = self.geometry.page_at(pbn, 0);
         match read_again(&mut self.nand, (first, Cause::Recovery), &mut [], &mut self.spare, |_, _| true) {
             Ok(_) if IplTag::decode(&self.spare).is_some() => {
-                Err(corrupted("I4: a page of another place", first))
+                Err(corrupted(Invariant::I4, "a page of another place", first))
             }
             Ok(_) | Err(NandError::Uncorrectable(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -168,8 +168,11 @@ impl<N: Nand> Store<N> {
         look.merging.clear();
         // That of the first page, as a rule.
         let first = self.first_tag(pbn)?;
-        let first =
-            first.ok_or(corrupted("I4: a page's tag does not match", self.geometry.page_at(pbn, 0)))?;
+        let first = first.ok_or(corrupted(
+            Invariant::I4,
+            "a page's tag does not match",
+            self.geometry.page_at(pbn, 0),
+        ))?;
         let mut view = View::new(pbn, &first);
         let mut expect_data = false;
         let mut last_is_whole = None;
@@ -190,7 +193,7 @@ impl<N: Nand> Store<N> {
                 continue;
             };
             if tag.generation != view.generation {
-                return Err(corrupted("I4: a page of another life of its block", ppn));
+                return Err(corrupted(Invariant::I4, "a page of another life of its block", ppn));
             }
             if tag.kind == PageKind::Data {
                 last_is_whole = has_data.then(|| crate::codec::crc32(&[&self.page]) == tag.data_crc);
@@ -314,7 +317,7 @@ impl<N: Nand> Store<N> {
         }
         if view.newest_session() > self.session {
             let what = "the checkpoint that began a session is missing";
-            return Err(corrupted(what, self.geometry.page_at(pbn, 0)));
+            return Err(IndexError::corrupted(what, self.geometry.page_at(pbn, 0).0.into()));
         }
         look.newest = look.newest.max(view.newest);
         self.generation = self.generation.max(view.generation);

@@ -11,7 +11,7 @@ pub(super) use super::slots::{NO_BLOCK, Slot};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::{crc32, get_u40, numbers, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -140,8 +140,8 @@ pub(super) struct Store<N> {
 }
 
 /// Damage at a page.
-pub(super) fn corrupted(what: &'static str, at: Ppn) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(at.0) }
+pub(super) fn corrupted(invariant: Invariant, what: &'static str, at: Ppn) -> IndexError {
+    IndexError::broken(invariant, what, u64::from(at.0))
 }
 
 impl<N: Nand> Store<N> {
@@ -174,7 +174,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn slot(&self, id: u32) -> Result<Slot, IndexError> {
         match self.slots.get(id) {
             Some(slot) if slot.block != NO_BLOCK => Ok(*slot),
-            _ => Err(IndexError::Corrupted { what: "I3: a child that does not exist", at: u64::from(id) }),
+            _ => Err(IndexError::broken(Invariant::I3, "a child that does not exist", u64::from(id))),
         }
     }
 
@@ -306,19 +306,21 @@ impl<N: Nand> Store<N> {
         let (data, spare) = self.cache.page_mut(frame);
         let reading = read_again(&mut self.nand, (ppn, cause), data, spare, is_whole);
         let result = match reading {
-            Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
+            Err(NandError::Uncorrectable(_)) => {
+                Err(IndexError::corrupted("the page cannot be read", ppn.0.into()))
+            }
             Err(error) => Err(error.into()),
             Ok(Reading::Whole | Reading::Weak) => Ok(frame),
             Ok(Reading::Broken) => match IplTag::decode(spare) {
                 Some(tag) if u32::from(tag.page) != page => {
-                    Err(corrupted("I4: a page of another place", ppn))
+                    Err(corrupted(Invariant::I4, "a page of another place", ppn))
                 }
                 Some(tag) if tag.kind == PageKind::Data => {
-                    Err(corrupted("I4: an image's checksum does not match", ppn))
+                    Err(corrupted(Invariant::I4, "an image's checksum does not match", ppn))
                 }
                 // One of its sectors may be torn, and another one wanted.
                 Some(_) => Ok(frame),
-                None => Err(corrupted("I4: a page's tag does not match", ppn)),
+                None => Err(corrupted(Invariant::I4, "a page's tag does not match", ppn)),
             },
         };
         if let Ok(reading) = reading {

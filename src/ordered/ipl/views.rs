@@ -9,7 +9,7 @@
 use super::layout::{Head, IplTag, PageKind, groups, records};
 use super::store::{Store, corrupted};
 use crate::blocks::checkpoint::is_of_checkpoint;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::crc32;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -131,9 +131,9 @@ impl<N: Nand> Store<N> {
         let (tag, is_zero) = (IplTag::decode(&spare), is_all(&spare, 0));
         self.spare = spare;
         match read {
-            Ok(_) if is_zero => Err(corrupted("I4: a page reads as zeros", ppn)),
+            Ok(_) if is_zero => Err(corrupted(Invariant::I4, "a page reads as zeros", ppn)),
             Ok(_) if tag.is_some_and(|tag| u32::from(tag.page) != self.geometry.page_in_block(ppn)) => {
-                Err(corrupted("I4: a page of another place", ppn))
+                Err(corrupted(Invariant::I4, "a page of another place", ppn))
             }
             Ok(Reading::Broken) if !self.nand.tears() => self.require_checkpoint(ppn),
             Ok(_) => Ok(tag),
@@ -178,7 +178,7 @@ impl<N: Nand> Store<N> {
         let mut spare = vec![0xff; self.spare.len()];
         let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole)? {
-            Reading::Broken => Err(corrupted("I4: a page's tag does not match", ppn)),
+            Reading::Broken => Err(corrupted(Invariant::I4, "a page's tag does not match", ppn)),
             Reading::Whole | Reading::Weak => Ok(None),
         }
     }
@@ -188,7 +188,9 @@ impl<N: Nand> Store<N> {
         let unit_bytes = self.format.unit_bytes;
         let is_whole = |data: &[u8], _: &[u8]| has_whole_units(data, unit_bytes);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut [], is_whole) {
-            Ok(Reading::Broken) if !self.nand.tears() => Err(corrupted("I5: a log unit does not match", ppn)),
+            Ok(Reading::Broken) if !self.nand.tears() => {
+                Err(corrupted(Invariant::I5, "a log unit does not match", ppn))
+            }
             Ok(reading) => {
                 self.note_reading(ppn, reading);
                 Ok(true)

@@ -4,6 +4,7 @@
 use super::mount::{Found, Seen};
 use super::root::Worn;
 use super::{Plow, State};
+use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Pbn;
@@ -51,8 +52,8 @@ impl<N: Nand> Plow<N> {
             self.blocks.touch(block);
             // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
             if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
-                let what = "I7: a block that was erased holds a page of before";
-                return Err(IndexFault::corrupted(what, first.0));
+                let what = "a block that was erased holds a page of before";
+                return Err(IndexFault::broken(Invariant::I7, what, first.0));
             }
             if begun > sequence {
                 self.look_at_newest(block, seen)?;
@@ -75,7 +76,7 @@ impl<N: Nand> Plow<N> {
         match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
             Found::Whole(header) if header.erases > erases => {
                 let first = self.geometry.page_at(block, 0);
-                Err(IndexFault::corrupted("I7: the first page of a block is of before", first.0))
+                Err(IndexFault::broken(Invariant::I7, "the first page of a block is of before", first.0))
             }
             _ => Ok(()),
         }

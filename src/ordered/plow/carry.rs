@@ -20,7 +20,7 @@ use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
 use super::root::{Reader, Writer};
 use super::step::Outcome;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::RecordFormat;
@@ -36,7 +36,7 @@ const SHARE: usize = 12;
 /// nothing.
 pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
     let needed = FIXED_BYTES + record.entry_bytes() + usize::from(record.key_bytes);
-    let is_worth_it = cfg!(feature = "carry") && needed * SHARE <= page_bytes && record.value_bytes > 0;
+    let is_worth_it = cfg!(feature = "full") && needed * SHARE <= page_bytes && record.value_bytes > 0;
     if is_worth_it { needed } else { 0 }
 }
 
@@ -45,7 +45,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.commits.carried = false;
         self.under_way.clear();
-        if cfg!(feature = "carry") && self.is_durable() && bytes_kept(self.record, self.output.len()) > 0 {
+        if cfg!(feature = "full") && self.is_durable() && bytes_kept(self.record, self.output.len()) > 0 {
             self.under_way.extend_from_slice(key);
             self.under_way.extend_from_slice(value.unwrap_or(&[]));
         }
@@ -54,7 +54,7 @@ impl<N: Nand> Plow<N> {
     /// Whether the page of a step may carry the change under way: there is one, and nothing is on the chip
     /// or in the levels that the newest commit page does not know of.
     pub(super) fn may_carry(&self) -> bool {
-        cfg!(feature = "carry")
+        cfg!(feature = "full")
             && !self.under_way.is_empty()
             && !self.dirty
             && self.sequence == self.commits.sequence
@@ -99,11 +99,11 @@ impl<N: Nand> Plow<N> {
 
     /// Does what the whole page in the input buffer carries, which is the newest commit.
     pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
-        if !cfg!(feature = "carry") {
-            let what = words("the newest change lies in a page of a step: this build lacks \"carry\"");
+        if !cfg!(feature = "full") {
+            let what = words("the newest change lies in a page of a step: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
-        let broken = || IndexFault::corrupted("I1: what a page carries makes no sense", ppn.0);
+        let broken = || IndexFault::broken(Invariant::I1, "what a page carries makes no sense", ppn.0);
         core::mem::swap(&mut self.input, &mut self.output);
         self.loaded = None;
         let body = &self.output[HEADER_BYTES..];

@@ -3,7 +3,7 @@
 use super::Plow;
 use super::blocks::State;
 use super::level::Part;
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::Direction;
@@ -21,11 +21,8 @@ impl<N: Nand> Plow<N> {
         self.check_blocks(&mut report);
         for i in 1..self.memtable.len() {
             if self.memtable.key(i - 1) >= self.memtable.key(i) {
-                report.violation(
-                    "I5",
-                    i as u64,
-                    message!("record {i} of the memtable is not above the one before it"),
-                );
+                let found = message!("record {i} of the memtable is not above the one before it");
+                report.violation(Invariant::I5, i as u64, found);
             }
         }
         self.check_clean(&mut report)?;
@@ -39,7 +36,7 @@ impl<N: Nand> Plow<N> {
             ControlFlow::Continue(())
         })?;
         if !is_sorted {
-            report.violation("I3", 0, message!("{count} records are not in order"));
+            report.violation(Invariant::I3, 0, message!("{count} records are not in order"));
         }
         report.records = count;
         Ok(report)
@@ -52,7 +49,8 @@ impl<N: Nand> Plow<N> {
         for (i, (key, value)) in self.memtable.clean_records().into_iter().enumerate() {
             let is_there = self.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?;
             if !is_there || found != value {
-                report.violation("I10", i as u64, message!("clean record {i} is not what is on flash"));
+                let found = message!("clean record {i} is not what is on flash");
+                report.violation(Invariant::I10, i as u64, found);
             }
         }
         (self.credit, self.counters) = (credit, counters);
@@ -67,16 +65,17 @@ impl<N: Nand> Plow<N> {
             let ppn = self.load_place(level, here)?;
             report.nodes += 1;
             if self.levels.iter().filter(|level| level.uses(ppn, Ppn(ppn.0 + 1))).count() > 1 {
-                report.violation("I9", ppn.0.into(), message!("{ppn} is a page of two levels"));
+                report.violation(Invariant::I9, ppn.0.into(), message!("{ppn} is a page of two levels"));
             }
             let view = self.view()?;
             let keys: Vec<Vec<u8>> = (0..view.count()).map(|i| view.key_owned(i)).collect();
             let has_tombstones = (0..view.count()).any(|i| view.is_tombstone(i));
             if !keys.is_sorted_by(|a, b| a < b) {
-                report.violation("I3", ppn.0.into(), message!("the keys of {ppn} do not ascend"));
+                report.violation(Invariant::I3, ppn.0.into(), message!("the keys of {ppn} do not ascend"));
             }
             if has_tombstones && level + 1 == self.levels.len() {
-                report.violation("I4", ppn.0.into(), message!("{ppn} of the last level holds a tombstone"));
+                let found = message!("{ppn} of the last level holds a tombstone");
+                report.violation(Invariant::I4, ppn.0.into(), found);
             }
             // What lies below the cursor in the first old page is dead.
             let live = match here {
@@ -84,19 +83,17 @@ impl<N: Nand> Plow<N> {
                 _ => 0,
             };
             if live == keys.len() {
-                report.violation("I3", ppn.0.into(), message!("every record of {ppn} is dead"));
+                report.violation(Invariant::I3, ppn.0.into(), message!("every record of {ppn} is dead"));
                 place = self.levels[level].next(here);
                 continue;
             }
             if before.as_ref().is_some_and(|before| *before >= keys[live]) {
-                report.violation("I3", ppn.0.into(), message!("{ppn} does not follow the page before it"));
+                let found = message!("{ppn} does not follow the page before it");
+                report.violation(Invariant::I3, ppn.0.into(), found);
             }
             if here.0 == Part::New && keys[keys.len() - 1][..] >= cursor[..] {
-                report.violation(
-                    "I3",
-                    ppn.0.into(),
-                    message!("{ppn} reaches beyond the cursor of its level"),
-                );
+                let found = message!("{ppn} reaches beyond the cursor of its level");
+                report.violation(Invariant::I3, ppn.0.into(), found);
             }
             self.check_ways(level, (here, ppn), &keys[live..], report)?;
             before = keys.last().cloned();
@@ -116,16 +113,13 @@ impl<N: Nand> Plow<N> {
         report: &mut CheckReport,
     ) -> Result<(), IndexFault> {
         if level == 0 && keys.iter().any(|key| self.is_filtered(level, key)) {
-            report.violation("I9", ppn.0.into(), message!("a filter denies a key of {ppn}"));
+            report.violation(Invariant::I9, ppn.0.into(), message!("a filter denies a key of {ppn}"));
         }
         for key in keys.first().into_iter().chain(keys.last()) {
             let found = self.seek(level, key)?;
             if found != Some(place) {
-                report.violation(
-                    "I9",
-                    ppn.0.into(),
-                    message!("a look-up of a key of {ppn} does not come there"),
-                );
+                let found = message!("a look-up of a key of {ppn} does not come there");
+                report.violation(Invariant::I9, ppn.0.into(), found);
                 break;
             }
         }
@@ -140,18 +134,15 @@ impl<N: Nand> Plow<N> {
             let (from, to) = (Ppn(block.0 * pages), Ppn(block.0 * pages + pages));
             let is_owned = self.levels.iter().any(|level| level.uses(from, to));
             if is_free && (is_owned || is_commit) {
-                report.violation("I2", block.0.into(), message!("{block} is in use, and free"));
+                report.violation(Invariant::I2, block.0.into(), message!("{block} is in use, and free"));
             }
             if is_commit && is_owned {
-                report.violation(
-                    "I9",
-                    block.0.into(),
-                    message!("{block} holds commit pages and pages of a level"),
-                );
+                let found = message!("{block} holds commit pages and pages of a level");
+                report.violation(Invariant::I9, block.0.into(), found);
             }
             let is_open = self.levels.iter().any(|level| level.open.is_some_and(|open| open.0 == block));
             if !is_free && !is_commit && !is_open && !is_owned {
-                report.violation("I9", block.0.into(), message!("{block} is in use for nothing"));
+                report.violation(Invariant::I9, block.0.into(), message!("{block} is in use for nothing"));
             }
         }
     }

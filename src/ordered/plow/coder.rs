@@ -260,7 +260,7 @@ pub(super) struct View<'a> {
     /// Bits at the front.
     front: usize,
     /// A place that was found before.
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     known: Option<&'a Cell<Known>>,
 }
 
@@ -297,20 +297,20 @@ impl<'a> View<'a> {
     }
 
     fn with(body: &'a [u8], form: Form, (count, front): (usize, usize)) -> View<'a> {
-        #[cfg(feature = "trims")]
+        #[cfg(feature = "full")]
         return View { body, form, count, front, known: None };
-        #[cfg(not(feature = "trims"))]
+        #[cfg(not(feature = "full"))]
         View { body, form, count, front }
     }
 
     /// The view with a place where it notes the record that it looked at last.
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
         View { known: Some(known), ..self }
     }
 
     /// The view, which finds every record at once.
-    #[cfg(not(feature = "trims"))]
+    #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self
     }
@@ -332,9 +332,9 @@ impl<'a> View<'a> {
 
     /// The place of record `i`.
     fn record_at(&self, i: usize) -> usize {
-        #[cfg(feature = "trims")]
+        #[cfg(feature = "full")]
         let known = self.known;
-        #[cfg(not(feature = "trims"))]
+        #[cfg(not(feature = "full"))]
         let known = None;
         self.form.record_at(self.body, i, known)
     }

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 /// Whether this build has sealed pages: without them a memtable is no larger than what fits beside any root
 /// of its chip.
-pub(super) const SEALS: bool = cfg!(feature = "seals");
+pub(super) const SEALS: bool = cfg!(feature = "full");
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
 const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.

@@ -109,7 +109,7 @@ impl Shares {
         let entry = record.entry_bytes() + 1;
         let most = memtable_max(record, geometry);
         if most < MEMTABLE_MIN {
-            let what = words("roots of this chip leave no room for a memtable: this build lacks \"seals\"");
+            let what = words("roots of this chip leave no room for a memtable: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {

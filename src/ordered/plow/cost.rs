@@ -58,7 +58,7 @@ impl Mix {
 
     /// Counts operations; true once a window is over.
     pub(super) fn count(&mut self, gets: u32, puts: u32) -> bool {
-        if !cfg!(feature = "planning") {
+        if !cfg!(feature = "full") {
             return false;
         }
         self.gets += gets;
@@ -72,7 +72,7 @@ impl Mix {
 
     /// Whether hardly anything changes: then no level above the last is worth its reads.
     pub(super) fn only_reads(&self) -> bool {
-        cfg!(feature = "planning") && self.puts * 256 < self.gets
+        cfg!(feature = "full") && self.puts * 256 < self.gets
     }
 
     /// Whether the shares differ by more than a 32nd of all; where look-ups prevail, by more than a quarter
@@ -99,8 +99,7 @@ impl Plan {
     /// what a smaller one holds too much would have to go down.
     pub(super) fn near(self, before: Plan, given: &Given) -> Plan {
         let [first, second] = [self.pages_max[0], before.pages_max[1]];
-        if !cfg!(feature = "planning") || self.levels < 3 || before.levels < 3 || second <= self.pages_max[1]
-        {
+        if !cfg!(feature = "full") || self.levels < 3 || before.levels < 3 || second <= self.pages_max[1] {
             return self;
         }
         let cost = cost(given, &[first, second, given.pages]);
@@ -194,7 +193,7 @@ fn levels_by_rule(given: &Given) -> usize {
 
 /// The cheapest set-up with so many levels; none if that many make no sense.
 pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
-    if !cfg!(feature = "planning") {
+    if !cfg!(feature = "full") {
         return Some(by_rule(given, levels));
     }
     let last = given.pages;
@@ -220,7 +219,7 @@ pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
 
 /// The cheapest set-up.
 pub(super) fn plan(given: &Given) -> Plan {
-    if !cfg!(feature = "planning") {
+    if !cfg!(feature = "full") {
         return by_rule(given, levels_by_rule(given));
     }
     let mut cheapest = plan_with(given, 1).unwrap_or_default();
@@ -231,6 +230,7 @@ pub(super) fn plan(given: &Given) -> Plan {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

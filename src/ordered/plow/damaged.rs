@@ -14,6 +14,7 @@
 use super::Plow;
 use super::mount::{Found, Seen};
 use super::page::displaced;
+use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
@@ -42,8 +43,8 @@ impl<N: Nand> Plow<N> {
     /// Refuses a damaged page that may have been newer than the newest commit page.
     pub(super) fn require_older(&mut self, seen: &Seen) -> Result<(), IndexFault> {
         if seen.displaced.0 > self.commits.sequence {
-            let what = "I1: a page of another place is newer than the newest commit page";
-            return Err(IndexFault::corrupted(what, seen.displaced.1));
+            let what = "a page of another place is newer than the newest commit page";
+            return Err(IndexFault::broken(Invariant::I1, what, seen.displaced.1));
         }
         for &damaged in &seen.damaged {
             let end =
@@ -56,8 +57,8 @@ impl<N: Nand> Plow<N> {
                 }
             }
             if !is_older {
-                let what = "I1: a page is damaged that may be newer than the newest commit page";
-                return Err(IndexFault::corrupted(what, damaged.0));
+                let what = "a page is damaged that may be newer than the newest commit page";
+                return Err(IndexFault::broken(Invariant::I1, what, damaged.0));
             }
         }
         Ok(())

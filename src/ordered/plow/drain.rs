@@ -63,7 +63,7 @@ impl Since {
 impl<N: Nand> Plow<N> {
     /// Books a page of a level that a look-up read in vain.
     pub(super) fn book_in_vain(&mut self, pages: u32) {
-        if !cfg!(feature = "planning") {
+        if !cfg!(feature = "full") {
             return;
         }
         // Where nothing changes any more, what a step saves is saved for good. Two steps are enough of a
@@ -75,7 +75,7 @@ impl<N: Nand> Plow<N> {
     /// A step towards leaving a level out, if look-ups paid for it. Where the step is refused, or meets a
     /// damaged page, the look-up before it is none the less right.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
-        if !cfg!(feature = "planning") {
+        if !cfg!(feature = "full") {
             return Ok(());
         }
         match self.pay_for_drain() {
@@ -112,7 +112,7 @@ impl<N: Nand> Plow<N> {
         let last = self.levels.len() - 1;
         let is_upper = match self.drain {
             Drain::Sweep(since) => {
-                cfg!(feature = "planning")
+                cfg!(feature = "full")
                     && follows
                     && !since.is_ahead(&self.levels[last - 1], &self.levels[last])
             }

@@ -25,7 +25,7 @@ pub(super) struct Filters {
 
 /// Whether this build has filters: without them a get reads a page of the first level where it may look in
 /// vain.
-pub(super) const FILTERS: bool = cfg!(feature = "filters");
+pub(super) const FILTERS: bool = cfg!(feature = "full");
 
 /// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each
 /// key, the bytes of bits.
@@ -157,6 +157,7 @@ impl Filters {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@ use super::level::{Level, Place};
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::room::SWEEP_BLOCKS;
 use super::{Plow, State};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -61,13 +61,14 @@ impl<N: Nand> Plow<N> {
             }
             header => {
                 if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {
-                    let what = words("a page leaves zeros out: this build lacks \"trims\"");
+                    let what = words("a page leaves zeros out: this build lacks \"full\"");
                     return Err(IndexError::Unsupported(what.into()).into());
                 }
-                return Err(IndexError::Corrupted {
-                    what: words("I3: a page of a level is not whole"),
-                    at: ppn.0.into(),
-                }
+                return Err(IndexError::broken(
+                    Invariant::I3,
+                    "a page of a level is not whole",
+                    ppn.0.into(),
+                )
                 .into());
             }
         }
@@ -81,13 +82,14 @@ impl<N: Nand> Plow<N> {
             View::again(&self.input[HEADER_BYTES..], self.record, fields)
         });
         view.map(|view| view.noting(&self.known))
-            .ok_or_else(|| IndexFault::corrupted("I3: the input buffer holds no page", 0))
+            .ok_or_else(|| IndexFault::broken(Invariant::I3, "the input buffer holds no page", 0))
     }
 
     /// Reads the page at a place of a level.
     pub(super) fn load_place(&mut self, level: usize, place: Place) -> Result<Ppn, IndexFault> {
-        let what = "I3: a level has no such page";
-        let ppn = self.levels[level].page(place).ok_or(IndexError::Corrupted { what, at: place.1 as u64 })?;
+        let what = "a level has no such page";
+        let ppn =
+            self.levels[level].page(place).ok_or(IndexError::broken(Invariant::I3, what, place.1 as u64))?;
         self.load_page(ppn)?;
         Ok(ppn)
     }

@@ -60,7 +60,7 @@ impl Lending {
                 self.count -= 1;
             }
             None if stays => {
-                let count = (count + 1).min(KEYS.min(one_of));
+                let count = (count + 1).min(self.keys.len()).min(one_of);
                 self.keys[..count].rotate_right(1);
                 self.keys[..count].iter_mut().take(1).for_each(|first| *first = print);
                 self.count = count as u8;
@@ -177,6 +177,7 @@ impl<N: Nand> Plow<N> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
 

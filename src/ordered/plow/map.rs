@@ -18,12 +18,12 @@ use super::cost::LEVELS_MAX;
 use super::fences::{Extent, Run};
 use super::io::Target;
 use super::level::Part;
-use super::mount::{BROKEN_ROOT, Found, Seen};
+use super::mount::{Found, Seen, broken_root};
 use super::page::{HEADER_BYTES, Header, Kind, low, widened};
 use super::root::{Root, Row};
 use super::{Plow, State};
 use crate::bits::{self, Word};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
@@ -34,7 +34,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Whether this build knows maps.
-pub(super) const MAPS: bool = cfg!(feature = "maps");
+pub(super) const MAPS: bool = cfg!(feature = "full");
 const CHAIN_BYTES: usize = 9;
 const ENTRY_BYTES: usize = 10;
 /// Bytes that a root gives to a block, on the average.
@@ -105,7 +105,7 @@ pub(super) fn entry(body: &[u8], i: usize, geometry: Geometry) -> Option<Row> {
 }
 
 fn missing(ppn: Ppn) -> IndexFault {
-    IndexFault::corrupted("I1: a page of the map is missing", ppn.0)
+    IndexFault::broken(Invariant::I1, "a page of the map is missing", ppn.0)
 }
 
 /// Which extents a new map lists: the first one of each block, but of blocks that are being filled.
@@ -306,7 +306,7 @@ impl<N: Nand> Plow<N> {
     pub(super) fn listed_row(&mut self, place: usize, seen: &mut Seen) -> Result<Row, IndexFault> {
         let of_page = per_page(self.geometry);
         let page = self.map().and_then(|map| map.pages.get(place / of_page)).copied();
-        let ppn = page.ok_or_else(|| IndexFault::corrupted(BROKEN_ROOT, 0))?;
+        let ppn = page.ok_or_else(|| broken_root(0))?;
         if seen.map_page != Some(ppn) {
             core::mem::swap(&mut self.input, &mut self.output);
             let found = self.examine(ppn);

@@ -15,7 +15,7 @@ const WORD_BYTES: usize = size_of::<usize>();
 const TOMBSTONE: u8 = 1;
 const UNSEALED: u8 = 2;
 /// Whether RAM is lent to clean records.
-pub(super) const LENDS: bool = cfg!(feature = "clean-records");
+pub(super) const LENDS: bool = cfg!(feature = "full");
 /// Records of a memtable that lends at least: an eighth of fewer would be next to nothing.
 const LENDER_MIN: u32 = 64;
 
@@ -32,7 +32,7 @@ pub(super) struct Memtable {
     record: RecordFormat,
     /// The records, unless they are narrow, and at the end what is lent.
     bytes: Box<[u8]>,
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     narrow: Option<Box<Narrow>>,
     flags: Vec<u8>,
     /// Records, unless they are narrow.
@@ -54,7 +54,7 @@ impl Memtable {
         Memtable {
             record,
             bytes: vec![0; wide].into_boxed_slice(),
-            #[cfg(feature = "trims")]
+            #[cfg(feature = "full")]
             narrow: is_trimmed(record).then(|| Box::new(Narrow::new(record, records))),
             flags,
             count: 0,
@@ -76,22 +76,22 @@ impl Memtable {
         records * record.entry_bytes() + besides + Memtable::flags_of(record, records)
     }
 
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     fn narrow(&self) -> Option<&Narrow> {
         self.narrow.as_deref()
     }
 
-    #[cfg(not(feature = "trims"))]
+    #[cfg(not(feature = "full"))]
     fn narrow(&self) -> Option<&Narrow> {
         None
     }
 
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     fn narrow_mut(&mut self) -> Option<&mut Narrow> {
         self.narrow.as_deref_mut()
     }
 
-    #[cfg(not(feature = "trims"))]
+    #[cfg(not(feature = "full"))]
     fn narrow_mut(&mut self) -> Option<&mut Narrow> {
         None
     }
@@ -450,6 +450,7 @@ impl Memtable {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
     use crate::rng::Rng;

@@ -296,7 +296,7 @@ impl<N: Nand> Plow<N> {
         worked?;
         let before = self.memtable.put(key, value, false);
         self.changes += 1;
-        if cfg!(feature = "carry") && self.commits.carried {
+        if cfg!(feature = "full") && self.commits.carried {
             (self.dirty, self.clean) = (false, false);
             self.counters.carried += 1;
             return Ok(());

@@ -9,7 +9,7 @@ use super::page::{After, HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{Item, LevelRoot, Reader, Root, Row, Wrong, read};
 use super::summary::{Groups, places};
 use super::{Plow, PlowConfig, State};
-use crate::check::{IndexError, message, words};
+use crate::check::{IndexError, Invariant, message, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, Unfit, read_again};
 use crate::ordered::Durability;
@@ -46,7 +46,11 @@ pub(super) enum Found {
     Broken,
 }
 
-pub(super) const BROKEN_ROOT: &str = "I1: the root makes no sense";
+/// A root that makes no sense, I1.
+#[cold]
+pub(super) fn broken_root(page: u32) -> IndexFault {
+    IndexFault::broken(Invariant::I1, "the root makes no sense", page)
+}
 
 impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
@@ -99,8 +103,8 @@ impl<N: Nand> Plow<N> {
         // In other classes that is no news, and not said again.
         self.dirty |= core::mem::take(&mut self.commits.followed);
         if seen.named.0 > sequence {
-            let what = "I1: a page names a newer commit page than there is";
-            return Err(IndexFault::corrupted(what, seen.named.1));
+            let what = "a page names a newer commit page than there is";
+            return Err(IndexFault::broken(Invariant::I1, what, seen.named.1));
         }
         if let Some((_, ppn)) = seen.carried.filter(|carried| carried.0 == sequence + 1)
             && let Found::Whole(header) = self.examine(ppn)?
@@ -267,7 +271,7 @@ impl<N: Nand> Plow<N> {
     }
 
     fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexFault> {
-        let broken = || IndexFault::corrupted(BROKEN_ROOT, ppn.0);
+        let broken = || broken_root(ppn.0);
         let Found::Whole(header) = self.examine(ppn)? else { return Err(broken()) };
         let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
         let root = match read(&mut reader, self.geometry, self.record) {
@@ -280,7 +284,7 @@ impl<N: Nand> Plow<N> {
                 return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
             }
             Err(Wrong::Mapped) => {
-                let what = words("the root's extents lie in map pages: this build lacks \"maps\"");
+                let what = words("the root's extents lie in map pages: this build lacks \"full\"");
                 return Err(IndexError::Unsupported(what.into()).into());
             }
             Err(Wrong::Broken) => return Err(broken()),
@@ -338,7 +342,7 @@ impl<N: Nand> Plow<N> {
         let Some(view) = View::new(&input[at.min(input.len())..], self.record, header.count.into(), true)
         else {
             self.input = input;
-            return Err(IndexFault::corrupted("I5: the records of a commit page make no sense", 0));
+            return Err(IndexFault::broken(Invariant::I5, "the records of a commit page make no sense", 0));
         };
         let known = Cell::default();
         let view = view.noting(&known);
@@ -374,13 +378,13 @@ impl<N: Nand> Plow<N> {
     /// Takes the records of the sealed pages, the newest page first.
     fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         if !SEALS && root.sealed > 0 {
-            let what = words("the newest changes lie in sealed pages: this build lacks \"seals\"");
+            let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
         let mut next = root.newest_sealed;
         let sealed = if SEALS { root.sealed } else { 0 };
         for _ in 0..sealed {
-            let missing = |ppn: Ppn| IndexFault::corrupted("I5: a sealed page is missing", ppn.0);
+            let missing = |ppn: Ppn| IndexFault::broken(Invariant::I5, "a sealed page is missing", ppn.0);
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             let header = match self.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Sealed && header.sequence == sequence => header,
@@ -480,7 +484,7 @@ impl<N: Nand> Plow<N> {
         self.blocks.set(block, State::Used);
         self.blocks.set_erases(block, row.erases);
         let is_open = root.open.is_some_and(|open| open.0 == block);
-        let summary = match cfg!(feature = "summaries") && !is_filtered {
+        let summary = match cfg!(feature = "full") && !is_filtered {
             true => {
                 let last = root.last_beside(row, self.geometry);
                 self.find_summary(places(self.geometry, last, is_open), row.erases)?
@@ -531,10 +535,10 @@ impl<N: Nand> Plow<N> {
         let view =
             View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
                 .filter(|view| view.count() > 0);
-        let what = "I3: the records of a page make no sense";
+        let what = "the records of a page make no sense";
         let known = Cell::default();
         let Some(view) = view.map(|view| view.noting(&known)) else {
-            return Err(IndexFault::corrupted(what, ppn.0));
+            return Err(IndexFault::broken(Invariant::I3, what, ppn.0));
         };
         let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
         if level == 0 && self.planned_for > 0 {

@@ -454,7 +454,7 @@ impl<N: Nand> Plow<N> {
     /// Whether the level on its way out comes first, where a step of this one would be next, or none. It
     /// takes nothing while the last level's sweep goes on, unless what is above it can wait no longer.
     fn drains_instead(&self, full: Option<usize>) -> bool {
-        if !cfg!(feature = "planning") || !matches!(self.drain, Drain::Sweep(_)) {
+        if !cfg!(feature = "full") || !matches!(self.drain, Drain::Sweep(_)) {
             return false;
         }
         match full {
@@ -554,7 +554,7 @@ impl<N: Nand> Plow<N> {
         let is_worth_it =
             best.cost < self.plan.cost - self.plan.cost / 16 || self.mix.only_reads() || self.is_crowded();
         let is_too_much = wanted < self.levels.len() && is_worth_it && !self.shares.fixed;
-        if cfg!(feature = "planning") && is_too_much && !self.is_crowded() {
+        if cfg!(feature = "full") && is_too_much && !self.is_crowded() {
             // While it goes, the first level may come to its size without it.
             let next = plan_with(&given, self.levels.len() - 1).unwrap_or(least);
             self.plan.pages_max[0] = self.plan.pages_max[0].max(next.pages_max[0]);

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Plow<N> {
     /// Notes a key that went to a level, or to a sealed page.
     pub(super) fn note_top(&mut self, key: &[u8]) {
-        if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "ascending") && &top[..] < key) {
+        if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "full") && &top[..] < key) {
             top.clear();
             top.extend_from_slice(key);
         }
@@ -53,7 +53,7 @@ impl<N: Nand> Plow<N> {
     /// take it again; whether it did.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
-        if !cfg!(feature = "ascending")
+        if !cfg!(feature = "full")
             || last == 0
             || !self.has_place(Target::Level(0))
             || !self.has_place(Target::Level(last))

@@ -468,7 +468,7 @@ impl<N: Nand> Plow<N> {
         };
         let view = view.noting(&known);
         let first = view.key_owned(0);
-        let end = cfg!(feature = "ascending").then(|| view.key_owned(count - 1));
+        let end = cfg!(feature = "full").then(|| view.key_owned(count - 1));
         if level == 0 {
             // One level alone grows; where all filters are too small for it, they are of use no longer.
             let pages = match self.levels.len() {
@@ -481,7 +481,7 @@ impl<N: Nand> Plow<N> {
         }
         if level + 1 == self.levels.len() {
             // While a level is left out, pages end at its cursor.
-            let is_cut_short = cfg!(feature = "planning") && matches!(self.drain, Drain::Sweep(_));
+            let is_cut_short = cfg!(feature = "full") && matches!(self.drain, Drain::Sweep(_));
             let learnt = if is_cut_short { self.page_records } else { count as u64 };
             self.page_records = (count as u64).max((self.page_records + learnt) / 2);
         }
@@ -506,7 +506,7 @@ impl<N: Nand> Plow<N> {
             self.filters.remove(ppn);
         }
         // Another page may be written there, with keys that are not above all others.
-        if cfg!(feature = "ascending") {
+        if cfg!(feature = "full") {
             self.tail = self.tail.filter(|&tail| tail != ppn);
         }
         self.leave_if_dead(self.geometry.block_of(ppn));

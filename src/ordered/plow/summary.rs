@@ -185,7 +185,7 @@ impl<N: Nand> Plow<N> {
 
 /// Whether there are summaries on a chip.
 pub(super) fn are_written(geometry: Geometry) -> bool {
-    cfg!(feature = "summaries") && geometry.pages_per_block >= PAGES_MIN
+    cfg!(feature = "full") && geometry.pages_per_block >= PAGES_MIN
 }
 
 /// Where the summary of a block may be of which a root names pages up to this one, the likeliest first.

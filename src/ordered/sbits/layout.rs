@@ -4,7 +4,7 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{KeptBlock, Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
@@ -161,7 +161,9 @@ impl<N: Nand> Sbits<N> {
 
     fn newest(&self) -> Result<Pbn, IndexFault> {
         let newest = self.kept.last().and_then(|newest| newest.found());
-        newest.ok_or_else(|| IndexFault::corrupted_at("S2: the newest block is missing", self.full_pages))
+        newest.ok_or_else(|| {
+            IndexFault::broken_at(Invariant::S2, "the newest block is missing", self.full_pages)
+        })
     }
 
     /// Copies the first pages of the newest block to another one, which takes its place, through the read
@@ -272,7 +274,7 @@ impl<N: Nand> Sbits<N> {
         };
         let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;
         if reading == Reading::Broken {
-            return Err(IndexFault::corrupted_at("S2: this is not the page it should be", number));
+            return Err(IndexFault::broken_at(Invariant::S2, "this is not the page it should be", number));
         }
         self.read_number = Some(number);
         Ok(())
@@ -285,7 +287,7 @@ impl<N: Nand> Sbits<N> {
             let block = self.kept.get((pages / pages_per_block) as usize)?.found()?;
             Some(self.geometry.page_at(block, pages % pages_per_block))
         });
-        place.ok_or_else(|| IndexFault::corrupted_at("S2: a block is missing", number))
+        place.ok_or_else(|| IndexFault::broken_at(Invariant::S2, "a block is missing", number))
     }
 
     /// Walks over every page.
@@ -303,7 +305,7 @@ impl<N: Nand> Sbits<N> {
             for i in 0..count {
                 let key = entry(page, self.record, i).0;
                 if before.as_deref().is_some_and(|before| key <= before) {
-                    report.violation("S1", number, message!("key {i} does not rise"));
+                    report.violation(Invariant::S1, number, message!("key {i} does not rise"));
                 }
                 before = Some(key.to_vec());
             }
@@ -311,7 +313,8 @@ impl<N: Nand> Sbits<N> {
             report.records += count as u64;
         }
         if before.is_some() && before != self.largest {
-            report.violation("S1", self.full_pages, message!("the largest key is not {:?}", self.largest));
+            let found = message!("the largest key is not {:?}", self.largest);
+            report.violation(Invariant::S1, self.full_pages, found);
         }
         let aside = self.aside.map(|place| place.0);
         let mut blocks: Vec<Pbn> = self
@@ -323,7 +326,7 @@ impl<N: Nand> Sbits<N> {
             .collect();
         sort::total(&mut blocks);
         if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
-            report.violation("S3", u64::from(twice[0].0), message!("{} serves twice", twice[0]));
+            report.violation(Invariant::S3, u64::from(twice[0].0), message!("{} serves twice", twice[0]));
         }
         (self.read_number, self.read) = keep;
         Ok(report)

@@ -3,7 +3,7 @@
 use super::page::{Header, entry, is_blank, is_of_other_chip, newer_version};
 use super::{KeptBlock, Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
 use crate::sort;
@@ -87,12 +87,12 @@ impl<N: Nand> Sbits<N> {
         self.adopt(seen.newest_pages)?;
         self.take_partial(seen.partial)?;
         if newest.number + u64::from(!newest.partial) > self.full_pages {
-            return Err(IndexFault::corrupted_at("S2: full pages are missing", newest.number));
+            return Err(IndexFault::broken_at(Invariant::S2, "full pages are missing", newest.number));
         }
         let expected = seen.full_page.and_then(|header| header.newest_partial());
         if expected.is_some_and(|sequence| self.partial_sequence < sequence) {
-            let what = "S4: the newest partly filled page is missing";
-            return Err(IndexFault::corrupted_at(what, self.full_pages));
+            let what = "the newest partly filled page is missing";
+            return Err(IndexFault::broken_at(Invariant::S4, what, self.full_pages));
         }
         self.learn()
     }
@@ -107,7 +107,7 @@ impl<N: Nand> Sbits<N> {
             is_alone || block == newest || block == aside
         };
         match seen.damage.iter().find(hides) {
-            Some(&(what, ppn, _)) => Err(IndexFault::corrupted(what, ppn.0)),
+            Some(&(what, ppn, _)) => Err(IndexFault::broken(Invariant::S2, what, ppn.0)),
             None => Ok(()),
         }
     }
@@ -209,13 +209,13 @@ impl<N: Nand> Sbits<N> {
                 Ok(()) => is_erased &= is_blank(page),
                 Err(error) if error.is_uncorrectable() => {
                     is_erased = false;
-                    broken = broken.or(Some(("S2: a page cannot be read", ppn)));
+                    broken = broken.or(Some(("a page cannot be read", ppn)));
                     continue;
                 }
                 Err(error) => return Err(error),
             }
             if page.iter().all(|&byte| byte == 0) {
-                damage.get_or_insert(("S2: a page reads as zeros", ppn));
+                damage.get_or_insert(("a page reads as zeros", ppn));
             }
             let Some(header) = Header::decode(page, self.geometry.blocks) else {
                 if let Some(version) = newer_version(page, self.geometry.blocks) {
@@ -223,7 +223,7 @@ impl<N: Nand> Sbits<N> {
                 }
                 seen.is_of_other_chip |= is_of_other_chip(page);
                 if !is_blank(page) {
-                    broken = broken.or(Some(("S2: a page's checksum does not match", ppn)));
+                    broken = broken.or(Some(("a page's checksum does not match", ppn)));
                 }
                 continue;
             };
@@ -233,7 +233,7 @@ impl<N: Nand> Sbits<N> {
             }
             if header.partial {
                 if header.sequence < before {
-                    damage.get_or_insert(("S2: a partly filled page is older than the one before it", ppn));
+                    damage.get_or_insert(("a partly filled page is older than the one before it", ppn));
                 }
                 before = header.sequence;
                 is_aside = true;
@@ -270,7 +270,7 @@ impl<N: Nand> Sbits<N> {
         self.full_pages = self.first_page();
         let Some(last) = self.kept.last().map(|newest| newest.number) else { return Ok(()) };
         if last - self.oldest >= self.geometry.blocks {
-            return Err(IndexFault::corrupted("S2: more blocks than the chip has", last));
+            return Err(IndexFault::broken(Invariant::S2, "more blocks than the chip has", last));
         }
         for (at, number) in (self.oldest..=last).enumerate() {
             if self.kept[at].number != number {
@@ -301,7 +301,7 @@ impl<N: Nand> Sbits<N> {
         if Header::decode(&self.filling, self.geometry.blocks) != Some(header)
             || usize::from(header.count) >= self.capacity
         {
-            return Err(IndexFault::corrupted("S2: a page reads otherwise now", ppn.0));
+            return Err(IndexFault::broken(Invariant::S2, "a page reads otherwise now", ppn.0));
         }
         self.count = header.count.into();
         self.closed = header.closed;

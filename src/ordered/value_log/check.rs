@@ -3,7 +3,7 @@
 use super::ValueLog;
 use super::chunk::{Place, chunk_bytes};
 use super::walk::{Read, read_held};
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::{Cause, Nand};
 use crate::ordered::look_ups::{Asked, look_all_up};
 use crate::ordered::variable::Variable;
@@ -34,7 +34,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         for (block, (counted, known)) in live.iter().zip(self.log.blocks.all_live()).enumerate() {
             if *counted != known {
                 let what = message!("{known} bytes of the block are known to live, and {counted} do");
-                report.violation("V3", block as u64, what);
+                report.violation(Invariant::V3, block as u64, what);
             }
         }
         report.records = records;
@@ -49,11 +49,11 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             for place in log.decode(key, held)?.places() {
                 let block = log.geometry.block_of(place.page);
                 if !log.has(place, key.len()) || log.blocks.is_bad(block) {
-                    return Err(wrong("V1: a value lies outside its log", place));
+                    return Err(wrong(Invariant::V1, "a value lies outside its log", place));
                 }
                 log.blocks.add(place, key.len());
                 if log.blocks.live_of(block) > log.block_bytes() {
-                    return Err(wrong("V1: values lie over one another", place));
+                    return Err(wrong(Invariant::V1, "values lie over one another", place));
                 }
             }
             Ok(())
@@ -85,6 +85,6 @@ fn each_held<I: OrderedIndex>(index: &mut Variable<I>, look: Look<'_>) -> Result
 }
 
 #[cold]
-fn wrong(what: &'static str, place: Place) -> IndexError {
-    IndexError::Corrupted { what: words(what), at: place.page.0.into() }
+fn wrong(invariant: Invariant, what: &'static str, place: Place) -> IndexError {
+    IndexError::broken(invariant, what, place.page.0.into())
 }

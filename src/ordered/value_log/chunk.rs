@@ -16,7 +16,7 @@
 //! chunks of two values of a key are not taken for one. Places without a mark are from before there was one,
 //! or of a value of one chunk in an index whose records have no room for it.
 
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::units::Ppn;
 use alloc::vec::Vec;
@@ -119,8 +119,8 @@ impl<'a> Held<'a> {
                 Ok(Held::Long(places))
             }
             _ => {
-                let what = words("V1: the index holds neither a value nor places of one");
-                Err(IndexError::Corrupted { what, at: held.len() as u64 })
+                let what = "the index holds neither a value nor places of one";
+                Err(IndexError::broken(Invariant::V1, what, held.len() as u64))
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::blocks::Blocks;
 use super::chunk::{Chunk, HEAD_BYTES, Held, LENGTH_AT, Place, chunk_bytes, is_whole, mark_with, seal};
 use crate::blocks::mark_bad;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant};
 use crate::codec::{get_u32, put_u16};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
 use crate::units::{Pbn, Ppn};
@@ -252,7 +252,7 @@ impl<N: Nand> Log<N> {
         let Place { page, at, .. } = place;
         let bytes = chunk_bytes(key.len(), place.bytes.into());
         if !self.has(place, key.len()) {
-            return Err(lost("V1: a value lies outside its log", page));
+            return Err(lost(Invariant::V1, "a value lies outside its log", page));
         }
         let range = usize::from(at)..usize::from(at) + bytes;
         let is_it = |chunk: &[u8]| {
@@ -265,7 +265,7 @@ impl<N: Nand> Log<N> {
             match read_again_at(&mut self.nand, from, &mut self.page[range.clone()], is_it)? {
                 Reading::Whole => {}
                 Reading::Weak => self.blocks.weak(self.geometry.block_of(page)),
-                Reading::Broken => return Err(lost("V2: a chunk of a value is not whole", page)),
+                Reading::Broken => return Err(lost(Invariant::V2, "a chunk of a value is not whole", page)),
             }
         }
         Ok(range.start + HEAD_BYTES + key.len()..range.end)
@@ -288,6 +288,6 @@ fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
 }
 
 #[cold]
-fn lost(what: &'static str, page: Ppn) -> IndexError {
-    IndexError::Corrupted { what: words(what), at: page.0.into() }
+fn lost(invariant: Invariant, what: &'static str, page: Ppn) -> IndexError {
+    IndexError::broken(invariant, what, page.0.into())
 }

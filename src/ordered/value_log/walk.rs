@@ -4,7 +4,7 @@ use super::ValueLog;
 use super::chunk::Held;
 use super::log::Log;
 use super::waiting::Waiting;
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, OrderedIndex, Visit, within};
 use alloc::vec::Vec;
@@ -106,5 +106,5 @@ pub(super) fn read_held<N: Nand>(
 #[cold]
 fn of_two(held: Held<'_>) -> IndexError {
     let at = held.places().next().map_or(0, |place| place.page.0.into());
-    IndexError::Corrupted { what: words("V2: the chunks of a value are not those that the index names"), at }
+    IndexError::broken(Invariant::V2, "the chunks of a value are not those that the index names", at)
 }

@@ -8,7 +8,7 @@
 //! mark there, and not the zeros of a value without one.
 
 use super::pieces;
-use crate::check::{IndexError, words};
+use crate::check::IndexError;
 use crate::codec::crc32;
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ pub(super) fn require_whole(filled: &[u8], bytes: usize, piece_bytes: usize) -> 
     if zeros.iter().all(|&byte| byte == 0) && crc32(&[value]).to_le_bytes().starts_with(mark) {
         return Ok(());
     }
-    Err(IndexError::Corrupted { what: words("the pieces of a value are of two"), at: pieces as u64 - 1 })
+    Err(IndexError::corrupted("the pieces of a value are of two", pieces as u64 - 1))
 }
 
 /// Bytes that a value leaves in its last piece.

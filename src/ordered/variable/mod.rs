@@ -468,5 +468,5 @@ pub(in crate::ordered) fn require_fits(
 
 #[cold]
 fn lacking(piece: usize) -> IndexError {
-    IndexError::Corrupted { what: words("a value lacks a piece"), at: piece as u64 }
+    IndexError::corrupted("a value lacks a piece", piece as u64)
 }

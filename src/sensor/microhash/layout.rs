@@ -4,7 +4,7 @@
 use super::page::{Header, Kind, Place, is_blank};
 use super::{Free, MicroHash, Segment};
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -246,7 +246,7 @@ impl<N: Nand> MicroHash<N> {
     /// The page of the chip that has this number in the log.
     pub(super) fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
         let missing =
-            IndexError::Corrupted { what: "M2: the block of this page of the log is missing", at: number };
+            IndexError::broken(Invariant::M2, "the block of this page of the log is missing", number);
         let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
         let segment = segment.and_then(|at| self.kept.get(at as usize));
         let Some(block) = segment.and_then(|segment| segment.block) else { return Err(missing) };
@@ -321,10 +321,10 @@ impl<N: Nand> MicroHash<N> {
         };
         match read_again(&mut self.nand, (ppn, cause), page, &mut [], is_sound)? {
             Outcome::Broken => {
-                Err(IndexError::Corrupted { what: "M2: this is not the page it should be", at: ppn.0.into() })
+                Err(IndexError::broken(Invariant::M2, "this is not the page it should be", ppn.0.into()))
             }
             Outcome::Whole | Outcome::Weak => {
-                found.ok_or(IndexError::Corrupted { what: "M2: no page was read", at: ppn.0.into() })
+                found.ok_or(IndexError::broken(Invariant::M2, "no page was read", ppn.0.into()))
             }
         }
     }

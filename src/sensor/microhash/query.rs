@@ -2,7 +2,7 @@
 
 use super::page::{self, Header, Kind, NONE, Position, bounds, entries_of, entry};
 use super::{MicroHash, TimeSearch};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::{Cause, Nand};
 use crate::sensor::{Reading, Show};
 use crate::sort;
@@ -220,7 +220,7 @@ impl<N: Nand> MicroHash<N> {
     fn note(&self, agenda: &mut Vec<u64>, pages: [u64; 2], below: u64) -> Result<(), IndexError> {
         for page in pages.into_iter().filter(|&page| page != NONE && page >= self.first_page()) {
             if page >= below {
-                return Err(IndexError::Corrupted { what: "M5: an index page names a newer one", at: below });
+                return Err(IndexError::broken(Invariant::M5, "an index page names a newer one", below));
             }
             if let Err(at) = agenda.binary_search(&page) {
                 agenda.insert(at, page);
@@ -239,7 +239,7 @@ impl<N: Nand> MicroHash<N> {
     ) -> Result<(Header, ControlFlow<()>), IndexError> {
         let header = self.read_into(number, cause, page)?;
         if header.kind != Kind::Index || usize::from(header.count) > entries_of(page.len()) {
-            return Err(IndexError::Corrupted { what: "M5: this is no index page", at: number });
+            return Err(IndexError::broken(Invariant::M5, "this is no index page", number));
         }
         let (low, high) = bounds(page);
         let concerned = low <= values.1 && values.0 <= high;
@@ -261,7 +261,7 @@ impl<N: Nand> MicroHash<N> {
     fn reading_at(&mut self, position: Position, cause: Cause) -> Result<Reading, IndexError> {
         let header = self.read_page(position.0, cause)?;
         if header.kind != Kind::Data || position.1 >= header.count {
-            return Err(IndexError::Corrupted { what: "M4: an entry names no reading", at: position.0 });
+            return Err(IndexError::broken(Invariant::M4, "an entry names no reading", position.0));
         }
         Ok(page::reading(&self.read, position.1.into()))
     }
@@ -275,18 +275,15 @@ impl<N: Nand> MicroHash<N> {
         while next <= self.last {
             let header = self.read_page(next, Cause::Check)?;
             if readings.is_some_and(|readings| readings != header.readings) {
-                report.violation(
-                    "M1",
-                    next,
-                    message!("{} readings precede it, not {readings:?}", header.readings),
-                );
+                let found = message!("{} readings precede it, not {readings:?}", header.readings);
+                report.violation(Invariant::M1, next, found);
             }
             let count = if header.kind == Kind::Data { header.count } else { 0 };
             readings = Some(header.readings + u64::from(count));
             for i in 0..usize::from(count) {
                 let time = page::reading(&self.read, i).time;
                 if before.is_some_and(|before| time < before) {
-                    report.violation("M1", next, message!("the time of reading {i} is earlier"));
+                    report.violation(Invariant::M1, next, message!("the time of reading {i} is earlier"));
                 }
                 before = Some(time);
             }
@@ -296,11 +293,8 @@ impl<N: Nand> MicroHash<N> {
         }
         report.records += self.count as u64;
         if readings != Some(self.stored) {
-            report.violation(
-                "M1",
-                self.last,
-                message!("{} readings are stored, not {readings:?}", self.stored),
-            );
+            let found = message!("{} readings are stored, not {readings:?}", self.stored);
+            report.violation(Invariant::M1, self.last, found);
         }
         self.check_tables(&mut report);
         if report.is_sound() {
@@ -320,7 +314,8 @@ impl<N: Nand> MicroHash<N> {
                 for time in times.into_iter().filter(|time| before != Some(*time)) {
                     let found = self.seek(time, Cause::Check)?;
                     if found.is_none_or(|found| found > next) {
-                        report.violation("M1", next, message!("a search for time {time} ends at {found:?}"));
+                        let found = message!("a search for time {time} ends at {found:?}");
+                        report.violation(Invariant::M1, next, found);
                     }
                 }
                 before = Some(times[1]);
@@ -356,7 +351,7 @@ impl<N: Nand> MicroHash<N> {
             })?;
             if found != met {
                 let what = message!("{found} of {met} readings of the values {low} to {high}");
-                report.violation("M4", self.last, what);
+                report.violation(Invariant::M4, self.last, what);
             }
         }
         Ok(())
@@ -368,13 +363,13 @@ impl<N: Nand> MicroHash<N> {
         let mut blocks: Vec<Pbn> = kept.chain(aside).chain(self.free.iter().map(|free| free.block)).collect();
         sort::total(&mut blocks);
         if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
-            report.violation("M3", u64::from(twice[0].0), message!("{} serves twice", twice[0]));
+            report.violation(Invariant::M3, u64::from(twice[0].0), message!("{} serves twice", twice[0]));
         }
         let buckets = &self.directory.buckets;
         if buckets.first().is_none_or(|first| first.low != i32::MIN)
             || !buckets.is_sorted_by(|a, b| a.low < b.low)
         {
-            report.violation("M5", self.last, message!("buckets do not ascend: {buckets:?}"));
+            report.violation(Invariant::M5, self.last, message!("buckets do not ascend: {buckets:?}"));
         }
     }
 }

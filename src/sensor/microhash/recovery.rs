@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
 use crate::blocks::mark_bad;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
 use crate::sort;
 use crate::store::StoreError;
@@ -93,10 +93,7 @@ impl<N: Nand> MicroHash<N> {
         };
         let (pages, base) = log.read_newest(newest, block, &mut seen)?;
         let Some(last) = pages.last else {
-            return Err(IndexError::Corrupted {
-                what: "M2: the newest block cannot be read now",
-                at: newest,
-            });
+            return Err(IndexError::broken(Invariant::M2, "the newest block cannot be read now", newest));
         };
         let aside = log.newest_aside(&mut seen)?;
         log.adopt(seen, newest, &pages)?;
@@ -121,8 +118,8 @@ impl<N: Nand> MicroHash<N> {
                     let number = header.number / self.pages_per_block();
                     let twice = seen.log.insert(number, (block, header));
                     if twice.is_some() {
-                        let what = "M2: two blocks say they are this block of the log";
-                        return Err(IndexError::Corrupted { what, at: number });
+                        let what = "two blocks say they are this block of the log";
+                        return Err(IndexError::broken(Invariant::M2, what, number));
                     }
                     seen.oldest = seen.oldest.max(header.oldest);
                 }
@@ -289,7 +286,7 @@ impl<N: Nand> MicroHash<N> {
     fn adopt(&mut self, seen: Seen, newest: u64, pages: &Pages) -> Result<(), IndexError> {
         let oldest = u64::from(seen.oldest);
         if oldest > newest || newest - oldest >= u64::from(self.geometry.blocks) {
-            return Err(IndexError::Corrupted { what: "M2: more blocks than the chip has", at: newest });
+            return Err(IndexError::broken(Invariant::M2, "more blocks than the chip has", newest));
         }
         self.oldest = seen.oldest;
         self.newest_data = newest_with_readings(&seen, pages).unwrap_or(seen.oldest);
@@ -337,10 +334,11 @@ impl<N: Nand> MicroHash<N> {
         self.free.retain(|free| free.block != block);
         self.aside = Some((block, self.geometry.pages_per_block));
         if header.number > self.last || header.readings > self.stored {
-            return Err(IndexError::Corrupted {
-                what: "M2: the newest pages of the log are missing",
-                at: header.number,
-            });
+            return Err(IndexError::broken(
+                Invariant::M2,
+                "the newest pages of the log are missing",
+                header.number,
+            ));
         }
         if header.readings < self.stored {
             return Ok(());
@@ -349,7 +347,7 @@ impl<N: Nand> MicroHash<N> {
         let is_read = self.look(ppn, &mut filling);
         self.filling = filling;
         if !is_read? || Header::decode(&self.filling, self.spot(ppn)) != Some(header) {
-            return Err(IndexError::Corrupted { what: "M2: a page reads otherwise now", at: ppn.0.into() });
+            return Err(IndexError::broken(Invariant::M2, "a page reads otherwise now", ppn.0.into()));
         }
         self.count = header.count.into();
         Ok(())
@@ -401,7 +399,7 @@ impl<N: Nand> MicroHash<N> {
 }
 
 fn unsound(ppn: Ppn) -> IndexError {
-    IndexError::Corrupted { what: "M2: a page is not sound", at: ppn.0.into() }
+    IndexError::broken(Invariant::M2, "a page is not sound", ppn.0.into())
 }
 
 /// Does what writing this index page did to the directory; false where it is not of a bucket.

@@ -6,7 +6,7 @@
 //! flushed or given up.
 
 use super::record::{apply, coalesce, entries_after, entry_put, is_reset, mod_bytes, show_whole};
-use crate::check::message;
+use crate::check::{Breach, message};
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::measure::Measure;
 use crate::spatial::node::{Node, NodeFormat, NodeId};
@@ -195,7 +195,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
     }
 
     /// Makes a node what its modifications say; the page's is given unless these are the whole node.
-    pub(super) fn apply_to(&self, id: NodeId, node: &mut Node<C, D>) -> Result<(), &'static str> {
+    pub(super) fn apply_to(&self, id: NodeId, node: &mut Node<C, D>) -> Result<(), Breach> {
         let Some(waiting) = self.nodes.get(&id) else { return Ok(()) };
         let mut mods = waiting.mods.chunks_exact(mod_bytes(&self.format));
         mods.try_for_each(|modification| apply(&self.format, modification, node))

@@ -11,7 +11,7 @@
 //! numbers never come again.
 
 use super::record::{FLUSHED, NodeRecords, PAST, RecordHead, label};
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use crate::record_log::{Found, Layout, Mark, RecordLog, locate};
 use crate::spatial::node::{NodeFormat, NodeId, ROOT};
@@ -63,10 +63,7 @@ pub(super) fn format<S: PageStore>(store: S, layout: Layout) -> Result<Parts<S>,
 pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> {
     let (first, layout) = locate::<NodeRecords>(&mut store)?;
     if u64::from(layout.pages) * 2 >= u64::from(store.page_count()) || layout.page_records == 0 {
-        return Err(IndexError::Corrupted {
-            what: words("J1: the log says that it is larger than the store"),
-            at: 0,
-        });
+        return Err(IndexError::broken(Invariant::J1, "the log says that it is larger than the store", 0));
     }
     let (nodes, mut log) = parts(store, layout)?;
     let mut page = vec![0; nodes.page_bytes()];
@@ -85,19 +82,13 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
                 }
             }
             Found::Damaged if number == 0 => {
-                return Err(IndexError::Corrupted {
-                    what: words("J1: the other log's first page is damaged"),
-                    at: 0,
-                });
+                return Err(IndexError::broken(Invariant::J1, "the other log's first page is damaged", 0));
             }
             _ => {}
         }
     }
     if log.next_epoch > EPOCHS_MAX {
-        return Err(IndexError::Corrupted {
-            what: words("J1: the log was begun anew more often than it can be"),
-            at: 0,
-        });
+        return Err(IndexError::broken(Invariant::J1, "the log was begun anew more often than it can be", 0));
     }
     Ok((nodes, log))
 }
@@ -205,10 +196,7 @@ impl<S: PageStore> NodeLog<S> {
         let newest = match log.read(0, Cause::Recovery, &mut vec![0; log.page_bytes()])? {
             Found::Page(header, _) => header.epoch,
             _ => {
-                return Err(IndexError::Corrupted {
-                    what: words("J1: the log's first page is damaged"),
-                    at: 0,
-                });
+                return Err(IndexError::broken(Invariant::J1, "the log's first page is damaged", 0));
             }
         };
         let mut reader = Reader {
@@ -262,12 +250,12 @@ impl Reader {
         for record in records.chunks_exact(self.record_bytes) {
             let (head, modification) = RecordHead::of(record);
             if head.node < ROOT || head.node.0 >= self.page_count {
-                let what = "B1: the log tells of a node that cannot be";
-                return Err(IndexError::Corrupted { what, at: u64::from(head.node.0) });
+                let what = "the log tells of a node that cannot be";
+                return Err(IndexError::broken(Invariant::B1, what, u64::from(head.node.0)));
             }
             if head.operation >= OPERATIONS_MAX {
-                let what = words("B1: more operations than there can be");
-                return Err(IndexError::Corrupted { what, at: 0 });
+                let what = "more operations than there can be";
+                return Err(IndexError::broken(Invariant::B1, what, 0));
             }
             if head.operation != self.operation {
                 self.in_hand.clear();

@@ -79,7 +79,7 @@ use super::coordinate::Coordinate;
 use super::node::{Node, NodeFormat, NodeId, ROOT};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig, Tree};
-use crate::check::{IndexError, message, words};
+use crate::check::{IndexError, Invariant, message, words};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::index::Durability;
 use crate::nand::{Cause, Differs};
@@ -394,7 +394,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             let applied = self.buffer.apply_to(id, node);
             applied
                 .and_then(|()| record::require_node(&self.format, id, node))
-                .map_err(|what| IndexError::Corrupted { what, at: u64::from(id.0) })?;
+                .map_err(|(invariant, what)| IndexError::broken(invariant, what, u64::from(id.0)))?;
         }
         Ok(())
     }
@@ -408,13 +408,13 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             let is_level =
                 |above| node.level < above && (!self.format.is_balanced || node.level + 1 == above);
             if above.is_some_and(|above| !is_level(above)) {
-                let what = "S5: the node has another level than its parent says";
-                return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+                let what = "the node has another level than its parent says";
+                return Err(IndexError::broken(Invariant::S5, what, u64::from(id.0)));
             }
             for child in node.entries.iter().filter_map(|entry| entry.child_id()) {
                 if !self.space.claim(Lpn(child.0)) {
-                    let what = "S6: the page has two parents";
-                    return Err(IndexError::Corrupted { what, at: u64::from(child.0) });
+                    let what = "the page has two parents";
+                    return Err(IndexError::broken(Invariant::S6, what, u64::from(child.0)));
                 }
                 if node.level > 2 {
                     open.push((child, Some(node.level)));
@@ -443,7 +443,7 @@ impl<S: PageStore> Medium<'_, S> {
         node: &mut Node<C, D>,
     ) -> Result<u64, IndexError> {
         if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
-            return Err(IndexError::Corrupted { what: words("S2: no such node"), at: u64::from(id.0) });
+            return Err(IndexError::broken(Invariant::S2, "no such node", u64::from(id.0)));
         }
         let page = &mut self.pages[..self.format.page_bytes as usize + TRAILER_BYTES];
         let is_counted = cause != Cause::Check;
@@ -454,8 +454,8 @@ impl<S: PageStore> Medium<'_, S> {
         let (body, trailer) = page.split_at(self.format.page_bytes as usize);
         self.format.decode(id, body, node)?;
         if get_u32(trailer, 8) != crc32(&[&body[..4], &trailer[..8]]) {
-            let what = "S1: the checksum of the node's last operation is wrong";
-            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+            let what = "the checksum of the node's last operation is wrong";
+            return Err(IndexError::broken(Invariant::S1, what, u64::from(id.0)));
         }
         let operation = get_u64(trailer, 0);
         if is_counted && !is_here {
@@ -466,7 +466,7 @@ impl<S: PageStore> Medium<'_, S> {
 }
 
 fn ahead_of_log(id: NodeId) -> IndexError {
-    IndexError::Corrupted { what: "B5: the node has an operation that the log has not", at: u64::from(id.0) }
+    IndexError::broken(Invariant::B5, "the node has an operation that the log has not", u64::from(id.0))
 }
 
 /// Reads the superblock of a tree below this layer: its nodes have less than a page.
@@ -474,10 +474,7 @@ fn layered<C: Coordinate, const D: usize>(page: &[u8], page_count: u32) -> Resul
     let (mut format, _) = superblock_of::<C, D>(page, page_count)?;
     format.page_bytes = format.page_bytes.saturating_sub(TRAILER_BYTES as u32);
     match format.require_sane::<C, D>() {
-        Err(_) => Err(IndexError::Corrupted {
-            what: words("S7: the superblock's capacities are impossible"),
-            at: 0,
-        }),
+        Err(_) => Err(IndexError::broken(Invariant::S7, "the superblock's capacities are impossible", 0)),
         Ok(()) => Ok(format),
     }
 }

@@ -5,7 +5,7 @@ use super::log::NodeLog;
 use super::read_buffer::ReadBuffer;
 use super::record::{FREE, mod_bytes, show};
 use super::{BufferedConfig, BufferedNodes, SUPERBLOCK};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
@@ -101,7 +101,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Checks B2, B3 and B4.
     fn check_buffers(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if let Some(fault) = self.buffer.fault() {
-            report.violation("B3", 0, fault);
+            report.violation(Invariant::B3, 0, fault);
         }
         let waiting: Vec<(NodeId, u64, bool)> =
             self.buffer.nodes().iter().map(|(id, w)| (*id, w.first, Waiting::is_whole(w))).collect();
@@ -109,22 +109,20 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         for (id, first, is_whole) in waiting {
             match self.fetch(id, Cause::Check, &mut node) {
                 Ok(done) if done >= first && !is_whole => {
-                    report.violation(
-                        "B2",
-                        u64::from(id.0),
-                        "an operation waits that the page has".to_string(),
-                    );
+                    let found = "an operation waits that the page has".to_string();
+                    report.violation(Invariant::B2, u64::from(id.0), found);
                 }
                 Ok(_) => {}
                 Err(IndexError::Corrupted { .. }) if is_whole => {}
-                Err(error) => report.violation("S1", u64::from(id.0), error.to_string()),
+                Err(error) => report.violation(Invariant::S1, u64::from(id.0), error.to_string()),
             }
         }
         let mut page = vec![0; self.store.page_bytes()];
         for (id, kept) in self.read_buffer.pages() {
             self.store.read(Lpn(id.0), Cause::Check, &mut page)?;
             if page != kept {
-                report.violation("B4", u64::from(id.0), "the read buffer has another page".to_string());
+                let found = "the read buffer has another page".to_string();
+                report.violation(Invariant::B4, u64::from(id.0), found);
             }
         }
         Ok(())
@@ -136,8 +134,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
         match super::layered::<C, D>(page, self.format.page_count) {
             Ok(format) if format == self.format => {}
-            Ok(_) => report.violation("S7", 0, "the superblock tells another layout".to_string()),
-            Err(error) => report.violation("S7", 0, error.to_string()),
+            Ok(_) => report.violation(Invariant::S7, 0, "the superblock tells another layout".to_string()),
+            Err(error) => report.violation(Invariant::S7, 0, error.to_string()),
         }
         Ok(())
     }

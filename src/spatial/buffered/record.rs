@@ -14,6 +14,7 @@
 //! A node that is another throughout is a reset and an addition for each entry. Label of the log: the type of
 //! the coordinates and 16 times the dimensions; the bytes of a place on the Hilbert curve.
 
+use crate::check::{Breach, Invariant};
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};
 use crate::record_log::RecordKind;
 use crate::spatial::coordinate::Coordinate;
@@ -187,11 +188,11 @@ pub(super) fn apply<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     modification: &[u8],
     node: &mut Node<C, D>,
-) -> Result<(), &'static str> {
+) -> Result<(), Breach> {
     let at = usize::from(get_u16(modification, 1));
     let entry = |is_data| {
         let read = format.entry_at::<C, D>(is_data, &modification[MOD_HEAD_BYTES..]);
-        read.map(|(entry, _)| entry).ok_or("S2: the entry of a modification is none")
+        read.map(|(entry, _)| entry).ok_or((Invariant::S2, "the entry of a modification is none"))
     };
     let change = match modification[0] {
         ADD_DATA | ADD_CHILD => Change::Add { at, entry: entry(modification[0] == ADD_DATA)? },
@@ -200,15 +201,15 @@ pub(super) fn apply<C: Coordinate, const D: usize>(
         RESET => {
             let level = modification[3];
             if level == 0 || usize::from(level) > format.height_max() {
-                return Err("S5: the level of a logged node cannot be");
+                return Err((Invariant::S5, "the level of a logged node cannot be"));
             }
             (node.level, node.tag) = (level, get_u16(modification, 4));
             node.entries.clear();
             return Ok(());
         }
-        _ => return Err("B1: no such modification of a node"),
+        _ => return Err((Invariant::B1, "no such modification of a node")),
     };
-    node.apply(&change).map_err(|_| "B1: a modification of an entry that the node has not")
+    node.apply(&change).map_err(|_| (Invariant::B1, "a modification of an entry that the node has not"))
 }
 
 /// Refuses what no node of the format can be: what is built from logged modifications is as safe as what is
@@ -217,18 +218,18 @@ pub(super) fn require_node<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     id: NodeId,
     node: &Node<C, D>,
-) -> Result<(), &'static str> {
+) -> Result<(), Breach> {
     let data = node.data_count();
     let children_stand_last = node.entries[data..].iter().all(|entry| entry.child_id().is_some());
     let is_mixed = !format.is_balanced && node.level > 1;
     let right = if node.level == 1 { node.entries.len() } else { 0 };
     if !children_stand_last || (!is_mixed && data != right) {
-        return Err("S4: a node with modifications holds entries of the wrong kind");
+        return Err((Invariant::S4, "a node with modifications holds entries of the wrong kind"));
     }
     if node.entries.len() > format.capacity(node.level)
         || node.entries.is_empty() && id != crate::spatial::node::ROOT
     {
-        return Err("S4: a node with modifications holds too few or too many entries");
+        return Err((Invariant::S4, "a node with modifications holds too few or too many entries"));
     }
     Ok(())
 }

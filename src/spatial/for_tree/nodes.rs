@@ -11,7 +11,7 @@
 //! ([`Tag`]).
 
 use super::{ForRules, Tag};
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
@@ -56,10 +56,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         let format = inner.format();
         let rules = ForRules::of_bytes(&format.options).filter(|_| format.link_bytes > 0);
         let Some(rules) = rules else {
-            return Err(IndexError::Corrupted {
-                what: words("S7: the superblock's options are impossible"),
-                at: 0,
-            });
+            return Err(IndexError::broken(Invariant::S7, "the superblock's options are impossible", 0));
         };
         let next: BTreeMap<NodeId, NodeId> = inner.take_links().into_iter().collect();
         let linked: BTreeSet<NodeId> = next.values().copied().collect();
@@ -166,14 +163,14 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         let mut link = self.joined.link.take();
         for next in overflow.iter().copied().map(Some).chain([None]) {
             if link != next {
-                let what = "F1: the node goes on elsewhere than the table says";
-                return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+                let what = "the node goes on elsewhere than the table says";
+                return Err(IndexError::broken(Invariant::F1, what, u64::from(id.0)));
             }
             let Some(page) = next else { break };
             let node = self.inner.read(page, cause)?;
             if node.level != self.joined.level {
-                let what = "F2: an overflow node has another level than its node";
-                return Err(IndexError::Corrupted { what, at: u64::from(page.0) });
+                let what = "an overflow node has another level than its node";
+                return Err(IndexError::broken(Invariant::F2, what, u64::from(page.0)));
             }
             is_full &= node.entries.len() >= capacity;
             self.joined.entries.extend_from_slice(&node.entries);
@@ -292,8 +289,8 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> Nodes<C, D> for OverflowNode
         // One page, and nothing to tell of it: no need to copy it.
         let node = self.inner.read(id, cause)?;
         if node.link.is_some() {
-            let what = "F1: the node goes on elsewhere than the table says";
-            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+            let what = "the node goes on elsewhere than the table says";
+            return Err(IndexError::broken(Invariant::F1, what, u64::from(id.0)));
         }
         Ok(node)
     }
@@ -370,17 +367,19 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> Nodes<C, D> for OverflowNode
         let mut all = reached.clone();
         for (id, row) in &self.table {
             if !reached.contains(id) {
-                report.violation("F3", u64::from(id.0), "a row of a node that there is not".to_string());
+                let found = "a row of a node that there is not".to_string();
+                report.violation(Invariant::F3, u64::from(id.0), found);
             }
             for page in &row.overflow {
                 if !all.insert(*page) {
-                    report.violation("F3", u64::from(page.0), "an overflow node of two nodes".to_string());
+                    let found = "an overflow node of two nodes".to_string();
+                    report.violation(Invariant::F3, u64::from(page.0), found);
                 }
             }
         }
         if self.overflow_nodes != all.len() - reached.len() && report.is_sound() {
             let found = message!("{} overflow nodes are counted", self.overflow_nodes);
-            report.violation("F3", 0, found);
+            report.violation(Invariant::F3, 0, found);
         }
         self.inner.check(&all, report)
     }

@@ -1,7 +1,7 @@
 //! Insertion, merging back and removal in the FOR-tree.
 
 use super::{Figure, ForRules, Sharing, Tag};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::sort;
 use crate::spatial::coordinate::Coordinate;
@@ -29,8 +29,8 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         path.push((id, slot));
         let above = node.level;
         let Some(child) = node.entries[slot].child_id() else {
-            let what = "S4: a node above the leaves holds data";
-            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+            let what = "a node above the leaves holds data";
+            return Err(IndexError::broken(Invariant::S4, what, u64::from(id.0)));
         };
         id = child;
         node = read_child(op.nodes, child, above, Cause::Host)?;

@@ -3,7 +3,7 @@
 
 use super::family::{Family, Shape};
 use super::{Balance, Figure, count, read_kin};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::sort;
 use crate::spatial::coordinate::Coordinate;
@@ -82,10 +82,7 @@ fn balance<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let low = family.children.remove(at);
     if family.spread() > 1 || family.children.iter().any(|(_, level)| *level <= low.1) {
         let at = low.0.child_id().map_or(0, |id| u64::from(id.0));
-        return Err(IndexError::Corrupted {
-            what: words("M2: a subtree has another height than was told"),
-            at,
-        });
+        return Err(IndexError::broken(Invariant::M2, "a subtree has another height than was told", at));
     }
     match homeless.balance {
         Balance::Reinsertion => dissolve(op, low, &mut homeless.data),

@@ -5,7 +5,7 @@
 //! it.
 
 use super::split;
-use crate::check::IndexError;
+use crate::check::{Breach, IndexError, Invariant};
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::geometry::Rect;
 use crate::spatial::node::{Entry, Node, NodeFormat, NodeId};
@@ -28,21 +28,21 @@ impl Shape {
         id: NodeId,
         node: &Node<C, D>,
     ) -> Result<Shape, IndexError> {
-        Shape::judge(node).map_err(|what| IndexError::Corrupted { what, at: u64::from(id.0) })
+        Shape::judge(node).map_err(|(invariant, what)| IndexError::broken(invariant, what, u64::from(id.0)))
     }
 
     /// The shape of a node, or which invariant it breaks.
-    pub(super) fn judge<C: Coordinate, const D: usize>(node: &Node<C, D>) -> Result<Shape, &'static str> {
+    pub(super) fn judge<C: Coordinate, const D: usize>(node: &Node<C, D>) -> Result<Shape, Breach> {
         let data = node.data_count();
         let (children, short) = (node.entries.len() - data, usize::from(node.tag));
         if (children == 0) != (node.level <= 1) {
-            return Err("M1: a node above the leaves has no child, or a leaf has one");
+            return Err((Invariant::M1, "a node above the leaves has no child, or a leaf has one"));
         }
         if short > children || (children > 0 && short == children) || (short > 0 && node.level < 3) {
-            return Err("M2: no child is one level below the node, or one is below the leaves");
+            return Err((Invariant::M2, "no child is one level below the node, or one is below the leaves"));
         }
         if data > 0 && node.level > 2 {
-            return Err("M3: a node that holds data has children that are no leaves");
+            return Err((Invariant::M3, "a node that holds data has children that are no leaves"));
         }
         Ok(Shape { level: node.level, data, tall: children - short, short })
     }

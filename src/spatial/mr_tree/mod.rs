@@ -73,7 +73,7 @@ use super::paged::PagedNodes;
 use super::r_tree::{Guttman, Split};
 use super::tree::update::{Grouping, Groups};
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, Invariant, words};
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -172,9 +172,8 @@ impl<C: Coordinate, const D: usize> Rules<C, D> for MrRules {
     }
 
     fn check_node(&self, id: NodeId, node: &Node<C, D>, report: &mut CheckReport) {
-        if let Err(what) = Shape::judge(node) {
-            let (invariant, found) = what.split_once(": ").unwrap_or(("M1", what));
-            report.violation(invariant, u64::from(id.0), found.to_string());
+        if let Err((invariant, what)) = Shape::judge(node) {
+            report.violation(invariant, u64::from(id.0), words(what).to_string());
         }
     }
 }
@@ -198,8 +197,9 @@ fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
     if node.level == level {
         return Ok(node);
     }
-    Err(IndexError::Corrupted {
-        what: words("M2: the child has another level than its place tells"),
-        at: u64::from(id.0),
-    })
+    Err(IndexError::broken(
+        Invariant::M2,
+        "the child has another level than its place tells",
+        u64::from(id.0),
+    ))
 }

@@ -1,7 +1,7 @@
 //! The checker: walks the whole tree and compares every box with what it surrounds, exactly.
 
 use super::Rules;
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Entry, NodeId, ROOT};
@@ -26,7 +26,7 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
     while let Some((id, parent)) = open.pop() {
         let at = u64::from(id.0);
         if !reached.insert(id) {
-            report.violation("S6", at, "the node has two parents".to_string());
+            report.violation(Invariant::S6, at, "the node has two parents".to_string());
             continue;
         }
         let read = match &parent {
@@ -35,13 +35,12 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         };
         let node = match read {
             Ok(node) => node,
-            Err(IndexError::Corrupted { what, .. }) => {
-                let (invariant, found) = what.split_once(": ").unwrap_or(("S1", what));
-                report.violation(invariant, at, found.to_string());
+            Err(IndexError::Corrupted { invariant, what, .. }) => {
+                report.violation(invariant.unwrap_or(Invariant::S1), at, what.to_string());
                 continue;
             }
             Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
-                report.violation("S1", at, error.to_string());
+                report.violation(Invariant::S1, at, error.to_string());
                 continue;
             }
             Err(error) => return Err(error),
@@ -50,18 +49,15 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         report.records += node.data_count() as u64;
         if let Some((entry, _, level)) = parent {
             if node.level != level {
-                report.violation(
-                    "S5",
-                    at,
-                    message!("a node of level {} in the place of {level}", node.level),
-                );
+                let found = message!("a node of level {} in the place of {level}", node.level);
+                report.violation(Invariant::S5, at, found);
             }
             if node.rect() != Some(entry.rect) {
                 let found = message!("{:?} is said to surround {:?}", entry.rect, node.rect());
-                report.violation("S3", at, found);
+                report.violation(Invariant::S3, at, found);
             }
             if rules.node_key(node) != entry.key {
-                report.violation("H1", at, "the parent tells another greatest place".to_string());
+                report.violation(Invariant::H1, at, "the parent tells another greatest place".to_string());
             }
         }
         rules.check_node(id, node, &mut report);

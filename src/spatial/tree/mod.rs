@@ -23,7 +23,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, OPTION_BYTES, Pointer
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
-use crate::check::{CheckReport, IndexError, words};
+use crate::check::{CheckReport, IndexError, Invariant, words};
 use crate::index::{Durability, Fill, IndexStats, Metric};
 use crate::nand::{Cause, Differs};
 use crate::store::PageStore;
@@ -196,10 +196,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
             ));
         }
         let Some(rules) = R::of_options(&format.options) else {
-            return Err(IndexError::Corrupted {
-                what: words("S7: the superblock's options are impossible"),
-                at: 0,
-            });
+            return Err(IndexError::broken(Invariant::S7, "the superblock's options are impossible", 0));
         };
         let height = read_root(&mut nodes, Cause::Recovery)?.level;
         Ok(Tree { nodes, rules, height, counts: TreeCounts::default(), coordinates: PhantomData })

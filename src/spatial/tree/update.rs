@@ -13,7 +13,7 @@
 //! neighbour below the same parent whose box it enlarges least, or shares its entries out with it.
 
 use super::{Operation, Path, Rules, by_measure};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::curve::{CurveKey, Grid};
@@ -135,10 +135,11 @@ fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
         path.push((id, slot));
         let above = node.level;
         let Some(child) = node.entries[slot].child_id() else {
-            return Err(IndexError::Corrupted {
-                what: words("S4: a node above the leaves holds data"),
-                at: u64::from(id.0),
-            });
+            return Err(IndexError::broken(
+                Invariant::S4,
+                "a node above the leaves holds data",
+                u64::from(id.0),
+            ));
         };
         id = child;
         node = read_child(op.nodes, child, above, Cause::Host)?;

@@ -526,7 +526,7 @@ pub unsafe extern "C" fn nandex_check(index: *mut nandex_index, report: *mut nan
         found.records = report.records;
         found.violations = report.violations.len() as u64;
         let Some(first) = report.violations.first() else { return Ok(NANDEX_OK) };
-        state.message.set(format_args!("{} is broken at {}: {}", first.invariant, first.at, first.found));
+        state.message.set(format_args!("{first}"));
         Ok(NANDEX_ERR_UNSOUND)
     };
     // SAFETY: the caller's promise.

@@ -297,8 +297,7 @@ pub unsafe extern "C" fn nandex_map_check(map: *mut nandex_map, report: *mut nan
         match checked.violations.first() {
             None => Ok(NANDEX_OK),
             Some(first) => {
-                map.message
-                    .set(format_args!("{} is broken at {}: {}", first.invariant, first.at, first.found));
+                map.message.set(format_args!("{first}"));
                 Ok(NANDEX_ERR_UNSOUND)
             }
         }

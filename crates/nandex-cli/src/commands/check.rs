@@ -50,11 +50,7 @@ fn describe(found: &Found) -> String {
         Ok(CheckReport { nodes, records, violations }) => {
             let _ = writeln!(out, ", height {}: {records} records in {nodes} nodes", found.height);
             for broken in violations {
-                let _ = writeln!(
-                    out,
-                    "invariant {} is broken at {}: {}",
-                    broken.invariant, broken.at, broken.found
-                );
+                let _ = writeln!(out, "invariant {broken}");
             }
             let _ = match violations.len() {
                 0 => writeln!(out, "sound: every invariant holds"),

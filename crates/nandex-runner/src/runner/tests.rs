@@ -7,7 +7,7 @@ use crate::registry::{Confidence, Holds, Hosting};
 use crate::results::{CauseCounts, Costs, Phase};
 use crate::workload::{Op, OpKind, PhaseOps, Values, workload};
 use nandex::Shared;
-use nandex::check::CheckReport;
+use nandex::check::{CheckReport, Invariant};
 use nandex::nand::{Cause, Differs, Timing};
 use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use nandex::units::{Pbn, Ppn};
@@ -115,7 +115,7 @@ impl OrderedIndex for Scripted {
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport { nodes: 1, records: self.map.len() as u64, violations: Vec::new() };
         match self.lie {
-            "broken" => report.violation("X1", 3, String::from("a test")),
+            "broken" => report.violation(Invariant::S1, 3, String::from("a test")),
             "miscount" => report.records += 1,
             _ => {}
         }
@@ -338,7 +338,7 @@ fn a_lie_is_found_with_its_operation_and_key() {
     assert!(error(&w, "double").starts_with(&(at(11, "range", 20) + "record 2 of the range is [")));
     assert_eq!(error(&w, "short"), at(14, "range", 20) + "the range ends after 3 records");
     assert_eq!(error(&w, "deaf"), at(11, "range", 20) + "the range went on after 3 records");
-    assert_eq!(error(&w, "broken"), "the check at the end found X1 broken at 3: a test (0 more)");
+    assert_eq!(error(&w, "broken"), "the check at the end found S1 broken at 3: a test (0 more)");
     assert_eq!(error(&w, "miscount"), "the check at the end found 6 records, not 5");
 }
 

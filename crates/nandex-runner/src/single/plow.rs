@@ -295,5 +295,5 @@ impl Drive {
 }
 
 fn wrong(what: &'static str, at: u64) -> LabError {
-    IndexError::Corrupted { what, at }.into()
+    IndexError::corrupted(what, at).into()
 }

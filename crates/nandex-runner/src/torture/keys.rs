@@ -117,6 +117,6 @@ impl OrderedIndex for SharedStart {
             if is_foreign { ControlFlow::Break(()) } else { visit(&shown, value) }
         })?;
         let what = "a key that was never put";
-        if is_foreign { Err(IndexError::Corrupted { what, at: 0 }) } else { Ok(()) }
+        if is_foreign { Err(IndexError::corrupted(what, 0)) } else { Ok(()) }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) use news::*;
 
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;
+use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
 use crate::inputs::{cases, stride};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
@@ -192,14 +193,25 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error, StoreError::Full | StoreError::WornOut)
 }
 
-/// Settings of every kind.
+/// Settings of every kind that the tier has.
 pub(crate) fn common(seed: u64) -> FlashSettings {
     let wear_levelling = match seed % 4 {
+        _ if !cfg!(feature = "full") => WearLevelling::None,
         2 => WearLevelling::Threshold { gap_erases: 4 },
         3 => WearLevelling::DualPool { threshold_erases: 4 },
         _ => WearLevelling::None,
     };
     FlashSettings { wear_levelling, ..FlashSettings::default() }
+}
+
+/// A choice of victims that the tier has: any number stands for one.
+pub(crate) fn victim(number: u64) -> VictimPolicy {
+    if cfg!(feature = "full") { VictimPolicy::ALL[number as usize % 6] } else { VictimPolicy::Greedy }
+}
+
+/// Blocks that were levelled; where the tier has no levelling, as many as any test asks for.
+pub(crate) fn levelled(counters: &FlashCounters) -> u64 {
+    if cfg!(feature = "full") { counters.levelled_blocks } else { u64::MAX }
 }
 
 /// Through random operations and clean remounts. What the scheme did, so that a test can see that it did

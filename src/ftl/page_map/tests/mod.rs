@@ -29,8 +29,8 @@ fn settings() -> FtlSettings {
     FtlSettings { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlSettings::default() }
 }
 
-/// Settings that differ in victims, separation and levelling; any number stands for some, the first 18 for
-/// each pair of separation and victims.
+/// Settings that differ in victims, separation and levelling, where the tier has them; any number stands for
+/// some, the first 18 for each pair of separation and victims.
 fn variant(number: u64) -> FtlSettings {
     // A filter so small and hasty that pages of these chips turn hot and cold.
     let numbers = HotSettings { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };
@@ -42,6 +42,9 @@ fn variant(number: u64) -> FtlSettings {
         WearLevelling::None,
     ];
     let number = number as usize;
+    if !cfg!(feature = "full") {
+        return FtlSettings { separation: separations[number % 2], ..settings() };
+    }
     FtlSettings {
         victim: VictimPolicy::ALL[number / 3 % 6],
         separation: separations[number % 3],

@@ -8,7 +8,7 @@ use super::ring::Ring;
 use super::settings::ClusteredSizes;
 use super::superblock::{self, Superblock};
 use super::table::AddressTable;
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
@@ -155,7 +155,7 @@ impl<S: PageStore> Layer<S> {
         }
         self.links.nodes = self.links.busy.len() - superblock::SLOTS + 1;
         if self.links.root < superblock::SLOTS || !self.links.busy.insert(self.links.root) {
-            return Err(IndexError::Corrupted { what: "C6: the root's page is another node's", at: 0 });
+            return Err(IndexError::broken(Invariant::C6, "the root's page is another node's", 0));
         }
         Ok(())
     }
@@ -289,9 +289,10 @@ impl<S: PageStore> Layer<S> {
         match superblock::read(&mut self.store, &self.plan.config, Cause::Check) {
             Ok((_, found)) if found == self.superblock => {}
             Ok(_) => {
-                report.violation("C1", 0, "the newer superblock is not the last one written".to_string());
+                let found = "the newer superblock is not the last one written".to_string();
+                report.violation(Invariant::C1, 0, found);
             }
-            Err(error) => report.violation("C1", 0, error.to_string()),
+            Err(error) => report.violation(Invariant::C1, 0, error.to_string()),
         }
         if self.plan.is_append() { self.check_ring(report) } else { self.check_links(report, is_used) }
     }
@@ -299,24 +300,25 @@ impl<S: PageStore> Layer<S> {
     fn check_ring(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let named = self.table.iter().filter(|(_, page)| self.table.live.contains(*page)).count();
         if named != self.table.live.len() as usize || self.table.iter().count() != named {
-            report.violation("C4", 0, message!("{named} nodes on {} pages", self.table.live.len()));
+            report.violation(Invariant::C4, 0, message!("{named} nodes on {} pages", self.table.live.len()));
         }
         if let Some((id, page)) = self.table.iter().find(|(_, page)| self.ring.is_free(*page)) {
-            report.violation("C5", u64::from(page), message!("node {id} is on a page that is free"));
+            report.violation(Invariant::C5, u64::from(page), message!("node {id} is on a page that is free"));
         }
         let found = match replay(&mut self.store, &self.plan, &self.superblock, Cause::Check) {
             Ok(found) => found,
             Err(error) => {
-                report.violation("C3", 0, error.to_string());
+                report.violation(Invariant::C3, 0, error.to_string());
                 return Ok(());
             }
         };
         let differing = self.table.iter().find(|(id, page)| found.table.get(*id) != Some(*page));
         if let Some((id, page)) = differing {
-            report.violation("C3", u64::from(page), message!("a mount would not find node {id} there"));
+            let found = message!("a mount would not find node {id} there");
+            report.violation(Invariant::C3, u64::from(page), found);
         }
         if found.ring.anchor() != self.ring.anchor() {
-            report.violation("C3", 0, "a mount would find another head".to_string());
+            report.violation(Invariant::C3, 0, "a mount would find another head".to_string());
         }
         Ok(())
     }
@@ -330,17 +332,20 @@ impl<S: PageStore> Layer<S> {
             let waits = self.batch.get(page).is_some();
             let is_held = self.links.page_of(page).is_some();
             if is_used(Lpn(page)) != (waits || is_held) {
-                report.violation("C4", u64::from(page), "the bitmap is not what the tree names".to_string());
+                let found = "the bitmap is not what the tree names".to_string();
+                report.violation(Invariant::C4, u64::from(page), found);
             }
         }
         for entry in self.batch.entries().iter().filter(|entry| entry.id != ROOT) {
             let above = self.batch.get(entry.parent).map(|above| &above.image);
             if above.is_none_or(|above| !self.plan.nodes.children(above).any(|child| child.0 == entry.id)) {
-                report.violation("C6", u64::from(entry.id), "it waits without the node above it".to_string());
+                let found = "it waits without the node above it".to_string();
+                report.violation(Invariant::C6, u64::from(entry.id), found);
             }
         }
         if self.superblock.anchor != 0 && !self.links.busy.contains(self.superblock.anchor) {
-            report.violation("C7", u64::from(self.superblock.anchor), "the durable root is free".to_string());
+            let found = "the durable root is free".to_string();
+            report.violation(Invariant::C7, u64::from(self.superblock.anchor), found);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::ring::Ring;
 use super::settings::ClusteredSizes;
 use super::superblock::{SLOTS, Superblock};
 use super::table::AddressTable;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::get_u32;
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
@@ -55,10 +55,11 @@ pub(super) fn replay(
             }
             for node in nodes {
                 if node.id >= plan.nodes_max || !found.table.set(node.id, Some(node.page)) {
-                    return Err(IndexError::Corrupted {
-                        what: "C4: a batch lists what cannot be",
-                        at: u64::from(node.page),
-                    });
+                    return Err(IndexError::broken(
+                        Invariant::C4,
+                        "a batch lists what cannot be",
+                        u64::from(node.page),
+                    ));
                 }
             }
             found.ring = ring;

@@ -23,7 +23,7 @@
 //! have been the newer one, so that is an error.
 
 use super::settings::ClusteredSizes;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Cause, Differs, Unfit};
 use crate::store::{PageStore, StoreError};
@@ -159,7 +159,7 @@ fn read_newer(store: &mut impl PageStore, cause: Cause) -> Result<Vec<u8>, Index
         }
         let is_sound = get_u32(page, 0) == crc32(&[&page[4..]]) && get_u32(page, 4) == slot as u32;
         if !is_sound || page[8..16] != *MAGIC || get_u64(page, 36) % 2 != slot as u64 {
-            return Err(IndexError::Corrupted { what: "C1: the superblock is damaged", at: slot as u64 });
+            return Err(IndexError::broken(Invariant::C1, "the superblock is damaged", slot as u64));
         }
     }
     Ok(if get_u64(&other, 36) > get_u64(&page, 36) { other } else { page })
@@ -204,5 +204,5 @@ pub(super) fn read(
     if found.is_possible(&plan) {
         return Ok((plan, found));
     }
-    Err(IndexError::Corrupted { what: "C1: the superblock names impossible places", at: 0 })
+    Err(IndexError::broken(Invariant::C1, "the superblock names impossible places", 0))
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use super::pages::PageMap;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::units::Lpn;
 use alloc::vec::Vec;
@@ -120,8 +120,7 @@ impl AddressTable {
         page: &[u8],
         possible: core::ops::Range<u32>,
     ) -> Result<(), IndexError> {
-        let damaged =
-            IndexError::Corrupted { what: "C3: a page of the table is damaged", at: u64::from(at.0) };
+        let damaged = IndexError::broken(Invariant::C3, "a page of the table is damaged", u64::from(at.0));
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != at.0 || get_u64(page, 8) != epoch {
             return Err(damaged);
         }

@@ -35,8 +35,8 @@ impl StructureWrites {
     pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexFault> {
         let refusal = match self {
             StructureWrites::Together => return Ok(()),
-            StructureWrites::Apart if !cfg!(feature = "apart") => {
-                words("structure_writes = apart was left out when the engine was built: feature 'apart'")
+            StructureWrites::Apart if !cfg!(feature = "full") => {
+                words("structure_writes = apart was left out when the engine was built: feature 'full'")
             }
             StructureWrites::Apart if wanted == Durability::None => return Ok(()),
             StructureWrites::Apart => words(
@@ -50,7 +50,7 @@ impl StructureWrites {
 impl<S: PageStore> BPlusTree<S> {
     /// Sets how the pages of an operation are written.
     pub(super) fn write_structure(&mut self, how: StructureWrites) {
-        if cfg!(feature = "apart") && how == StructureWrites::Apart {
+        if cfg!(feature = "full") && how == StructureWrites::Apart {
             self.apart = Some(Vec::with_capacity(self.layout.height_max() + 1));
             self.durability = Durability::None;
         }
@@ -59,7 +59,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Notes a split, a merge or a rotation, where it is paid for by itself.
     pub(super) fn restructured(&mut self, pages: Restructured) {
         debug_assert!(pages[0] != pages[1] && pages[1] != pages[2], "B6: {pages:?} are not three pages");
-        if let Some(changes) = self.apart.as_mut().filter(|_| cfg!(feature = "apart")) {
+        if let Some(changes) = self.apart.as_mut().filter(|_| cfg!(feature = "full")) {
             changes.push(pages);
         }
     }

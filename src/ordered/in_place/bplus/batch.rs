@@ -16,6 +16,7 @@ use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
+use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::change::Change;
@@ -166,7 +167,11 @@ impl<S: PageStore> BPlusTree<S> {
         if span.contains(key) {
             Ok(span)
         } else {
-            Err(corrupted("B3: a key lies outside the bounds of the path to it", self.path[0].lpn()))
+            Err(corrupted(
+                Invariant::B3,
+                "a key lies outside the bounds of the path to it",
+                self.path[0].lpn(),
+            ))
         }
     }
 
@@ -274,7 +279,7 @@ impl<S: PageStore> BPlusTree<S> {
         let (span, lpn, entries) = (self.span_around_leaf(0, 0), self.leaf().lpn(), self.leaf().count());
         let shape = self.layout.leaf;
         if shape.first_unsorted(self.leaf().area(), self.leaf().count()).is_some() {
-            return Err(corrupted("B2: the keys of the leaf do not ascend", lpn));
+            return Err(corrupted(Invariant::B2, "the keys of the leaf do not ascend", lpn));
         }
         let entries_max = self.leaves_possible(leaves_max) * shape.capacity;
         let plan = plan(&shape, self.leaf(), changes.clone(), entries_max);
@@ -282,7 +287,7 @@ impl<S: PageStore> BPlusTree<S> {
         // Of those that come later nothing is asked: a group may be far larger than a leaf.
         let changes = changes.take(plan.changes);
         if !changes.clone().all(|change| span.contains(change.key)) {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
+            return Err(corrupted(Invariant::B3, "the bounds changed since the leaf was found", lpn));
         }
         if !plan.is_changed {
             return Ok(Applied { lpn, entries, changes: plan.changes, reshaped: None });
@@ -307,7 +312,7 @@ impl<S: PageStore> BPlusTree<S> {
         let (shape, span) = (self.layout.leaf, self.span_around_leaf(0, 0));
         let (leaf, lpn) = (self.leaf(), self.leaf().lpn());
         if !records.clone().all(|(key, _)| span.contains(key)) || records.clone().count() > shape.capacity {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
+            return Err(corrupted(Invariant::B3, "the bounds changed since the leaf was found", lpn));
         }
         if leaf.count() == 0 || shape.key(leaf.area(), leaf.count() - 1) >= first {
             return Ok(false);

@@ -311,7 +311,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Writes every changed node after the pages given: atomically where the store can, else new pages first
     /// and the root last.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexFault> {
-        if let Some(changes) = self.apart.take_if(|_| cfg!(feature = "apart") && pages.is_empty()) {
+        if let Some(changes) = self.apart.take_if(|_| cfg!(feature = "full") && pages.is_empty()) {
             let written = self.write_apart(&changes);
             self.apart = Some(changes);
             return written;

@@ -9,7 +9,7 @@ use super::change::load;
 use super::page::{Frame, ROOT, corrupted};
 use super::walk::Walk;
 use super::{BPlusTree, LeafSpan, frame_at};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
@@ -60,11 +60,16 @@ impl<S: PageStore> BPlusTree<S> {
             Ok(at) => Some(at),
             Err(at) => at.checked_sub(1),
         };
-        let slot =
-            place.ok_or_else(|| corrupted("B3: no record of the directory is for the key", leaf.lpn()))?;
+        let slot = place.ok_or_else(|| {
+            corrupted(Invariant::B3, "no record of the directory is for the key", leaf.lpn())
+        })?;
         let name = self.name_at(slot)?;
         if name.as_ref().is_some_and(|name| !name.span.contains(key)) {
-            return Err(corrupted("B3: a key lies outside the bounds of the path to it", leaf.lpn()));
+            return Err(corrupted(
+                Invariant::B3,
+                "a key lies outside the bounds of the path to it",
+                leaf.lpn(),
+            ));
         }
         Ok(name)
     }
@@ -93,7 +98,7 @@ impl<S: PageStore> BPlusTree<S> {
         if number > ROOT.0 && number < self.layout.page_count {
             Ok(Lpn(number))
         } else {
-            Err(corrupted("B6: the page of a leaf cannot be one", Lpn(number)))
+            Err(corrupted(Invariant::B6, "the page of a leaf cannot be one", Lpn(number)))
         }
     }
 

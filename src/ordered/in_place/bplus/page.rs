@@ -33,7 +33,7 @@
 
 use super::rules::{Overflow, Underflow};
 use super::{Above, BPlusConfig};
-use crate::check::{IndexError, message, words};
+use crate::check::{IndexError, Invariant, message, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
 use crate::nand::{Differs, Unfit};
@@ -199,7 +199,7 @@ impl Layout {
             return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], MAGIC, what)).into());
         }
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != SUPERBLOCK.0 || page[32] == 0 {
-            return Err(corrupted("B7: the superblock's checksum is wrong", SUPERBLOCK));
+            return Err(corrupted(Invariant::B7, "the superblock's checksum is wrong", SUPERBLOCK));
         }
         if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
             return Err(IndexError::other(
@@ -211,7 +211,7 @@ impl Layout {
         let (Some(overflow), Some(underflow)) =
             (Overflow::from_byte(page[35]), Underflow::from_byte(page[36]))
         else {
-            return Err(corrupted("B7: the superblock names unknown rules", SUPERBLOCK));
+            return Err(corrupted(Invariant::B7, "the superblock names unknown rules", SUPERBLOCK));
         };
         let config = BPlusConfig {
             overflow,
@@ -221,8 +221,9 @@ impl Layout {
             internal_capacity: Some(get_u32(page, 28) as usize),
             ..BPlusConfig::new(RecordFormat::new(page[32], page[33]))
         };
-        let layout = Layout::new(&config, page.len(), get_u32(page, 20))
-            .map_err(|_| corrupted("B7: the superblock's capacities are impossible", SUPERBLOCK))?;
+        let layout = Layout::new(&config, page.len(), get_u32(page, 20)).map_err(|_| {
+            corrupted(Invariant::B7, "the superblock's capacities are impossible", SUPERBLOCK)
+        })?;
         Ok((layout, page[34] == 1))
     }
 
@@ -231,10 +232,10 @@ impl Layout {
     pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
-            return Err(corrupted("B1: the checksum of the node is wrong", lpn));
+            return Err(corrupted(Invariant::B1, "the checksum of the node is wrong", lpn));
         }
         if frame.lpn() != lpn || bytes[9] != NODE_MARK {
-            return Err(corrupted("B1: another page stands in the node's place", lpn));
+            return Err(corrupted(Invariant::B1, "another page stands in the node's place", lpn));
         }
         let found = frame.level();
         let is_right = match level {
@@ -242,7 +243,7 @@ impl Layout {
             None => (1..=self.height_max()).contains(&found),
         };
         if !is_right {
-            return Err(corrupted("B5: the node has another level than its parent says", lpn));
+            return Err(corrupted(Invariant::B5, "the node has another level than its parent says", lpn));
         }
         let least = match (lpn, found) {
             (ROOT, 1) => 0,
@@ -252,7 +253,7 @@ impl Layout {
         if (least..=self.shape(found).capacity).contains(&frame.count()) {
             Ok(())
         } else {
-            Err(corrupted("B4: the node holds too few or too many entries", lpn))
+            Err(corrupted(Invariant::B4, "the node holds too few or too many entries", lpn))
         }
     }
 
@@ -264,7 +265,7 @@ impl Layout {
         if lpn > ROOT.0 && lpn < self.page_count {
             Ok(Lpn(lpn))
         } else {
-            Err(corrupted("B6: the page of a child cannot be one", frame.lpn()))
+            Err(corrupted(Invariant::B6, "the page of a child cannot be one", frame.lpn()))
         }
     }
 }
@@ -286,8 +287,8 @@ pub(super) fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
     (page[8], page[9]) = (level, NODE_MARK);
 }
 
-pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexFault {
-    IndexFault::corrupted(what, at.0)
+pub(super) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexFault {
+    IndexFault::broken(invariant, what, at.0)
 }
 
 /// A page in RAM that holds a node.

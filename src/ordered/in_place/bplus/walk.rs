@@ -4,7 +4,7 @@ use super::change::load;
 use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
@@ -222,7 +222,7 @@ impl<S: PageStore> BPlusTree<S> {
             let is_new =
                 if cause == Cause::Recovery { self.space.claim(child) } else { self.space.mark(child) };
             if !is_new {
-                return Err(corrupted("B6: the page has two parents", child));
+                return Err(corrupted(Invariant::B6, "the page has two parents", child));
             }
             if level > 2 {
                 self.fetch(depth + 1, child, Some(level - 1), cause)?;
@@ -256,7 +256,7 @@ impl<S: PageStore> BPlusTree<S> {
         let (used, reached) = (self.space.used_pages(), walk.reached.used_pages());
         if used != reached && walk.report.is_sound() {
             let found = message!("{used} pages are in use, {reached} are reached");
-            walk.report.violation("B6", u64::from(ROOT.0), found);
+            walk.report.violation(Invariant::B6, u64::from(ROOT.0), found);
         }
     }
 
@@ -265,13 +265,13 @@ impl<S: PageStore> BPlusTree<S> {
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
         match Layout::of_superblock(page, self.layout.page_count) {
             Ok((layout, _)) if layout != self.layout => {
-                walk.report.violation("B7", 0, "the superblock tells another layout".to_string());
+                walk.report.violation(Invariant::B7, 0, "the superblock tells another layout".to_string());
             }
             Ok((_, true)) if self.durability == Durability::None && !self.is_clean => {
-                walk.report.violation("B8", 0, "marked clean amid changes".to_string());
+                walk.report.violation(Invariant::B8, 0, "marked clean amid changes".to_string());
             }
             Ok(_) => {}
-            Err(error) => walk.report.violation("B7", 0, error.to_string()),
+            Err(error) => walk.report.violation(Invariant::B7, 0, error.to_string()),
         }
         Ok(())
     }
@@ -288,11 +288,12 @@ impl<S: PageStore> BPlusTree<S> {
             Ok(()) => {}
             Err(error) => {
                 let (invariant, found) = match &*error {
-                    IndexError::Corrupted { what, .. } => {
-                        let (invariant, found) = what.split_once(": ").unwrap_or(("B1", what));
-                        (invariant, found.to_string())
+                    IndexError::Corrupted { invariant, what, .. } => {
+                        (invariant.unwrap_or(Invariant::B1), what.to_string())
                     }
-                    IndexError::Store(damage @ StoreError::Corrupted { .. }) => ("B1", damage.to_string()),
+                    IndexError::Store(damage @ StoreError::Corrupted { .. }) => {
+                        (Invariant::B1, damage.to_string())
+                    }
                     _ => return Err(error),
                 };
                 walk.report.violation(invariant, u64::from(lpn.0), found);
@@ -310,10 +311,10 @@ impl<S: PageStore> BPlusTree<S> {
         for slot in 0..self.path[depth].count() {
             self.path[depth].slot = slot;
             match self.layout.child(&self.path[depth], slot) {
-                Err(error) => walk.report.violation("B6", u64::from(lpn.0), error.to_string()),
+                Err(error) => walk.report.violation(Invariant::B6, u64::from(lpn.0), error.to_string()),
                 Ok(child) if !walk.reached.claim(child) || !self.space.is_used(child) => {
                     let found = "a page with two parents, or taken for free".to_string();
-                    walk.report.violation("B6", u64::from(child.0), found);
+                    walk.report.violation(Invariant::B6, u64::from(child.0), found);
                 }
                 Ok(child) => self.check_node(depth + 1, child, walk, show)?,
             }
@@ -328,7 +329,7 @@ impl<S: PageStore> BPlusTree<S> {
         let first = usize::from(level > 1);
         let keys = || (first..node.count()).map(|i| shape.key(node.area(), i));
         if let Some(i) = keys().zip(keys().skip(1)).position(|(a, b)| a >= b) {
-            walk.report.violation("B2", at, message!("key {} does not rise", first + i + 1));
+            walk.report.violation(Invariant::B2, at, message!("key {} does not rise", first + i + 1));
         }
         let bound = |i: fn(&Frame) -> usize, applies: fn(&Frame) -> bool| {
             let ancestor = self.path[..depth].iter().rfind(|node| applies(node))?;
@@ -337,11 +338,12 @@ impl<S: PageStore> BPlusTree<S> {
         let low = bound(|node| node.slot, |node| node.slot > 0);
         let high = bound(|node| node.slot + 1, |node| node.slot + 1 < node.count());
         if keys().any(|key| low.is_some_and(|low| key < low) || high.is_some_and(|high| key >= high)) {
-            walk.report.violation("B3", at, "a key lies outside the bounds of the parents".to_string());
+            let found = "a key lies outside the bounds of the parents".to_string();
+            walk.report.violation(Invariant::B3, at, found);
         }
         let repeats = self.layout.underflow != Underflow::Expel;
         if level > 1 && repeats && low.is_some_and(|low| low != shape.key(node.area(), 0)) {
-            walk.report.violation("B3", at, "bound 0 differs from the parent's bound".to_string());
+            walk.report.violation(Invariant::B3, at, "bound 0 differs from the parent's bound".to_string());
         }
     }
 }

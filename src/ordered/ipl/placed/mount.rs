@@ -15,7 +15,7 @@ use super::super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, reco
 use super::super::recovery::{Version, offer};
 use super::super::store::{NO_BLOCK, Slot, Store, corrupted};
 use super::super::views::has_whole_units;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::crc32;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
@@ -115,12 +115,14 @@ impl<N: Nand> Store<N> {
         };
         let place = (ppn, Cause::Recovery);
         match read_again(&mut self.nand, place, &mut self.page, &mut self.spare, is_whole) {
-            Ok(Reading::Broken) => Err(corrupted("I4: a page does not match its tag", ppn)),
+            Ok(Reading::Broken) => Err(corrupted(Invariant::I4, "a page does not match its tag", ppn)),
             Ok(reading) => {
                 self.note_reading(ppn, reading);
                 Ok(IplTag::decode(&self.spare))
             }
-            Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
+            Err(NandError::Uncorrectable(_)) => {
+                Err(IndexError::corrupted("the page cannot be read", ppn.0.into()))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -212,7 +214,8 @@ impl<N: Nand> Store<N> {
             let (end, number) = ends[pbn.index()];
             if is_needed && number < end {
                 return Err(corrupted(
-                    "I5: a log unit of this block is missing",
+                    Invariant::I5,
+                    "a log unit of this block is missing",
                     self.geometry.page_at(pbn, 0),
                 ));
             }

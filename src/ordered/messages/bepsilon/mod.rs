@@ -48,7 +48,7 @@
 //! is fixed apart, so that the threshold of a sixteenth is always met; updates of a value are insertions (no
 //! deltas); nodes are copied on write; E3.
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
@@ -307,7 +307,7 @@ impl MessageScheme for BEpsilon {
     ) -> Result<BEpsilon, IndexError> {
         let state = &state.rest(shadow)?[..];
         let mut tree = BEpsilon::new(config, shadow)?;
-        let wrong = corrupted("S1: the state is no root", Lpn(0));
+        let wrong = corrupted(Invariant::S1, "the state is no root", Lpn(0));
         if state.len() < 5 {
             return Err(wrong);
         }
@@ -315,7 +315,7 @@ impl MessageScheme for BEpsilon {
             (state[0], usize::from(get_u16(state, 1)), usize::from(get_u16(state, 3)));
         let root = tree.layout.node_of(level, (children, records), &state[5..]).ok_or(wrong)?;
         if u32::from(level) > tree.layout.height_max(shadow.units()) + 1 {
-            return Err(corrupted("S1: a tree higher than its store allows", Lpn(0)));
+            return Err(corrupted(Invariant::S1, "a tree higher than its store allows", Lpn(0)));
         }
         tree.tally.puts = if level == 1 { 0 } else { root.records.all().puts() as i64 };
         tree.layout.claim_below(shadow, &mut tree.tally, &root)?;
@@ -434,17 +434,17 @@ impl MessageScheme for BEpsilon {
     ) -> Result<u32, IndexError> {
         let (root, layout) = (&self.root, &self.layout);
         if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
-            report.violation("E1", 0, message!("{} records in the root", root.records.len()));
+            report.violation(Invariant::E1, 0, message!("{} records in the root", root.records.len()));
         }
         let found = layout.check_below(shadow, report, (root, 0), (None, None))?;
         let was = (self.tally.leaves, self.tally.inner, self.tally.puts);
         if (found.leaves, found.inner, found.puts) != was {
-            report.violation("E2", 0, message!("{found:?} where {was:?} was counted"));
+            report.violation(Invariant::E2, 0, message!("{found:?} where {was:?} was counted"));
         }
         // Not the sum: the record that turns a full leaf into two waits above halves, and splits none.
         let wanted = self.flush_units_of(root.level).max(layout.growth(&self.tally, self.tally.puts, root));
         if shadow.free_after_commit() < wanted {
-            report.violation("E3", 0, message!("{wanted} units are wanted for messages that wait"));
+            report.violation(Invariant::E3, 0, message!("{wanted} units are wanted for messages that wait"));
         }
         Ok((found.leaves + found.inner) as u32)
     }

@@ -2,7 +2,7 @@
 
 use super::Fd;
 use super::run::{Cursor, EXTERNAL, INTERNAL, Level, Writer};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::get_u32;
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
@@ -192,7 +192,11 @@ impl Fd {
             while unit != NONE && (level == 0 || level + 1 < levels) {
                 pages += 1;
                 if pages > run.pages {
-                    return Err(corrupted("F2: a run is longer than it should be", shadow.lpn(0, 0)));
+                    return Err(corrupted(
+                        Invariant::F2,
+                        "a run is longer than it should be",
+                        shadow.lpn(0, 0),
+                    ));
                 }
                 page.read(shadow, unit, Cause::Recovery)?;
                 if level == 0 {
@@ -216,7 +220,8 @@ impl Fd {
                 || level + 1 < levels && below != self.levels[level + 1].pages;
             if wrong {
                 return Err(corrupted(
-                    "F2: a run has another number of pages than its level says",
+                    Invariant::F2,
+                    "a run has another number of pages than its level says",
                     shadow.lpn(0, 0),
                 ));
             }
@@ -330,7 +335,7 @@ impl Fd {
         }
         let whole = self.whole_pages(self.records(), self.plan.head_entries.into());
         if whole > u64::from(shadow.free_after_commit()) {
-            report.violation("F4", 0, message!("{whole} pages are wanted to merge everything"));
+            report.violation(Invariant::F4, 0, message!("{whole} pages are wanted to merge everything"));
         }
         Ok(all)
     }
@@ -356,20 +361,20 @@ impl Fd {
             let next = announced.get(i + 1).map_or(NONE, |fence| get_u32(fence, key_bytes));
             if page.neighbour(Direction::Descending) != before || page.neighbour(Direction::Ascending) != next
             {
-                wrong("F2", unit, "a page has other neighbours than the fences say");
+                wrong(Invariant::F2, unit, "a page has other neighbours than the fences say");
             }
             if i > 0 && entries.key(0) != &fence[..key_bytes] {
-                wrong("F3", unit, "the fence of a page has another key");
+                wrong(Invariant::F3, unit, "the fence of a page has another key");
             }
             if !is_last && entries.kind(0) < EXTERNAL {
-                wrong("F3", unit, "a page begins with no fence");
+                wrong(Invariant::F3, unit, "a page begins with no fence");
             }
             for at in 0..page.count {
                 let entry = entries.at(at);
                 let (kind, key, is_record) = (entry[0], &entry[1..=key_bytes], entry[0] < EXTERNAL);
                 let is_repeated = kind == INTERNAL && get_u32(entries.value(at), 0) == target;
                 if is_last && kind != PUT || kind == INTERNAL && !(is_repeated && at == 0) {
-                    wrong("F1", unit, "an entry that does not belong there");
+                    wrong(Invariant::F1, unit, "an entry that does not belong there");
                 }
                 if kind == EXTERNAL {
                     target = get_u32(entries.value(at), 0);
@@ -381,7 +386,7 @@ impl Fd {
                     order => order == Ordering::Less,
                 };
                 if !last.is_empty() && !ascends(&last) {
-                    wrong("F1", unit, "entries do not ascend");
+                    wrong(Invariant::F1, unit, "entries do not ascend");
                 }
                 records += u64::from(is_record);
                 last = entry.to_vec();
@@ -389,7 +394,7 @@ impl Fd {
             before = unit;
         }
         if (announced.len() as u32, records, before) != (run.pages, run.records, run.last) {
-            wrong("F2", run.first, "pages or records are not as many as the level says");
+            wrong(Invariant::F2, run.first, "pages or records are not as many as the level says");
         }
         Ok(fences)
     }

@@ -63,7 +63,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
@@ -154,7 +154,7 @@ impl Fd {
         let mut next = self.first_page(key);
         for level in 0..self.levels.len() {
             let Some(unit) = next else {
-                return Err(corrupted("F3: no fence before a key", shadow.lpn(0, 0)));
+                return Err(corrupted(Invariant::F3, "no fence before a key", shadow.lpn(0, 0)));
             };
             page.read(shadow, unit, Cause::Host)?;
             if show(level, &page) {
@@ -254,7 +254,7 @@ impl MessageScheme for Fd {
         shadow: &mut Shadow<S>,
         mut state: CommittedState,
     ) -> Result<Fd, IndexError> {
-        let wrong = || corrupted("S1: the state is no head", Lpn(0));
+        let wrong = || corrupted(Invariant::S1, "the state is no head", Lpn(0));
         let (mut start, mut row) = ([0; 5], [0; LEVEL_BYTES]);
         state.take(shadow, &mut start)?;
         let (levels, held) = (usize::from(start[0]), get_u32(&start, 1));

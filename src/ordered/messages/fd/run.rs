@@ -15,7 +15,7 @@
 //! Kinds are 1 a value, 2 a filter (tombstone), 3 an external fence, 4 an internal fence. The value of a
 //! fence is a unit of the next level. Entries ascend by key, a fence before the record of its key.
 
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::Direction;
@@ -66,7 +66,7 @@ impl RunPage {
         cause: Cause,
     ) -> Result<(), IndexError> {
         if unit >= shadow.units() {
-            return Err(corrupted("S3: a page of a run lies beyond the store", Lpn(unit)));
+            return Err(corrupted(Invariant::S3, "a page of a run lies beyond the store", Lpn(unit)));
         }
         let lpn = shadow.lpn(unit, 0);
         shadow.read(lpn, cause, &mut self.bytes)?;
@@ -74,7 +74,7 @@ impl RunPage {
         self.count = get_u16(&self.bytes, 10).into();
         let capacity = RunPage::capacity(self.shape, self.bytes.len());
         if self.bytes[8] != MARK || !(1..=capacity).contains(&self.count) {
-            return Err(corrupted("S2: the page is no page of this run", lpn));
+            return Err(corrupted(Invariant::S2, "the page is no page of this run", lpn));
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Cursor {
         }
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            return Err(corrupted("F2: a run is longer than it should be", Lpn(next)));
+            return Err(corrupted(Invariant::F2, "a run is longer than it should be", Lpn(next)));
         }
         self.page.read(shadow, next, self.cause)?;
         self.at = 0;

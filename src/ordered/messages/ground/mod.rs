@@ -45,7 +45,7 @@ pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::{Change, holds_none, load_one_by_one};
 use crate::ordered::journal::Buffered;
@@ -268,7 +268,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.state_units();
         if used != self.shadow.live_units() {
             let found = message!("{used} units are in use, {} are kept from use", self.shadow.live_units());
-            report.violation("S3", 0, found);
+            report.violation(Invariant::S3, 0, found);
         }
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
         let mut records = 0;

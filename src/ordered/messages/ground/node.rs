@@ -19,7 +19,7 @@
 use super::children::{CHILD_BYTES, Children};
 use super::record::{PUT, REMOVE, Records, Run, Shape};
 use super::shadow::{NONE, Shadow, corrupted};
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{get_u16, put_u16};
 use crate::nand::Cause;
 use crate::store::PageStore;
@@ -262,7 +262,7 @@ impl Layout {
         page: &mut [u8],
     ) -> Result<(usize, usize), IndexError> {
         if unit >= shadow.units() {
-            return Err(corrupted("S3: a node lies beyond the store", crate::units::Lpn(unit)));
+            return Err(corrupted(Invariant::S3, "a node lies beyond the store", crate::units::Lpn(unit)));
         }
         let lpn = shadow.lpn(unit, 0);
         shadow.read(lpn, cause, page)?;
@@ -273,7 +273,7 @@ impl Layout {
             (1..=self.fanout).contains(&children) && records <= self.inner_records
         };
         if page[8] != level || page[9] != NODE_MARK || !fits {
-            return Err(corrupted("S2: the page is no such node", lpn));
+            return Err(corrupted(Invariant::S2, "the page is no such node", lpn));
         }
         Ok((children, records))
     }
@@ -288,7 +288,7 @@ impl Layout {
         let lpn = shadow.lpn(unit, place as u32);
         shadow.read(lpn, cause, page)?;
         if page[8] != MORE_MARK || usize::from(page[9]) != place || usize::from(get_u16(page, 10)) != count {
-            return Err(corrupted("S2: the page does not belong to its node", lpn));
+            return Err(corrupted(Invariant::S2, "the page does not belong to its node", lpn));
         }
         Ok(())
     }
@@ -320,7 +320,11 @@ impl Layout {
             bytes.extend_from_slice(&page[area..area + count * width]);
         }
         let node = self.node_of(level, (children, records), &bytes);
-        node.ok_or(corrupted("T1: keys do not ascend, or a leaf has a tombstone", shadow.lpn(unit, 0)))
+        node.ok_or(corrupted(
+            Invariant::T1,
+            "keys do not ascend, or a leaf has a tombstone",
+            shadow.lpn(unit, 0),
+        ))
     }
 
     /// The value that a node has of a key, copied to `value`; and the child to go on with, unless it is a

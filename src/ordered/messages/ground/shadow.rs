@@ -41,7 +41,7 @@ mod open;
 
 use super::bits::Bits;
 use super::state::CommittedState;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Cause, Differs, Unfit};
 use crate::ordered::RecordFormat;
@@ -163,7 +163,7 @@ impl<S: PageStore> Shadow<S> {
             return Err(IndexError::NotFormatted(Unfit::named(&page[8..16], &identity.name, what)));
         }
         if get_u32(&page, 0) != crc32(&[&page[4..]]) || get_u32(&page, 4) != MANIFEST.0 {
-            return Err(corrupted("S1: the checksum of the manifest is wrong", MANIFEST));
+            return Err(corrupted(Invariant::S1, "the checksum of the manifest is wrong", MANIFEST));
         }
         let mut expected = vec![0; page.len()];
         put_identity(&mut expected, &identity, store.page_count());
@@ -182,7 +182,7 @@ impl<S: PageStore> Shadow<S> {
             _ => shadow.units as usize * shadow.unit_state_bytes(),
         };
         if bytes > room {
-            return Err(corrupted("S1: the state is longer than its pages", MANIFEST));
+            return Err(corrupted(Invariant::S1, "the state is longer than its pages", MANIFEST));
         }
         shadow.is_open = page[OPEN_AT] == 1;
         shadow.is_changed = shadow.is_open;
@@ -200,7 +200,7 @@ impl<S: PageStore> Shadow<S> {
         let lpn = self.lpn(state.unit, state.place);
         self.read(lpn, Cause::Recovery, &mut state.page)?;
         if get_u64(&state.page, 8) != self.commit {
-            return Err(corrupted("S1: a page of the state is of another commit", lpn));
+            return Err(corrupted(Invariant::S1, "a page of the state is of another commit", lpn));
         }
         if state.place == 0 {
             state.next = get_u32(&state.page, 16);
@@ -256,10 +256,10 @@ impl<S: PageStore> Shadow<S> {
     ) -> Result<(), IndexError> {
         self.store.read(lpn, if self.is_checking { Cause::Check } else { cause }, page)?;
         if get_u32(page, 0) != crc32(&[&page[4..]]) {
-            return Err(corrupted("S2: the checksum of a page is wrong", lpn));
+            return Err(corrupted(Invariant::S2, "the checksum of a page is wrong", lpn));
         }
         if get_u32(page, 4) != lpn.0 {
-            return Err(corrupted("S2: another page stands in its place", lpn));
+            return Err(corrupted(Invariant::S2, "another page stands in its place", lpn));
         }
         Ok(())
     }
@@ -365,7 +365,7 @@ impl<S: PageStore> Shadow<S> {
     /// At mount: a unit that the tree uses.
     pub(in crate::ordered) fn claim(&mut self, unit: u32) -> Result<(), IndexError> {
         if unit >= self.units || self.live.get(unit) {
-            return Err(corrupted("S3: a unit is used twice, or beyond the store", Lpn(unit)));
+            return Err(corrupted(Invariant::S3, "a unit is used twice, or beyond the store", Lpn(unit)));
         }
         self.live.set(unit, true);
         self.live_units += 1;
@@ -591,6 +591,6 @@ fn put_identity(page: &mut [u8], identity: &Identity, pages: u32) {
     page[30..46].copy_from_slice(&identity.parameters);
 }
 
-pub(in crate::ordered) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
-    IndexError::Corrupted { what, at: at.0.into() }
+pub(in crate::ordered) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexError {
+    IndexError::broken(invariant, what, at.0.into())
 }

@@ -1,7 +1,7 @@
 //! The state of a tree as a mount finds it: read as it is asked for, so that only a page of it is in RAM.
 
 use super::shadow::{MANIFEST, Shadow, corrupted};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::store::PageStore;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,8 +31,11 @@ impl CommittedState {
         shadow: &mut Shadow<S>,
         mut bytes: &mut [u8],
     ) -> Result<(), IndexError> {
-        self.left =
-            self.left.checked_sub(bytes.len()).ok_or(corrupted("S1: the state is cut off", MANIFEST))?;
+        self.left = self.left.checked_sub(bytes.len()).ok_or(corrupted(
+            Invariant::S1,
+            "the state is cut off",
+            MANIFEST,
+        ))?;
         while !bytes.is_empty() {
             if self.read == self.page.len() {
                 shadow.next_page(self)?;

@@ -6,7 +6,7 @@ use super::node::{Layout, Node, Tally};
 use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
 use super::{Ascending, Bounds};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -101,7 +101,7 @@ impl Layout {
         let keys =
             (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
         if !keys.into_iter().all(inside) {
-            report.violation("T2", unit.into(), "a key beyond the bounds of its node".to_string());
+            report.violation(Invariant::T2, unit.into(), "a key beyond the bounds of its node".to_string());
         }
         let mut tally =
             Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };

@@ -12,7 +12,7 @@
 //!       16..    records, sorted by key
 //! ```
 
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{NONE, Run, Shadow, Shape, Slice, corrupted};
@@ -124,13 +124,13 @@ impl Buffer {
         let mut unit = self.tail;
         for _ in 0..self.pages {
             if unit >= shadow.units() {
-                return Err(corrupted("S3: a page of a buffer lies beyond the store", Lpn(unit)));
+                return Err(corrupted(Invariant::S3, "a page of a buffer lies beyond the store", Lpn(unit)));
             }
             let lpn = shadow.lpn(unit, 0);
             shadow.read(lpn, cause, &mut page)?;
             let count = usize::from(get_u16(&page, 10));
             if page[8] != MARK || count > Buffer::page_records(shape, page.len()) {
-                return Err(corrupted("S2: the page is no page of a buffer", lpn));
+                return Err(corrupted(Invariant::S2, "the page is no page of a buffer", lpn));
             }
             let records = Slice { shape, bytes: &page[HEAD_BYTES..HEAD_BYTES + count * shape.bytes()] };
             if !show(unit, records) {
@@ -141,7 +141,7 @@ impl Buffer {
         if unit == NONE {
             Ok(())
         } else {
-            Err(corrupted("L2: a buffer is longer than it should be", Lpn(unit)))
+            Err(corrupted(Invariant::L2, "a buffer is longer than it should be", Lpn(unit)))
         }
     }
 

@@ -60,7 +60,7 @@ mod tests;
 
 pub use settings::LaConfig;
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{get_u16, get_u32, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
@@ -129,7 +129,7 @@ struct LaCounts {
 /// Reads a field of the state.
 fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> {
     let (field, rest) =
-        state.split_at_checked(bytes).ok_or(corrupted("S1: the state is too short", Lpn(0)))?;
+        state.split_at_checked(bytes).ok_or(corrupted(Invariant::S1, "the state is too short", Lpn(0)))?;
     *state = rest;
     Ok(field)
 }
@@ -159,12 +159,12 @@ impl La {
                 || !is_first
                 || !buffer.fragment.all().are_sorted_of(&[PUT, crate::ordered::messages::ground::REMOVE])
             {
-                return Err(corrupted("L1: the buffers of a level are out of order", Lpn(0)));
+                return Err(corrupted(Invariant::L1, "the buffers of a level are out of order", Lpn(0)));
             }
             floor.buffers.push(buffer);
         }
         if floor.buffers.is_empty() {
-            return Err(corrupted("L1: a level without buffers", Lpn(0)));
+            return Err(corrupted(Invariant::L1, "a level without buffers", Lpn(0)));
         }
         Ok(floor)
     }
@@ -221,26 +221,26 @@ impl MessageScheme for La {
         let shape = tree.layout.shape;
         let node = take(&mut state, children * (shape.key + 4) + records * shape.bytes())?;
         let root = tree.layout.node_of(level, (children, records), node);
-        tree.root = root.ok_or(corrupted("S1: the state has no root", Lpn(0)))?;
+        tree.root = root.ok_or(corrupted(Invariant::S1, "the state has no root", Lpn(0)))?;
         if u32::from(level) > tree.layout.height_max(shadow.units()) + 1 {
-            return Err(corrupted("S1: a tree higher than its store allows", Lpn(0)));
+            return Err(corrupted(Invariant::S1, "a tree higher than its store allows", Lpn(0)));
         }
         tree.floors.clear();
         for _ in 0..head[5] {
             let floor = tree.restore_floor(&mut state)?;
             if tree.floors.last().is_some_and(|above| above.level <= floor.level) {
-                return Err(corrupted("L1: levels of buffers out of order", Lpn(0)));
+                return Err(corrupted(Invariant::L1, "levels of buffers out of order", Lpn(0)));
             }
             tree.floors.push(floor);
         }
         if tree.floors.first().is_none_or(|top| top.buffers.len() != 1) {
-            return Err(corrupted("L1: the root has no buffer, or several", Lpn(0)));
+            return Err(corrupted(Invariant::L1, "the root has no buffer, or several", Lpn(0)));
         }
         tree.layout.claim_below(shadow, &mut tree.tally, &tree.root)?;
         for buffer in tree.floors.iter().flat_map(|floor| &floor.buffers) {
             let mut units = Vec::new();
             if buffer.pages > shadow.units() {
-                return Err(corrupted("L2: a buffer longer than the store", Lpn(buffer.tail)));
+                return Err(corrupted(Invariant::L2, "a buffer longer than the store", Lpn(buffer.tail)));
             }
             buffer.scan(shadow, Cause::Recovery, &mut |unit, _| {
                 units.push(unit);
@@ -404,7 +404,8 @@ impl MessageScheme for La {
         let found = self.layout.check_below(shadow, report, (&self.root, 0), (None, None))?;
         let (is, was) = ((found.leaves, found.inner), (self.tally.leaves, self.tally.inner));
         if is != was {
-            report.violation("T3", 0, message!("{is:?} leaves and inner nodes where {was:?} were counted"));
+            let found = message!("{is:?} leaves and inner nodes where {was:?} were counted");
+            report.violation(Invariant::T3, 0, found);
         }
         let mut pages = 0;
         for floor in &self.floors {
@@ -420,16 +421,18 @@ impl MessageScheme for La {
                     true
                 })?;
                 if !inside {
-                    report.violation("L1", buffer.tail.into(), "a record of another buffer".to_string());
+                    let found = "a record of another buffer".to_string();
+                    report.violation(Invariant::L1, buffer.tail.into(), found);
                 }
                 if (records, puts) != (buffer.records, buffer.puts) {
-                    report.violation("L2", buffer.tail.into(), message!("{records} records in a chain"));
+                    let found = message!("{records} records in a chain");
+                    report.violation(Invariant::L2, buffer.tail.into(), found);
                 }
             }
         }
         let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         if shadow.free_after_commit() < growth && !self.may_repeat {
-            report.violation("L4", 0, message!("{growth} pages are wanted for records that wait"));
+            report.violation(Invariant::L4, 0, message!("{growth} pages are wanted for records that wait"));
         }
         Ok((found.leaves + found.inner) as u32 + pages)
     }

@@ -2,7 +2,7 @@
 
 use super::path::width_of;
 use super::{RawScheme, RawTree, address, named_width};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::fault::IndexFault;
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
@@ -58,7 +58,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let reached = walk.reached.entry(ppn).or_insert(level);
         *reached = level.min(*reached);
         if tag.layout >= self.scheme.layouts() {
-            report.violation("R7", at, message!("layout {} of {}", tag.layout, self.scheme.layouts()));
+            let found = message!("layout {} of {}", tag.layout, self.scheme.layouts());
+            report.violation(Invariant::R7, at, found);
             return Ok(());
         }
         let shape = self.scheme.shape(tag.layout, level, height);
@@ -66,17 +67,19 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let overlaps =
             tag.lowest_level < level && self.scheme.page_area(tag.layout, level - 1, height).start < area.end;
         if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
-            report.violation("R7", at, message!("area {area:?} of level {level} in layout {}", tag.layout));
+            let found = message!("area {area:?} of level {level} in layout {}", tag.layout);
+            report.violation(Invariant::R7, at, found);
             return Ok(());
         }
         let node = &page.data[area];
         let count = usize::from(tag.counts[usize::from(level) - 1]);
         if tag.lowest_level > level || count > shape.capacity {
-            report.violation("R1", at, message!("{count} entries at level {level} of page {:?}", tag));
+            let found = message!("{count} entries at level {level} of page {:?}", tag);
+            report.violation(Invariant::R1, at, found);
             return Ok(());
         }
         if let Some(i) = shape.first_unsorted(node, count) {
-            report.violation("R1", at, message!("key {i} at level {level} does not rise"));
+            report.violation(Invariant::R1, at, message!("key {i} at level {level} does not rise"));
         }
         check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
         let width = width_of(&self.scheme, level, &shape, node, count);
@@ -84,11 +87,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             || (self.scheme.layouts() > 1 && !self.scheme.fits(width, (level, height), count))
         {
             let named = visit.width;
-            report.violation(
-                "R8",
-                at,
-                message!("{count} entries at level {level}, width {width}, {named:?} named"),
-            );
+            let found = message!("{count} entries at level {level}, width {width}, {named:?} named");
+            report.violation(Invariant::R8, at, found);
         }
         if level == 1 {
             report.records += count as u64;
@@ -98,7 +98,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             if visit.low.as_deref().is_some_and(|low| first < low)
                 || visit.high.as_deref().is_some_and(|high| last >= high)
             {
-                report.violation("R2", at, message!("keys at level {level} leave the parent's bounds"));
+                let found = message!("keys at level {level} leave the parent's bounds");
+                report.violation(Invariant::R2, at, found);
             }
         }
         for i in 0..if level > 1 { count } else { 0 } {
@@ -114,7 +115,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if level > tag.lowest_level {
             let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == ppn);
             if !own {
-                report.violation("R4", at, message!("the node at level {level} has no child in its page"));
+                let found = message!("the node at level {level} has no child in its page");
+                report.violation(Invariant::R4, at, found);
             }
         }
         Ok(())
@@ -125,13 +127,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let tag: Tag = *self.log.read(page, Cause::Check)?.tag;
             if !self.log.is_valid(page) || tag.lowest_level != level {
                 let found = message!("reached from level {level}, begins at {}", tag.lowest_level);
-                walk.report.violation("R5", u64::from(page.0), found);
+                walk.report.violation(Invariant::R5, u64::from(page.0), found);
             }
         }
         self.check_counts(walk);
         let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
         if live != reached && !(self.bits_in_doubt && live > reached) {
-            walk.report.violation("R6", 0, message!("{live} valid pages, {reached} that can be reached"));
+            let found = message!("{live} valid pages, {reached} that can be reached");
+            walk.report.violation(Invariant::R6, 0, found);
         }
         Ok(())
     }
@@ -151,7 +154,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let counted = self.log.valid_in(block);
             if counted < reached {
                 let found = message!("{counted} valid pages counted, {reached} that can be reached");
-                walk.report.violation("R6", u64::from(block.0), found);
+                walk.report.violation(Invariant::R6, u64::from(block.0), found);
             }
         }
     }
@@ -169,6 +172,7 @@ fn check_filling(
         false => 1,
     };
     if count < least || (level == height && count > root_max) {
-        report.violation("R3", at, message!("{count} of {root_max} entries at level {level} of {height}"));
+        let found = message!("{count} of {root_max} entries at level {level} of {height}");
+        report.violation(Invariant::R3, at, found);
     }
 }

@@ -46,7 +46,7 @@ mod service;
 pub(crate) mod update;
 
 use crate::blocks::Validity;
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, Invariant, message, words};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
@@ -232,15 +232,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexFault> {
         let geometry = nand.geometry();
         let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
-        if config.journal > 0 && !cfg!(feature = "journal") {
-            return Err(left_out("a journal of moved leaves: feature 'journal'"));
+        if config.journal > 0 && !cfg!(feature = "full") {
+            return Err(left_out("a journal of moved leaves: feature 'full'"));
         }
         if config.journal > 0 && !S::TAKES_JOURNAL {
             return Err(
                 IndexError::Unsupported(words("this tree needs no journal of moved leaves").into()).into()
             );
         }
-        let takes = S::TAKES_JOURNAL && cfg!(feature = "journal");
+        let takes = S::TAKES_JOURNAL && cfg!(feature = "full");
         let (journal, most) = (if takes { config.journal } else { 0 }, geometry.pages() as usize / 16);
         if journal > most {
             let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
@@ -388,14 +388,13 @@ fn node_in<S: RawScheme>(
     page: Ppn,
 ) -> Result<(NodeShape, usize), IndexFault> {
     debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
-    let wrong = |what| Err(IndexFault::corrupted(what, page.0));
     if tag.layout >= scheme.layouts() {
-        return wrong("a page of a layout that this tree does not use");
+        return Err(IndexFault::corrupted("a page of a layout that this tree does not use", page.0));
     }
     let shape = scheme.shape(tag.layout, level, height);
     let count = usize::from(tag.counts[usize::from(level) - 1]);
     if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
-        return wrong("R1: an impossible entry count");
+        return Err(IndexFault::broken(Invariant::R1, "an impossible entry count", page.0));
     }
     Ok((shape, count))
 }

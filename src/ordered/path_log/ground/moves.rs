@@ -13,7 +13,7 @@ use super::{RawScheme, RawTree, address};
 use crate::bits::{self, Word};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::{Contents, Window};
-use crate::check::{CheckReport, IndexError, message, words};
+use crate::check::{CheckReport, IndexError, Invariant, message, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs, Geometry, Nand};
@@ -534,7 +534,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 let found = self.moves.find(named.0);
                 if let Some((at, _)) = found {
                     if bits::is_set(&in_use, at) {
-                        return Err(IndexFault::corrupted("R9: two nodes name one place", ppn.0));
+                        return Err(IndexFault::broken(Invariant::R9, "two nodes name one place", ppn.0));
                     }
                     bits::set(&mut in_use, at);
                 }
@@ -554,18 +554,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let entries = self.moves.len();
         if entries != named {
-            report.violation(
-                "R9",
-                0,
-                message!("{entries} moves in the table, {named} places that nodes name"),
-            );
+            let found = message!("{entries} moves in the table, {named} places that nodes name");
+            report.violation(Invariant::R9, 0, found);
         }
         for (named, now) in self.moves.iter() {
             if self.log.is_valid(Ppn(named)) || !self.log.is_valid(Ppn(now)) {
-                report.violation("R9", u64::from(named), message!("leads to page {now}"));
+                report.violation(Invariant::R9, u64::from(named), message!("leads to page {now}"));
             }
             if self.moves.resolve(Ppn(now)) != Ppn(now) {
-                report.violation("R9", u64::from(named), message!("leads to {now}, which leads on"));
+                report.violation(Invariant::R9, u64::from(named), message!("leads to {now}, which leads on"));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
 use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
+use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -306,7 +307,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let ppn = if level < self.height { self.resolve(level, ppn) } else { ppn };
         if !self.log.is_valid(ppn) {
-            return Err(IndexFault::corrupted("R5: a page that can be reached is not valid", ppn.0));
+            return Err(IndexFault::broken(Invariant::R5, "a page that can be reached is not valid", ppn.0));
         }
         self.copy_node_at(ppn, level, cause)
     }

@@ -9,7 +9,7 @@ use crate::ordered::holds_change;
 use alloc::vec::Vec;
 
 /// Whether an update that got stuck is undone, by what the engine was built with.
-const UNDOES: bool = cfg!(feature = "undo");
+const UNDOES: bool = cfg!(feature = "embedded");
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.

@@ -22,6 +22,7 @@
 //! that nobody touches would hold it there.
 
 use super::{LayoutChoice, PathPages};
+use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
@@ -295,7 +296,7 @@ pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) 
         (lowest..=height).all(|level| tree.scheme.fits(*layout, (level, height), tree.count(level)))
     };
     let Some(layout) = tree.scheme.nearest().find(holds) else {
-        return Err(IndexFault::corrupted("R8: a path that fits no layout", tree.root.0));
+        return Err(IndexFault::broken(Invariant::R8, "a path that fits no layout", tree.root.0));
     };
     put_aside(tree, lowest, layout);
     for level in lowest..=height {

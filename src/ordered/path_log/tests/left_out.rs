@@ -122,12 +122,12 @@ fn what_is_left_out_is_refused() {
     let config = RawConfig::<()>::new(RECORD);
     let cached = RawConfig { read_pages: Some(4), ..config };
     let mu = |config: &RawConfig| MuTree::format(chip(64), config).map(|_| ());
-    refused(mu(&cached), cfg!(feature = "page-cache"), "page-cache");
+    refused(mu(&cached), cfg!(feature = "embedded"), "embedded");
     let synced = RawConfig { write_pages: Some(4), durability: Durability::EverySync, ..config };
-    refused(mu(&synced), cfg!(feature = "write-part"), "write-part");
+    refused(mu(&synced), cfg!(feature = "embedded"), "embedded");
     let journaled = RawConfig { journal: 8, ..config };
     let wandering = WanderingTree::format(chip(64), &journaled).map(|_| ());
-    refused(wandering, cfg!(feature = "journal"), "journal");
+    refused(wandering, cfg!(feature = "full"), "full");
     let vmtree = VmTree::format(chip(64), &VmConfig::new(RECORD)).map(|_| ());
     refused(vmtree, cfg!(feature = "moved-nodes"), "moved-nodes");
     assert!(mu(&RawConfig { ram_bytes: Some(1 << 20), ..config }).is_ok(), "RAM without use is no harm");

@@ -45,13 +45,14 @@ mod buffer;
 mod config;
 pub mod overwrite;
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests;
 
 pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
 use crate::bits;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::IndexFault;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -487,7 +488,7 @@ fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<
     tree.hold_moved();
     if last.is_some_and(|(last, _)| last.digest != tree.moves.digest(tree.root)) {
         let page = last_page.map_or(0, |page| page.0);
-        return Err(IndexFault::corrupted("R9: pages written before this one are missing", page));
+        return Err(IndexFault::broken(Invariant::R9, "pages written before this one are missing", page));
     }
     Ok(())
 }

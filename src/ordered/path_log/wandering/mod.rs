@@ -130,7 +130,7 @@ impl MovedNodes for OneNodePages {}
 impl RawScheme for OneNodePages {
     const KIND: &'static [u8] = b"wandering 1";
 
-    const TAKES_JOURNAL: bool = cfg!(feature = "journal");
+    const TAKES_JOURNAL: bool = cfg!(feature = "full");
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexFault> {
         Ok(OneNodePages::of(page_bytes, record)?)

@@ -90,6 +90,7 @@ fn padded(format: RecordFormat, count: usize, seed: u64) -> Records {
 proptest! {
     #![proptest_config(inputs::fixed(200))]
 
+    #[cfg(feature = "full")]
     #[test]
     fn records_without_their_zeros_come_back(
         key in 2u8..60, value in 0u8..200, count in 1usize..300, seed: u64, large: bool, tombstones: bool,
@@ -127,6 +128,7 @@ proptest! {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn zeros_at_the_end_of_a_value_take_no_room() {
     let format = RecordFormat::variable(16, 200);

@@ -18,7 +18,7 @@ use crate::ordered::RecordFormat;
 use core::cell::Cell;
 
 /// Whether this build has trimmed records.
-pub(in super::super) const TRIMS: bool = cfg!(feature = "trims");
+pub(in super::super) const TRIMS: bool = cfg!(feature = "full");
 /// The mark of a page of trimmed records, beside the width of the low bits.
 pub(super) const TRIMMED: u8 = 0x80;
 /// Bytes of a record beyond which it is trimmed.
@@ -36,30 +36,30 @@ pub(super) struct Kept {
 /// The place of a record in a page, where that takes a search: the next one asked for is often near.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Known {
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     record: u32,
     /// The first bit of it; 0 for the place of record 0.
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     at: u32,
 }
 
 impl Known {
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     fn note(known: &Cell<Known>, record: usize, at: usize) {
         known.set(Known { record: record as u32, at: at as u32 });
     }
 
-    #[cfg(not(feature = "trims"))]
+    #[cfg(not(feature = "full"))]
     fn note(_: &Cell<Known>, _: usize, _: usize) {}
 
     /// The record and its place, if it is not behind record `i`.
-    #[cfg(feature = "trims")]
+    #[cfg(feature = "full")]
     fn before(self, i: usize) -> Option<(usize, usize)> {
         let (record, at) = (self.record as usize, self.at as usize);
         (record <= i && at > 0).then_some((record, at))
     }
 
-    #[cfg(not(feature = "trims"))]
+    #[cfg(not(feature = "full"))]
     fn before(self, _: usize) -> Option<(usize, usize)> {
         None
     }

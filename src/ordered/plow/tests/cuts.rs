@@ -61,7 +61,7 @@ fn operations(chip: &Chip) -> u64 {
 }
 
 fn paired(pairing: Pairing, (pages_per_block, blocks): (u32, u32)) -> Chip {
-    let part = Part { pairing, ..chip(512, pages_per_block, blocks).part().clone() };
+    let part = Part { pairing, ..chip(PAGE, pages_per_block, blocks).part().clone() };
     LowerPages::new(SimChip::new(&part).unwrap(), pairing)
 }
 
@@ -111,6 +111,7 @@ fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn a_cut_around_the_first_program_of_41_bits_loses_nothing() {
     for (class, memtable) in [(Durability::EveryOperation, 9), (Durability::EverySync, 60)] {
@@ -124,6 +125,7 @@ fn a_cut_around_the_first_program_of_41_bits_loses_nothing() {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn a_cut_among_records_without_their_zeros_loses_nothing() {
     for (levels, class, steps) in [(2, Durability::EveryOperation, 120), (3, Durability::EverySync, 400)] {

@@ -1,7 +1,7 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
 use super::{CommitCounts, GroupTree, Hints, Pooled};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::ordered::buffered::Below;
 use crate::ordered::change::Change;
 
@@ -92,7 +92,7 @@ impl<T: GroupTree> Pooled<T> {
 /// A group that lost requests to another, or took some over: the tree gave two leaves the same keys, which
 /// only bad bytes can make it do.
 fn overlapping(group: u32) -> IndexError {
-    IndexError::Corrupted { what: "P2: two leaves have the same keys", at: u64::from(group) }
+    IndexError::broken(Invariant::P2, "two leaves have the same keys", u64::from(group))
 }
 
 impl CommitCounts {

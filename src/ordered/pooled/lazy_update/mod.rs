@@ -119,7 +119,7 @@ pub(in crate::ordered) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
 pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, Fill, Lookup};
 use crate::ordered::buffered::Below;
@@ -277,17 +277,20 @@ impl<T: GroupTree> Pooled<T> {
             let Lookup { is_present, entries, span } = self.tree.lookup(self.pool.key(slot), Cause::Check)?;
             let group = self.pool.group_of(slot);
             if span != self.pool.span(group) {
-                report.violation("P2", u64::from(slot), "the group is for no leaf of the tree".to_string());
+                let found = "the group is for no leaf of the tree".to_string();
+                report.violation(Invariant::P2, u64::from(slot), found);
             }
             let expected = if is_present { Below::Present } else { Below::Absent };
             if ![expected, Below::Unknown].contains(&self.pool.below(slot)) {
-                report.violation("P3", u64::from(slot), "the tree holds the key, or does not".to_string());
+                let found = "the tree holds the key, or does not".to_string();
+                report.violation(Invariant::P3, u64::from(slot), found);
             }
             if self.pool.first_of(group) == Some(slot) {
                 let growth: i32 = self.pool.members(group).map(|slot| self.pool.growth(slot)).sum();
                 let after = entries as i32 + growth;
                 if self.pool.entries_after(group).is_some_and(|counted| counted != after) {
-                    report.violation("P6", u64::from(group), message!("the leaf will have {after} entries"));
+                    let found = message!("the leaf will have {after} entries");
+                    report.violation(Invariant::P6, u64::from(group), found);
                 }
             }
             let is_put = self.pool.value(slot).is_some();

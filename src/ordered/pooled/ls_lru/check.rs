@@ -1,7 +1,7 @@
 //! The checker of the buffer, and what the index tells about itself.
 
 use super::LsLruTree;
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::nand::Cause;
 use crate::ordered::buffered::Below;
 use crate::store::PageStore;
@@ -16,7 +16,7 @@ impl<S: PageStore> LsLruTree<S> {
     pub(super) fn check_buffer(&self, report: &mut CheckReport) {
         let buffer = self.buffer();
         if !buffer.units.is_sound() {
-            report.violation("U1", 0, "places, sizes and lists of the units disagree".to_string());
+            report.violation(Invariant::U1, 0, "places, sizes and lists of the units disagree".to_string());
         }
         let (mut cells, mut waiting) = (0, Waiting::default());
         for unit in buffer.units.all() {
@@ -26,21 +26,22 @@ impl<S: PageStore> LsLruTree<S> {
             waiting.entries += u64::from(part.len);
             waiting.adds += u64::from(buffer.units.get(unit).adds);
             if buffer.units.get(unit).state().is_none() {
-                report.violation("U1", u64::from(lpn.0), "a unit without parts".to_string());
+                report.violation(Invariant::U1, u64::from(lpn.0), "a unit without parts".to_string());
             }
             if !self.cells.is_sound(unit, part) {
-                report.violation("U2", u64::from(lpn.0), "the dirty part is in disorder".to_string());
+                let found = "the dirty part is in disorder".to_string();
+                report.violation(Invariant::U2, u64::from(lpn.0), found);
             }
         }
         if waiting != buffer.units.waiting() {
             let found = message!("{waiting:?} wait, {:?} are counted", buffer.units.waiting());
-            report.violation("U7", 0, found);
+            report.violation(Invariant::U7, 0, found);
         }
         let (slabs, used) = buffer.slab_use();
         let is_in_use = used.iter().sum::<usize>() == slabs && used[2] == self.cells.slab_count();
         if cells != self.cells.used_cells() || !is_in_use {
             let found = message!("{cells} cells of {}, slabs {used:?} of {slabs}", self.cells.used_cells());
-            report.violation("U5", 0, found);
+            report.violation(Invariant::U5, 0, found);
         }
     }
 
@@ -56,25 +57,19 @@ impl<S: PageStore> LsLruTree<S> {
                 let entry = self.cells.entry(self.cells.nth(part, at));
                 let (is_put, below) = (entry.change.value.is_some(), entry.below);
                 if self.tree.leaf_of(entry.change.key, Cause::Check)? != lpn {
-                    report.violation("U2", u64::from(lpn.0), "an entry of another leaf".to_string());
+                    report.violation(Invariant::U2, u64::from(lpn.0), "an entry of another leaf".to_string());
                 }
                 let (found, entries) = self.tree.leaf_value(entry.change.key, lpn, Cause::Check)?;
                 let is_present = found.is_some();
                 let expected = if is_present { Below::Present } else { Below::Absent };
                 if ![expected, Below::Unknown].contains(&below) {
-                    report.violation(
-                        "U4",
-                        u64::from(lpn.0),
-                        "the leaf holds the key, or does not".to_string(),
-                    );
+                    let found = "the leaf holds the key, or does not".to_string();
+                    report.violation(Invariant::U4, u64::from(lpn.0), found);
                 }
                 let base = self.buffer().units.get(unit).base;
                 if base != UNCOUNTED && usize::from(base) != entries {
-                    report.violation(
-                        "U6",
-                        u64::from(lpn.0),
-                        message!("{base} entries are counted, not {entries}"),
-                    );
+                    let found = message!("{base} entries are counted, not {entries}");
+                    report.violation(Invariant::U6, u64::from(lpn.0), found);
                 }
                 report.records += u64::from(is_put && !is_present);
                 report.records -= u64::from(!is_put && is_present);
@@ -87,7 +82,7 @@ impl<S: PageStore> LsLruTree<S> {
         let mut page = vec![0; self.buffer().page_bytes()];
         if !self.buffer_mut().read_below(unit, &mut page)? {
             let lpn = self.buffer().units.get(unit).lpn;
-            report.violation("U3", u64::from(lpn.0), "the copy is not the base node".to_string());
+            report.violation(Invariant::U3, u64::from(lpn.0), "the copy is not the base node".to_string());
         }
         Ok(())
     }

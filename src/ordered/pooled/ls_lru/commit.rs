@@ -5,7 +5,7 @@ use super::settings::REGROUPED_LEAVES;
 use super::units::State;
 use super::unless_full;
 use super::{CommitPolicy, LeafSplit, LsLruTree, victims};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::ordered::bplus::Reshaped;
 use crate::sort;
 use crate::store::PageStore;
@@ -156,10 +156,7 @@ impl<S: PageStore> LsLruTree<S> {
         let applied = applied?;
         if applied.lpn != lpn || !(1..=part.len as usize).contains(&applied.changes) {
             // The tree gave two leaves the same keys, which only bad bytes make it do.
-            return Err(IndexError::Corrupted {
-                what: "U2: two leaves have the same keys",
-                at: lpn.0.into(),
-            });
+            return Err(IndexError::broken(Invariant::U2, "two leaves have the same keys", lpn.0.into()));
         }
         self.counts.committed_entries += applied.changes as u64;
         self.cells.remove_first(&mut self.tree.store_mut().units, unit, applied.changes);

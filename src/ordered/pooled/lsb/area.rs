@@ -5,7 +5,7 @@
 //! meantime.
 
 use super::page::LogShape;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::sort;
 use crate::store::{PageStore, StoreError, unfit};
@@ -108,8 +108,8 @@ impl<S: PageStore> LogArea<S> {
                 found.base = number;
             }
             let Ok(number) = i32::try_from(i128::from(number) - i128::from(found.base)) else {
-                let what = "L2: the number of a log is far from those of others";
-                return Err(IndexError::Corrupted { what, at: at.0.into() });
+                let what = "the number of a log is far from those of others";
+                return Err(IndexError::broken(Invariant::L2, what, at.0.into()));
             };
             found.logs.push((number, leaf, at));
         }
@@ -123,7 +123,7 @@ impl<S: PageStore> LogArea<S> {
         for (_, leaf, at) in &found.logs {
             let place = self.directory.binary_search_by_key(leaf, |(leaf, _)| *leaf);
             let Err(place) = place else {
-                return Err(IndexError::Corrupted { what: "L2: two logs of one leaf", at: at.0.into() });
+                return Err(IndexError::broken(Invariant::L2, "two logs of one leaf", at.0.into()));
             };
             self.directory.insert(place, (*leaf, *at));
         }
@@ -152,7 +152,7 @@ impl<S: PageStore> LogArea<S> {
         self.store.read(at, cause, page)?;
         match self.shape.verify(page, at)? {
             Some(_) => Ok(true),
-            None => Err(IndexError::Corrupted { what: "L2: the log of a leaf is gone", at: at.0.into() }),
+            None => Err(IndexError::broken(Invariant::L2, "the log of a leaf is gone", at.0.into())),
         }
     }
 

@@ -59,7 +59,7 @@ mod update;
 
 pub use settings::LsbConfig;
 
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::{Cause, Differs};
 use crate::ordered::bplus::BPlusTree;
 use crate::ordered::bplus::{Fill, LeafSpan};
@@ -246,7 +246,7 @@ impl<S: PageStore> LsbTree<S> {
     /// L1, L2 and L4, and the records that logs add and take away.
     fn check_logs(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if self.open.len() > self.log_nodes {
-            report.violation("L4", 0, "too many log nodes are open".to_string());
+            report.violation(Invariant::L4, 0, "too many log nodes are open".to_string());
         }
         for at in 0..self.open.len() {
             let (leaf, is_dirty) = (self.open[at].leaf, self.open[at].is_dirty);
@@ -260,14 +260,16 @@ impl<S: PageStore> LsbTree<S> {
                 shape.count(&log) == 0
             };
             if !is_dirty && !is_as_page {
-                report.violation("L2", u64::from(leaf.0), "the open log is not as its page".to_string());
+                let found = "the open log is not as its page".to_string();
+                report.violation(Invariant::L2, u64::from(leaf.0), found);
             }
             self.open[at].page = log;
             let node = &self.open[at];
             let twice = self.open[..at].iter().any(|other| other.leaf == leaf);
             let is_in = |change: Change<'_>| node.span.contains(change.key);
             if twice || !shape.changes(&node.page).all(is_in) {
-                report.violation("L4", u64::from(leaf.0), "an open log has other bounds".to_string());
+                let found = "an open log has other bounds".to_string();
+                report.violation(Invariant::L4, u64::from(leaf.0), found);
             }
         }
         let closed: Vec<Lpn> =
@@ -283,7 +285,8 @@ impl<S: PageStore> LsbTree<S> {
     fn check_log(&mut self, leaf: Lpn, log: &[u8], report: &mut CheckReport) -> Result<(), IndexError> {
         for change in self.area.shape.changes(log) {
             if self.tree.leaf_of(change.key, Cause::Check)? != leaf {
-                report.violation("L1", u64::from(leaf.0), "a key of the log is not the leaf's".to_string());
+                let found = "a key of the log is not the leaf's".to_string();
+                report.violation(Invariant::L1, u64::from(leaf.0), found);
             }
             let is_present = self.tree.lookup(change.key, Cause::Check)?.is_present;
             report.records += u64::from(change.value.is_some() && !is_present);

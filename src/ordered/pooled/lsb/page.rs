@@ -11,7 +11,7 @@
 //!       24..    a bit for each entry, set where the key is removed; then keys and values as in a leaf, the keys ascending
 //! ```
 
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::ordered::RecordFormat;
 use crate::ordered::change::Change;
@@ -70,14 +70,14 @@ impl LogShape {
         if page[..HEADER_BYTES].iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let damaged = |what| IndexError::Corrupted { what, at: at.0.into() };
+        let damaged = |what| IndexError::broken(Invariant::L1, what, at.0.into());
         if page[4..8] != *MAGIC || get_u32(page, 0) != checksum(page, at) {
-            return Err(damaged("L1: the log page is damaged"));
+            return Err(damaged("the log page is damaged"));
         }
         if self.count(page) > self.capacity()
             || self.entries.first_unsorted(self.area(page), self.count(page)).is_some()
         {
-            return Err(damaged("L1: the entries of the log page are out of order"));
+            return Err(damaged("the entries of the log page are out of order"));
         }
         Ok(Some((self.leaf(page), get_u64(page, 12))))
     }

@@ -2,7 +2,7 @@
 
 use super::area::{Found, FoundLog};
 use super::{LogNode, LsbTree};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, LeafSpan, Lookup};
 use crate::ordered::change::Change;
@@ -209,8 +209,8 @@ impl<S: PageStore> LsbTree<S> {
         let shape = self.area.shape;
         let applied = self.tree.apply_to_leaf(shape.changes(page), LEAVES_MAX)?;
         if applied.changes != shape.count(page) {
-            let what = "L1: a leaf and its log have too many entries";
-            return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
+            let what = "a leaf and its log have too many entries";
+            return Err(IndexError::broken(Invariant::L1, what, applied.lpn.0.into()));
         }
         self.counts.merges += 1;
         Ok(())
@@ -379,8 +379,8 @@ impl<S: PageStore> LsbTree<S> {
             let here = (first..count).take_while(|i| span.contains(change(*i).key)).count();
             let applied = self.tree.apply_to_leaf((first..first + here).map(&change), LEAVES_MAX)?;
             if !(1..=here).contains(&applied.changes) {
-                let what = "B3: a key lies outside the bounds of its leaf";
-                return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
+                let what = "a key lies outside the bounds of its leaf";
+                return Err(IndexError::broken(Invariant::B3, what, applied.lpn.0.into()));
             }
             first += applied.changes;
         }

@@ -13,7 +13,7 @@ use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
 use super::size::pages_limit;
 use super::tree::WideTree;
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::ordered::bplus::{Applied, Edit, LeafSpan, Lookup, Name, NewLeaf, Reshaped, merge};
@@ -86,7 +86,7 @@ impl<S: PageStore> WideTree<S> {
             let page = &self.frames[place].bytes;
             let (lpn, entries, _) = layout.listed(&self.frames[0].bytes, place);
             if layout.shape(place).first_unsorted(layout.area(place, page), entries).is_some() {
-                return Err(corrupted("M3: the keys of a page do not ascend", lpn));
+                return Err(corrupted(Invariant::M3, "the keys of a page do not ascend", lpn));
             }
         }
         Ok(())
@@ -160,7 +160,7 @@ impl<S: PageStore> WideTree<S> {
     /// Refuses entries that do not ascend: damaged pages said they would.
     fn require_sorted(&self, entries: usize, at: Lpn) -> Result<(), IndexError> {
         match self.flat_shape.first_unsorted(&self.flat, entries) {
-            Some(_) => Err(corrupted("M3: the keys of a leaf do not ascend", at)),
+            Some(_) => Err(corrupted(Invariant::M3, "the keys of a leaf do not ascend", at)),
             None => Ok(()),
         }
     }
@@ -389,7 +389,7 @@ impl<S: PageStore> WideTree<S> {
         let mut applied = Applied { lpn: name.page, entries: held, changes: plan.changes, reshaped: None };
         let changes = changes.take(plan.changes);
         if !changes.clone().all(|change| name.span.contains(change.key)) {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", name.page));
+            return Err(corrupted(Invariant::B3, "the bounds changed since the leaf was found", name.page));
         }
         if !plan.touched.contains(&true) {
             return Ok(applied);

@@ -62,15 +62,15 @@ pub use settings::MbConfig;
 pub use tree::WideTree;
 pub(in crate::ordered) use tree::key_before;
 
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
 use crate::units::Lpn;
 
 /// An MB-tree.
 pub type MbTree<S> = Pooled<WideTree<S>>;
 
-fn corrupted(what: &'static str, at: Lpn) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(at.0) }
+fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexError {
+    IndexError::broken(invariant, what, u64::from(at.0))
 }
 
 pooled_over_directory!(MbTree, WideTree, MbConfig);

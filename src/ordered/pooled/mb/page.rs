@@ -21,7 +21,7 @@
 //! ```
 
 use super::corrupted;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
@@ -178,10 +178,10 @@ impl LeafLayout {
 
     fn verify_head(&self, page: &[u8], lpn: Lpn, place: usize) -> Result<usize, IndexError> {
         if get_u32(page, 0) != crc32(&[&page[4..]]) {
-            return Err(corrupted("M1: the checksum of a page of a leaf is wrong", lpn));
+            return Err(corrupted(Invariant::M1, "the checksum of a page of a leaf is wrong", lpn));
         }
         if get_u32(page, 4) != lpn.0 || usize::from(page[8]) != place || page[9] != MARK {
-            return Err(corrupted("M1: another page stands in the place of a leaf's", lpn));
+            return Err(corrupted(Invariant::M1, "another page stands in the place of a leaf's", lpn));
         }
         Ok(usize::from(get_u16(page, 10)))
     }
@@ -191,7 +191,7 @@ impl LeafLayout {
         let entries = self.verify_head(page, lpn, 0)?;
         let pages = self.pages(page);
         if !(1..=self.pages_max).contains(&pages) {
-            return Err(corrupted("M2: the leaf has too many pages, or none", lpn));
+            return Err(corrupted(Invariant::M2, "the leaf has too many pages, or none", lpn));
         }
         let fits = |place: usize| {
             let (page, entries, _) = self.listed(page, place);
@@ -200,11 +200,11 @@ impl LeafLayout {
                 && (place > 0) == (page != lpn)
         };
         if !(0..pages).all(fits) || self.listed(page, 0).1 != entries {
-            return Err(corrupted("M2: the header lists pages that cannot be", lpn));
+            return Err(corrupted(Invariant::M2, "the header lists pages that cannot be", lpn));
         }
         let keys = || (0..pages).map(|place| self.listed(page, place).2);
         if keys().zip(keys().skip(1)).any(|(a, b)| a >= b) {
-            return Err(corrupted("M3: the first keys of the pages do not ascend", lpn));
+            return Err(corrupted(Invariant::M3, "the first keys of the pages do not ascend", lpn));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl LeafLayout {
         if self.verify_head(page, lpn, place)? != entries
             || self.shape(place).key(self.area(place, page), 0) != first
         {
-            return Err(corrupted("M2: the header says otherwise of the page", lpn));
+            return Err(corrupted(Invariant::M2, "the header says otherwise of the page", lpn));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, LeafSpan, Name, Walk};
 use crate::ordered::node::NodeShape;
@@ -104,7 +104,9 @@ impl<S: PageStore> WideTree<S> {
             for place in 0..pages {
                 let lpn = layout.listed(header, place).0;
                 if lpn.0 >= space.page_count() || !space.claim(lpn) {
-                    return Err(corrupted("M4: a page of a leaf is used twice, or is none", lpn).into());
+                    return Err(
+                        corrupted(Invariant::M4, "a page of a leaf is used twice, or is none", lpn).into()
+                    );
                 }
             }
             (counts.leaves, counts.leaf_pages) = (counts.leaves + 1, counts.leaf_pages + pages as u64);
@@ -312,14 +314,15 @@ impl<S: PageStore> WideTree<S> {
         for place in 0..pages {
             let (lpn, entries, _) = self.layout.listed(&self.frames[0].bytes, place);
             if !self.directory.space().is_used(lpn) || !walk.reach(lpn) {
-                walk.report.violation("M4", u64::from(lpn.0), "a page used twice, or free".to_string());
+                let found = "a page used twice, or free".to_string();
+                walk.report.violation(Invariant::M4, u64::from(lpn.0), found);
             }
             let (shape, area) =
                 (self.layout.shape(place), self.layout.area(place, &self.frames[place].bytes));
             for key in (0..entries).map(|at| shape.key(area, at)) {
                 if key < low || high.is_some_and(|high| key >= high) || last.as_deref() >= Some(key) {
                     let found = "a key out of order, or outside the leaf".to_string();
-                    walk.report.violation("M3", u64::from(lpn.0), found);
+                    walk.report.violation(Invariant::M3, u64::from(lpn.0), found);
                 }
                 last = Some(key.into());
             }
@@ -334,12 +337,12 @@ impl<S: PageStore> WideTree<S> {
         for (i, (low, page)) in names.iter().enumerate() {
             let high = names.get(i + 1).map(|(high, _)| &**high);
             match self.check_leaf(low, high, *page, &mut walk) {
-                Err(IndexError::Corrupted { what, at }) => {
-                    let (invariant, found) = what.split_once(": ").unwrap_or(("M1", what));
-                    walk.report.violation(invariant, at, found.to_string());
+                Err(IndexError::Corrupted { invariant, what, at }) => {
+                    let invariant = invariant.unwrap_or(Invariant::M1);
+                    walk.report.violation(invariant, at, what.to_string());
                 }
                 Err(IndexError::Store(error @ crate::store::StoreError::Corrupted { .. })) => {
-                    walk.report.violation("M1", u64::from(page.0), error.to_string());
+                    walk.report.violation(Invariant::M1, u64::from(page.0), error.to_string());
                 }
                 other => other?,
             }

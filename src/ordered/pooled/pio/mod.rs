@@ -60,15 +60,15 @@ mod update;
 pub use settings::PioConfig;
 pub use tree::SegmentTree;
 
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
 use crate::units::Lpn;
 
 /// A PIO B-tree.
 pub type PioTree<S> = Pooled<SegmentTree<S>>;
 
-fn corrupted(what: &'static str, at: Lpn) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(at.0) }
+fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexError {
+    IndexError::broken(invariant, what, u64::from(at.0))
 }
 
 pooled_over_directory!(PioTree, SegmentTree, PioConfig);

@@ -20,7 +20,7 @@
 //! leaf's.
 
 use super::corrupted;
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::change::Change;
@@ -146,14 +146,14 @@ impl LeafLayout {
     /// Checks a page that was read as the segment at a place.
     pub(super) fn verify(&self, page: &[u8], lpn: Lpn, place: usize) -> Result<Head, IndexError> {
         if get_u32(page, 0) != crc32(&[&page[4..]]) {
-            return Err(corrupted("O1: the checksum of a segment is wrong", lpn));
+            return Err(corrupted(Invariant::O1, "the checksum of a segment is wrong", lpn));
         }
         let head = LeafLayout::head(page);
         if get_u32(page, 4) != lpn.0 || head.place != place || page[9] != MARK {
-            return Err(corrupted("O1: another page stands in a segment's place", lpn));
+            return Err(corrupted(Invariant::O1, "another page stands in a segment's place", lpn));
         }
         if head.records > self.records || head.sorted > head.records || (place > 0 && head.records == 0) {
-            return Err(corrupted("O2: the segment has too many records, or none", lpn));
+            return Err(corrupted(Invariant::O2, "the segment has too many records, or none", lpn));
         }
         Ok(head)
     }

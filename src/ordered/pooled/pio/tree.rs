@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, LeafSpan, Name, Walk};
 use crate::ordered::change::Change;
@@ -115,7 +115,12 @@ impl<S: PageStore> SegmentTree<S> {
             let end = first.0.checked_add(segments).filter(|&end| end <= space.page_count());
             let is_free = |space: &Space| !(first.0..first.0 + segments).any(|page| space.is_used(Lpn(page)));
             if end.is_none() || (space.page_count() - first.0) % segments != 0 || !is_free(space) {
-                return Err(corrupted("O3: the pages of a leaf are used twice, or are none", first).into());
+                return Err(corrupted(
+                    Invariant::O3,
+                    "the pages of a leaf are used twice, or are none",
+                    first,
+                )
+                .into());
             }
             (first.0..first.0 + segments).for_each(|page| assert!(space.claim(Lpn(page)), "O3: just seen"));
             *leaves += 1;
@@ -130,7 +135,7 @@ impl<S: PageStore> SegmentTree<S> {
         let slot = ((pages - first.0) / segments).checked_sub(1).map(|slot| slot as usize);
         let is_one = (pages - first.0).is_multiple_of(segments);
         slot.filter(|&slot| is_one && slot < self.segments.len())
-            .ok_or_else(|| corrupted("O3: no leaf begins on this page", first))
+            .ok_or_else(|| corrupted(Invariant::O3, "no leaf begins on this page", first))
     }
 
     /// The pages of a slot.
@@ -187,7 +192,7 @@ impl<S: PageStore> SegmentTree<S> {
             if known.is_some() {
                 self.layout.verify(page, lpn, used)?;
                 if !self.layout.follows(before, page, used) {
-                    return Err(corrupted("O2: a segment does not follow the one before it", lpn));
+                    return Err(corrupted(Invariant::O2, "a segment does not follow the one before it", lpn));
                 }
             } else if !is_full || page.iter().all(|&byte| byte == 0) {
                 break;
@@ -365,7 +370,8 @@ impl<S: PageStore> SegmentTree<S> {
         let slot = self.slot_of(self.directory.leaf_page(first.0)?)?;
         for page in self.pages_of(slot).map(Lpn) {
             if !self.directory.space().is_used(page) || !walk.reach(page) {
-                walk.report.violation("O3", u64::from(page.0), "a page used twice, or free".to_string());
+                let found = "a page used twice, or free".to_string();
+                walk.report.violation(Invariant::O3, u64::from(page.0), found);
             }
         }
         let used = self.read_leaves(&[first], Cause::Check)?[0];
@@ -383,12 +389,12 @@ impl<S: PageStore> SegmentTree<S> {
                 }
                 if change.key < low || high.is_some_and(|high| change.key >= high) {
                     let found = "a record lies outside the bounds of the leaf".to_string();
-                    walk.report.violation("O4", u64::from(first.0), found);
+                    walk.report.violation(Invariant::O4, u64::from(first.0), found);
                 }
             }
         }
         if !is_sorted {
-            walk.report.violation("O4", u64::from(first.0), "the sorted part is not".to_string());
+            walk.report.violation(Invariant::O4, u64::from(first.0), "the sorted part is not".to_string());
         }
         walk.report.records += self.gather(0, used) as u64;
         walk.report.nodes += used as u64;
@@ -401,18 +407,19 @@ impl<S: PageStore> SegmentTree<S> {
         for (i, (low, page)) in names.iter().enumerate() {
             let high = names.get(i + 1).map(|(high, _)| &**high);
             match self.check_leaf(low, high, *page, &mut walk) {
-                Err(IndexError::Corrupted { what, at }) => {
-                    let (invariant, found) = what.split_once(": ").unwrap_or(("O1", what));
-                    walk.report.violation(invariant, at, found.to_string());
+                Err(IndexError::Corrupted { invariant, what, at }) => {
+                    let invariant = invariant.unwrap_or(Invariant::O1);
+                    walk.report.violation(invariant, at, what.to_string());
                 }
                 Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
-                    walk.report.violation("O1", u64::from(page.0), error.to_string());
+                    walk.report.violation(Invariant::O1, u64::from(page.0), error.to_string());
                 }
                 other => other?,
             }
         }
         if names.len() != self.leaves as usize {
-            walk.report.violation("O3", 0, "leaves in the directory and leaves counted differ".to_string());
+            let found = "leaves in the directory and leaves counted differ".to_string();
+            walk.report.violation(Invariant::O3, 0, found);
         }
         self.directory.check_names_end(&mut walk);
         Ok(walk.report)

@@ -15,7 +15,7 @@
 use super::corrupted;
 use super::page::{Head, LeafLayout};
 use super::tree::{SegmentTree, upsert};
-use crate::check::IndexError;
+use crate::check::{IndexError, Invariant};
 use crate::codec::get_u32;
 use crate::nand::Cause;
 use crate::ordered::bplus::{Applied, Edit, LeafSpan, Lookup, Name};
@@ -465,7 +465,7 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
         let mut changes = changes;
         some.extend(changes.by_ref().take(most));
         if some.windows(2).any(|pair| pair[0].key >= pair[1].key) {
-            return Err(corrupted("P1: the changes of the queue do not ascend", Lpn(0)));
+            return Err(corrupted(Invariant::P1, "the changes of the queue do not ascend", Lpn(0)));
         }
         let is_all = changes.next().is_none();
         let applied = self.round_with_room(&some, is_all)?;

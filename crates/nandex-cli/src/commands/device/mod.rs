@@ -274,7 +274,7 @@ fn check(args: &Look) -> Result<Status> {
     let report = session.done(report)?;
     let mut text = format!("{}: {} records in {} nodes\n", session.device.name, report.records, report.nodes);
     for broken in &report.violations {
-        let _ = writeln!(text, "invariant {} is broken at {}: {}", broken.invariant, broken.at, broken.found);
+        let _ = writeln!(text, "invariant {broken}");
     }
     if report.is_sound() {
         text += "sound: every invariant holds\n";

@@ -323,7 +323,7 @@ fn check(subject: &mut Subject) -> Option<IndexError> {
     match checked {
         Ok(report) => {
             let broken = report.violations.first()?;
-            Some(IndexError::Corrupted { what: broken.invariant, at: broken.at })
+            Some(IndexError::broken(broken.invariant, "", broken.at))
         }
         Err(error) => Some(error),
     }

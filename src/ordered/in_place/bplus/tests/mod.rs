@@ -1,7 +1,9 @@
 //! The tree against `BTreeMap`, on full stores, on damaged pages, and cut off at every write.
 
+#[cfg(feature = "full")]
 mod apart;
 mod cuts;
+#[cfg(feature = "in-parts")]
 mod least;
 
 use super::page::SUPERBLOCK;

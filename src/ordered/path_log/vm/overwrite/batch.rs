@@ -13,7 +13,7 @@
 use super::page::{self, Marks, Shape};
 use super::update::Anew;
 use super::{InPlace, NONE, Node};
-use crate::check::{IndexError, message};
+use crate::check::{IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
@@ -195,7 +195,7 @@ impl<N: Nand> InPlace<N> {
         let shape = self.changes_shape();
         self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexFault::corrupted("O7: changes of a batch", ppn));
+            return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
         }
         page::retire(bytes);
         self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
@@ -210,7 +210,7 @@ impl<N: Nand> InPlace<N> {
         for &ppn in &places {
             self.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
             if !shape.is_born(&bytes, ppn) {
-                return Err(IndexFault::corrupted("O7: changes of a batch", ppn));
+                return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
             }
             (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
             self.space.set_live(ppn);
@@ -264,7 +264,7 @@ impl<N: Nand> InPlace<N> {
         }
         let pages = found.iter().take_while(|(ppn, _)| *ppn != NONE).position(|(_, is_first)| *is_first);
         let Some(first) = pages else {
-            return Err(IndexFault::corrupted("O7: a batch of changes is not whole", found[0].0));
+            return Err(IndexFault::broken(Invariant::O7, "a batch of changes is not whole", found[0].0));
         };
         Ok(found[..=first].iter().rev().map(|(ppn, _)| *ppn).collect())
     }
@@ -346,8 +346,8 @@ impl<N: Nand> TakesBatches for InPlace<N> {
         for level in (2..=self.height).rev() {
             node.used = self.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;
             let slot = self.child_slot(&node, key, false);
-            let what = "O3: no child has a bound that high";
-            let slot = slot.ok_or(IndexError::Corrupted { what, at: u64::from(node.ppn) })?;
+            let what = "no child has a bound that high";
+            let slot = slot.ok_or(IndexError::broken(Invariant::O3, what, u64::from(node.ppn)))?;
             node.ppn = self.address(&node.bytes, slot);
         }
         node.used = self.read_node(node.ppn, 1, Cause::Check, &mut node.bytes)?;

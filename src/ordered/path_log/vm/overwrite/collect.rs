@@ -3,7 +3,7 @@
 
 use super::update::Anew;
 use super::{InPlace, NONE, SEQUENCE_BITS, page};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -130,14 +130,14 @@ impl<N: Nand> InPlace<N> {
             if self.node(level).ppn == ppn {
                 return Ok(level);
             }
-            return Err(IndexFault::corrupted("O5: a live page is not in the tree", ppn));
+            return Err(IndexFault::broken(Invariant::O5, "a live page is not in the tree", ppn));
         }
         // An empty leaf says nothing of its place.
         self.descend(&[], false, 1)?;
         while self.node(1).ppn != ppn {
             let bound = self.bound(2).to_vec();
             if bound.iter().all(|&byte| byte == 0xff) {
-                return Err(IndexFault::corrupted("O5: a live leaf is not in the tree", ppn));
+                return Err(IndexFault::broken(Invariant::O5, "a live leaf is not in the tree", ppn));
             }
             self.descend(&bound, true, 1)?;
         }
@@ -147,11 +147,11 @@ impl<N: Nand> InPlace<N> {
     /// A live key of a page.
     fn key_of(&mut self, ppn: u32, level: u8, bytes: &mut [u8]) -> Result<Option<Vec<u8>>, IndexFault> {
         if level == 0 || level > self.height {
-            return Err(IndexFault::corrupted("O2: a live page of no level", ppn));
+            return Err(IndexFault::broken(Invariant::O2, "a live page of no level", ppn));
         }
         let shape = self.shape(level);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexFault::corrupted("O1: not born whole", ppn));
+            return Err(IndexFault::broken(Invariant::O1, "not born whole", ppn));
         }
         let used = shape.frontier(bytes, u64::from(ppn))?.used;
         let live = (0..used).find(|&slot| shape.is_live(bytes, slot));

@@ -59,7 +59,7 @@ mod walk;
 
 use super::Keep;
 use super::buffer::{Logged, Waiting};
-use crate::check::{IndexError, message, words};
+use crate::check::{IndexError, Invariant, message};
 use crate::codec::first_number;
 use crate::fault::IndexFault;
 use crate::index::require_ram;
@@ -311,16 +311,14 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<usize, IndexFault> {
         let at = u64::from(ppn);
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
+            return Err(IndexError::broken(Invariant::O2, "a child beyond the chip", at).into());
         }
         let shape = self.shape(level);
         self.read_page(ppn, shape, cause, bytes)?;
         if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted {
-                what: words("O1: no node of this level, or not born whole"),
-                at,
-            }
-            .into());
+            return Err(
+                IndexError::broken(Invariant::O1, "no node of this level, or not born whole", at).into()
+            );
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used || frontier.is_halfway {
@@ -328,7 +326,7 @@ impl<N: Nand> InPlace<N> {
             if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
                 return Ok(shape.complete(bytes, frontier));
             }
-            return Err(IndexError::Corrupted { what: words("O1: a slot is torn"), at }.into());
+            return Err(IndexError::broken(Invariant::O1, "a slot is torn", at).into());
         }
         Ok(frontier.used)
     }
@@ -390,10 +388,11 @@ impl<N: Nand> InPlace<N> {
             if level > lowest {
                 let node = self.node(level);
                 let slot = self.child_slot(node, key, beyond);
-                let slot = slot.ok_or(IndexError::Corrupted {
-                    what: words("O3: no child has a bound that high"),
-                    at: u64::from(ppn),
-                })?;
+                let slot = slot.ok_or(IndexError::broken(
+                    Invariant::O3,
+                    "no child has a bound that high",
+                    u64::from(ppn),
+                ))?;
                 ppn = self.address(&node.bytes, slot);
                 self.node_mut(level).slot = slot;
             }
@@ -412,10 +411,11 @@ impl<N: Nand> InPlace<N> {
         if is_younger == (slot >= page::born(parent)) {
             return Ok(());
         }
-        Err(IndexError::Corrupted {
-            what: words("O8: another version of the page that its parent names"),
-            at: ppn.into(),
-        }
+        Err(IndexError::broken(
+            Invariant::O8,
+            "another version of the page that its parent names",
+            ppn.into(),
+        )
         .into())
     }
 

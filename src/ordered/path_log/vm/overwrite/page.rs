@@ -17,7 +17,7 @@
 //! three or four are, and two are half a mark, as a power cut may leave one; a mount completes it, as it
 //! could as well have been done.
 
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::fault::IndexFault;
 use crate::nand::{Differs, Geometry, Unfit};
@@ -196,17 +196,13 @@ impl Shape {
     pub(super) fn frontier(&self, page: &[u8], at: u64) -> Result<Frontier, IndexFault> {
         let born = born(page);
         if born > self.capacity {
-            return Err(
-                IndexError::Corrupted { what: words("O1: a page born with more than it holds"), at }.into()
-            );
+            return Err(IndexError::broken(Invariant::O1, "a page born with more than it holds", at).into());
         }
         let marked = (0..self.capacity).rev().find_map(|slot| Some((slot, self.used_mark(page, slot)?)));
         let (end, mark) = marked.map_or((0, SlotState::Live), |(slot, mark)| (slot + 1, mark));
         let used = end.max(born);
         if (0..used).any(|slot| self.state(page, slot) != SlotState::Dead && !self.is_sound(page, slot)) {
-            return Err(
-                IndexError::Corrupted { what: words("O1: the check of a slot does not hold"), at }.into()
-            );
+            return Err(IndexError::broken(Invariant::O1, "the check of a slot does not hold", at).into());
         }
         let rest = &page[self.slots_at..][..self.capacity * self.slot_bytes][used * self.slot_bytes..];
         let soiled = used + soiled_bytes(rest).div_ceil(self.slot_bytes);

@@ -14,7 +14,7 @@
 use super::batch::CHANGES;
 use super::page::{self, SlotState};
 use super::{InPlace, NONE, Node};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::store::StoreError;
@@ -50,7 +50,7 @@ impl<N: Nand> InPlace<N> {
         let wanted = page::settings(self.record, self.marks, self.space.geometry);
         page::require_settings(&entry, &wanted).map_err(IndexError::NotFormatted)?;
         let Some(&(_, root, height)) = found.roots.iter().max() else {
-            return Err(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 }.into());
+            return Err(IndexError::broken(Invariant::O2, "no sound root", 0).into());
         };
         (self.root, self.height, self.sequence) = (root, height, found.sequence);
         self.settings_page = settings_page;
@@ -154,7 +154,7 @@ impl<N: Nand> InPlace<N> {
     fn adopt(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         self.repair(ppn, level, node)?;
         if self.space.is_live(ppn) {
-            return Err(IndexFault::corrupted("O5: two parents name one page", ppn));
+            return Err(IndexFault::broken(Invariant::O5, "two parents name one page", ppn));
         }
         self.space.set_live(ppn);
         if level == 1 {
@@ -167,7 +167,7 @@ impl<N: Nand> InPlace<N> {
             .collect();
         let parent = node.bytes.clone();
         if children.is_empty() {
-            return Err(IndexFault::corrupted("O3: an inner node without children", ppn));
+            return Err(IndexFault::broken(Invariant::O3, "an inner node without children", ppn));
         }
         for (child, bound, slot) in children {
             self.adopt(child, level - 1, node)?;
@@ -176,8 +176,8 @@ impl<N: Nand> InPlace<N> {
                 self.require_child(&parent, slot, &node.bytes, child)?;
                 let keys = (0..node.used).filter(|&slot| self.leaf.is_live(&node.bytes, slot));
                 if keys.map(|slot| self.leaf.key(&node.bytes, slot)).any(|key| *key > *bound) {
-                    let what = "O3: a key beyond the bound of its leaf";
-                    return Err(IndexError::Corrupted { what, at: child.into() }.into());
+                    let what = "a key beyond the bound of its leaf";
+                    return Err(IndexError::broken(Invariant::O3, what, child.into()).into());
                 }
             }
         }
@@ -188,17 +188,15 @@ impl<N: Nand> InPlace<N> {
     fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         let (shape, at) = (self.shape(level), u64::from(ppn));
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::Corrupted { what: words("O2: a child beyond the chip"), at }.into());
+            return Err(IndexError::broken(Invariant::O2, "a child beyond the chip", at).into());
         }
         self.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
         let bytes = &mut node.bytes;
         let is_root = ppn == self.root;
         if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted {
-                what: words("O1: no node of this level, or not born whole"),
-                at,
-            }
-            .into());
+            return Err(
+                IndexError::broken(Invariant::O1, "no node of this level, or not born whole", at).into()
+            );
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
@@ -247,8 +245,7 @@ impl<N: Nand> InPlace<N> {
         self.inner_nodes = 0;
         let found = self.scan()?;
         let newest = found.roots.iter().max();
-        let &(_, root, height) =
-            newest.ok_or(IndexError::Corrupted { what: words("O2: no sound root"), at: 0 })?;
+        let &(_, root, height) = newest.ok_or(IndexError::broken(Invariant::O2, "no sound root", 0))?;
         (self.root, self.height) = (root, height);
         self.space.set_live(self.settings_page);
         self.adopt(root, height, &mut node)?;
@@ -296,7 +293,7 @@ impl<N: Nand> InPlace<N> {
         self.read_page(ppn, shape, cause, &mut found)?;
         bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::Corrupted { what: words("O1: not born whole"), at: ppn.into() }.into());
+            return Err(IndexError::broken(Invariant::O1, "not born whole", ppn.into()).into());
         }
         shape.frontier(bytes, ppn.into()).map(drop)
     }

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::{InPlace, NONE};
-use crate::check::{CheckReport, IndexError, message};
+use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
@@ -70,27 +70,27 @@ impl<N: Nand> InPlace<N> {
         let used = match self.read_node(ppn, level, Cause::Check, &mut bytes) {
             Ok(used) => used,
             Err(error) => {
-                let IndexError::Corrupted { what, at } = *error else { return Err(error) };
-                walk.report.violation("O1", at, what.into());
+                let IndexError::Corrupted { invariant, what, at } = *error else { return Err(error) };
+                walk.report.violation(invariant.unwrap_or(Invariant::O1), at, what.into());
                 return Ok(());
             }
         };
         walk.report.nodes += 1;
         walk.pages.push(ppn);
         if page::is_root(&bytes) != (ppn == self.root) || page::is_retired(&bytes) {
-            walk.report.violation("O2", at, message!("marks of a root at level {level}"));
+            walk.report.violation(Invariant::O2, at, message!("marks of a root at level {level}"));
         }
         let entries = shape.sorted(&bytes, used, &[]);
         let keys: Vec<&[u8]> =
             entries.chunks_exact(shape.entry_bytes).map(|e| &e[..shape.key_bytes]).collect();
         let live = (0..used).filter(|&slot| shape.is_live(&bytes, slot)).count();
         if keys.len() != live {
-            walk.report.violation("O4", at, message!("{live} live slots of {} keys", keys.len()));
+            walk.report.violation(Invariant::O4, at, message!("{live} live slots of {} keys", keys.len()));
         }
         // Nothing is below the first bound, not even a key of zeros.
         let is_low = |key: &&&[u8]| !low.is_empty() && **key <= low;
         if keys.first().is_some_and(|key| is_low(&key)) || keys.last().is_some_and(|key| *key > high) {
-            walk.report.violation("O3", at, message!("keys beyond {low:02x?} to {high:02x?}"));
+            walk.report.violation(Invariant::O3, at, message!("keys beyond {low:02x?} to {high:02x?}"));
         }
         if level == 1 {
             walk.leaves += 1;
@@ -98,7 +98,7 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         if keys.last().is_none_or(|last| *last != high) {
-            walk.report.violation("O3", at, message!("the last bound is not {high:02x?}"));
+            walk.report.violation(Invariant::O3, at, message!("the last bound is not {high:02x?}"));
         }
         let mut low = low.to_vec();
         for entry in entries.chunks_exact(shape.entry_bytes) {
@@ -253,7 +253,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.check_node((self.root, self.height), (&[], &ones), &mut walk)?;
         if walk.leaves + u64::from(self.inner_nodes) != walk.report.nodes {
             let found = message!("{} nodes, {} leaves", walk.report.nodes, walk.leaves);
-            walk.report.violation("O5", u64::from(NONE), found);
+            walk.report.violation(Invariant::O5, u64::from(NONE), found);
         }
         walk.pages.push(self.settings_page);
         sort::total(&mut walk.pages);
@@ -261,7 +261,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
             (0..self.space.geometry.pages()).filter(|&ppn| self.space.is_live(ppn)).collect();
         if live != walk.pages {
             let found = message!("{} live pages, {} in the tree", live.len(), walk.pages.len());
-            walk.report.violation("O5", u64::from(NONE), found);
+            walk.report.violation(Invariant::O5, u64::from(NONE), found);
         }
         Ok(walk.report)
     }

@@ -1,7 +1,7 @@
 //! The invariants of the pool, walked.
 
 use super::{Group, Pool};
-use crate::check::{CheckReport, message};
+use crate::check::{CheckReport, Invariant, message};
 use crate::ordered::bplus::LeafSpan;
 use alloc::vec;
 
@@ -17,19 +17,17 @@ impl Pool {
             sizes[group as usize] += 1;
             requests += 1;
             if !self.contains(group, self.key(slot)) {
-                report.violation(
-                    "P1",
-                    u64::from(slot),
-                    message!("the request lies outside its group {group}"),
-                );
+                let found = message!("the request lies outside its group {group}");
+                report.violation(Invariant::P1, u64::from(slot), found);
             }
             next = self.after(slot);
         }
         if requests != self.len() {
-            report.violation("P1", 0, message!("{requests} requests in order, {} in use", self.len()));
+            let found = message!("{requests} requests in order, {} in use", self.len());
+            report.violation(Invariant::P1, 0, found);
         }
         if additions != self.additions {
-            report.violation("P5", 0, message!("{additions} additions, {} counted", self.additions));
+            report.violation(Invariant::P5, 0, message!("{additions} additions, {} counted", self.additions));
         }
         let mut groups = 0;
         let mut next = self.first_group();
@@ -37,12 +35,13 @@ impl Pool {
             groups += 1;
             if sizes[group as usize] != self.size(group) || self.size(group) == 0 {
                 let found = message!("{} requests, {} counted", sizes[group as usize], self.size(group));
-                report.violation("P1", u64::from(group), found);
+                report.violation(Invariant::P1, u64::from(group), found);
             }
             next = self.next_group(group);
         }
         if groups != self.group_count() {
-            report.violation("P4", 0, message!("{groups} groups in rank, {} in use", self.group_count()));
+            let found = message!("{groups} groups in rank, {} in use", self.group_count());
+            report.violation(Invariant::P4, 0, found);
         }
     }
 

@@ -18,9 +18,16 @@
 //! ```
 
 mod chip;
+mod history;
+mod model;
 mod store;
 #[cfg(test)]
 mod tests;
 
 pub use chip::{Access, Chip, Wrong};
+pub use history::History;
+pub use model::{
+    ALL, Bounds, Mix, Model, Op, apply, assert_holds, assert_sound, contents, fill, get, key, live, ops, put,
+    take, value, walk,
+};
 pub use store::{Call, Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};

@@ -70,9 +70,24 @@ impl History {
         if done.as_ref().is_err_and(IndexError::is_refusal) {
             return done.map(drop);
         }
+        self.push(update);
+        done.map(|_| self.acknowledged = self.updates.len())
+    }
+
+    /// An operation was done.
+    pub fn note(&mut self, op: &Op) {
+        match op {
+            Op::Insert(key, value) => self.push((key.clone(), Some(value.clone()))),
+            Op::Remove(key) => self.push((key.clone(), None)),
+            Op::Sync => self.sync(),
+            Op::Get(_) | Op::Range(..) | Op::Remount => {}
+        }
+        self.acknowledged = self.updates.len();
+    }
+
+    fn push(&mut self, update: Update) {
         change(&mut self.now, &update);
         self.updates.push(update);
-        done.map(|_| self.acknowledged = self.updates.len())
     }
 
     /// Works until an operation fails.

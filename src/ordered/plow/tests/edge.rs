@@ -14,14 +14,8 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
             let (mut model, mut rng) = (Model::new(), Rng::new(1));
             let mut held = 0;
             for round in 0..4u64 {
-                loop {
-                    let key = key(rng.next_u64(), 8);
-                    match plow.insert(&key, &round.to_be_bytes()) {
-                        Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
-                        Err(IndexError::Full) => break,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
+                let mut next = || (key(rng.next_u64(), 8), round.to_be_bytes().to_vec());
+                testing::fill(&mut plow, &mut model, &mut next);
                 assert_holds(&mut plow, &model);
                 held = held.max(model.len());
                 assert!(
@@ -76,12 +70,11 @@ fn mounts_without_end_leave_room() {
     for round in 0..400u64 {
         for _ in 0..8 {
             let key = key(rng.below(1500), 8);
-            match plow.insert(&key, &round.to_be_bytes()) {
-                Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+            match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
+                Ok(_) => {}
                 Err(IndexError::Full) => {
                     let first = model.keys().next().unwrap().clone();
-                    assert!(plow.remove(&first).unwrap());
-                    model.remove(&first);
+                    assert_eq!(take(&mut plow, &mut model, &first), Ok(true));
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -115,8 +108,8 @@ fn a_chip_that_dies_is_complete() {
     plow.nand.set_faults(faults);
     for round in 0..20_000u64 {
         let key = key(rng.below(300), 8);
-        match plow.insert(&key, &round.to_be_bytes()) {
-            Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+        match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
+            Ok(_) => {}
             Err(error) if error.is_refusal() => {
                 assert_holds(&mut plow, &model);
                 if error == IndexError::WornOut {
@@ -199,8 +192,8 @@ fn a_damaged_page_is_named_or_does_not_matter() {
                     Err(_) => errors += 1,
                 }
             }
-            match contents(&mut plow, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending) {
-                Ok(all) => assert!(all.into_iter().collect::<Model>() == model, "page {page}, {kind:?}"),
+            match contents(&mut plow) {
+                Ok(all) => assert!(all == model, "page {page}, {kind:?}"),
                 Err(_) => assert!(errors > 0),
             }
             if errors > 0 {
@@ -224,8 +217,8 @@ fn a_large_memtable_and_mounts_take_no_room() {
     for round in 1..41u8 {
         let is_full = loop {
             let key = key(rng.below(3000), 8);
-            match plow.insert(&key, &[round; 35]) {
-                Ok(_) => drop(model.insert(key, vec![round; 35])),
+            match put(&mut plow, &mut model, &key, &[round; 35]) {
+                Ok(_) => {}
                 Err(IndexError::Full) => break true,
                 Err(error) => panic!("round {round}: {error}"),
             }
@@ -241,7 +234,7 @@ fn a_large_memtable_and_mounts_take_no_room() {
         // Without a close, so that each mount closes what was open.
         plow = Plow::mount(plow.into_nand(), &set).unwrap();
         for key in model.keys().step_by(3).cloned().collect::<Vec<_>>() {
-            assert!(plow.remove(&key).unwrap() && model.remove(&key).is_some());
+            assert_eq!(take(&mut plow, &mut model, &key), Ok(true));
         }
     }
     assert!(held > 300, "{held}");
@@ -258,9 +251,9 @@ fn filters_of_a_mount_do_not_outlive_the_first_level() {
     let mut change = |plow: &mut Plow<SimChip>, model: &mut Model, keys: u64| {
         let key = key(rng.below(keys), 4);
         if rng.chance(1, 4) {
-            assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some());
+            take(plow, model, &key).unwrap();
         } else {
-            assert_eq!(plow.insert(&key, &[1; 8]).unwrap(), model.insert(key, vec![1; 8]).is_some());
+            put(plow, model, &key, &[1; 8]).unwrap();
         }
     };
     while model.len() < 60 {

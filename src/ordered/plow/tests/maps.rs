@@ -12,15 +12,7 @@ fn maps(plow: &Plow<SimChip>) -> u64 {
 }
 
 fn fill(plow: &mut Plow<SimChip>, model: &mut Model, rng: &mut Rng, keys: u64) {
-    loop {
-        let key = key(rng.below(keys), 8);
-        let value = rng.next_u64().to_be_bytes().repeat(4);
-        match plow.insert(&key, &value) {
-            Ok(_) => drop(model.insert(key, value)),
-            Err(IndexError::Full) => return,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    testing::fill(plow, model, &mut || (key(rng.below(keys), 8), rng.next_u64().to_be_bytes().repeat(4)));
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl History {
         self.acknowledged
     }
 
+    /// The key of the update in flight.
+    pub fn in_flight(&self) -> Option<&[u8]> {
+        self.updates[self.acknowledged..].last().map(|(key, _)| &key[..])
+    }
+
     /// Everything so far is there for good.
     pub fn sync(&mut self) {
         self.synced = self.now.clone();
@@ -55,7 +60,7 @@ impl History {
     }
 
     /// Does one operation with an index. A refused update did not take place; one that failed otherwise is
-    /// in flight. Answers of updates are not compared, reads and remounts are left to the test.
+    /// in flight. What an update answers must be right; reads and remounts are left to the test.
     pub fn apply(&mut self, index: &mut dyn OrderedIndex, op: &Op) -> Result<(), IndexError> {
         let (update, done) = match op {
             Op::Insert(key, value) => ((key.clone(), Some(value.clone())), index.insert(key, value)),
@@ -70,8 +75,12 @@ impl History {
         if done.as_ref().is_err_and(IndexError::is_refusal) {
             return done.map(drop);
         }
+        let is_there = self.now.contains_key(&update.0);
         self.push(update);
-        done.map(|_| self.acknowledged = self.updates.len())
+        done.map(|existed| {
+            assert_eq!(existed, is_there, "{op:?}");
+            self.acknowledged = self.updates.len();
+        })
     }
 
     /// An operation was done.

@@ -12,6 +12,9 @@ use core::ops::{Bound, ControlFlow, RangeBounds};
 /// The records that an index must hold.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Records in the order of a walk.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The bounds of a range.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -136,7 +139,7 @@ pub fn apply(index: &mut dyn OrderedIndex, model: &mut Model, op: &Op, answers: 
         }
         Op::Get(key) => assert_eq!(get(index, key), Ok(model.get(key).cloned()), "{op:?}"),
         Op::Range(bounds, direction, stop) => {
-            let mut expected: Vec<(Vec<u8>, Vec<u8>)> = model
+            let mut expected: Pairs = model
                 .iter()
                 .filter(|(key, _)| bounds.contains(*key))
                 .map(|(key, value)| (key.clone(), value.clone()))
@@ -224,7 +227,7 @@ pub fn walk(
     (low, high): &Bounds,
     direction: Direction,
     stop: usize,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, IndexError> {
+) -> Result<Pairs, IndexError> {
     let mut found = Vec::new();
     let (low, high) = (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
     index.range(low, high, direction, &mut |key, value| {
@@ -256,8 +259,7 @@ pub fn assert_sound(index: &mut dyn OrderedIndex, model: &Model) {
 /// every key.
 pub fn assert_holds(index: &mut dyn OrderedIndex, model: &Model) {
     assert_sound(index, model);
-    let mut expected: Vec<(Vec<u8>, Vec<u8>)> =
-        model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut expected: Pairs = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     for direction in [Direction::Ascending, Direction::Descending] {
         assert_eq!(walk(index, &ALL, direction, usize::MAX).as_ref(), Ok(&expected), "{direction:?}");
         expected.reverse();

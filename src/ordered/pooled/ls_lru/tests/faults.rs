@@ -177,7 +177,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
                 refused += 1;
             }
             Ok(mut index) => {
-                assert_eq!(contents(&mut index).unwrap(), *history.synced(), "after {writes} writes")
+                assert_eq!(contents(&mut index).unwrap(), *history.synced(), "after {writes} writes");
             }
         }
         let mut index = LsLruTree::mount_after_cut(store, config).unwrap();

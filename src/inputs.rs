@@ -1,7 +1,8 @@
 //! The random inputs of the property tests: the same in every run, on every machine.
 //!
 //! A gate that draws new inputs fails newcomers by chance and lets bugs land by chance. Every `proptest!` of
-//! the project takes its configuration from [`fixed`], and `tests/suite/tidy.rs` refuses one that does not.
+//! the project takes its configuration from [`fixed`], and `tests/suite/tidy.rs` refuses one that does not;
+//! properties that draw for themselves do so from the seeds of [`cases`].
 //! New inputs are for exploration: `NANDEX_SEED=7 cargo test` draws others, and what they find becomes a case
 //! of its own. Programs of tests include this file by its path.
 
@@ -11,13 +12,48 @@ use proptest::test_runner::{Config, RngSeed};
 mod sizes;
 
 #[allow(unused_imports, reason = "not every target that includes this file has tests of two sizes")]
-pub(crate) use sizes::{cases, stride};
+pub(crate) use sizes::{sized, stride};
 
 /// The seed of the gate.
 const SEED: u64 = 0x6e61_6e64_6578;
 
 /// The environment variable that replaces the gate's seed by another number.
 const VARIABLE: &str = "NANDEX_SEED";
+
+/// The gate's seed, or the one that replaces it.
+///
+/// # Panics
+///
+/// Where `NANDEX_SEED` is set and no number of 64 bits.
+fn seed() -> u64 {
+    std::env::var(VARIABLE).map_or(SEED, |text| match text.parse() {
+        Ok(seed) => seed,
+        Err(error) => panic!("{VARIABLE}={text}: {error}"),
+    })
+}
+
+/// Names the case in which a property fails.
+struct Case(u64);
+
+impl Drop for Case {
+    #[allow(clippy::print_stderr, reason = "a test says where it failed")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::eprintln!("case {} of {VARIABLE}={}", self.0, seed());
+        }
+    }
+}
+
+/// Asks a property for `all` cases in the nightly run and a third of them in the gate, each with a seed of its own
+/// for all that it draws; one that fails is named.
+#[allow(dead_code, reason = "not every target that includes this file has such properties")]
+pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
+    for case in 0..sized(all.div_ceil(3), all) {
+        let named = Case(case);
+        property(seed() ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        drop(named);
+    }
+}
 
 /// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate, drawn
 /// from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.
@@ -26,10 +62,6 @@ const VARIABLE: &str = "NANDEX_SEED";
 ///
 /// Where `NANDEX_SEED` is set and no number of 64 bits.
 pub(crate) fn fixed(all: u32) -> Config {
-    let seed = std::env::var(VARIABLE).map_or(SEED, |text| match text.parse() {
-        Ok(seed) => seed,
-        Err(error) => panic!("{VARIABLE}={text}: {error}"),
-    });
-    let cases = cases(all.div_ceil(3), all);
-    Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() }
+    let cases = sized(all.div_ceil(3), all);
+    Config { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..Config::default() }
 }

@@ -1,7 +1,7 @@
 //! Trees on raw NAND whose log counts valid pages and keeps no bit for each page: operations, full chips,
 //! failing blocks, mounts in either mode of what the other wrote, and cuts at every operation, two in a row.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::blocks::Validity;
 use nandex::blocks::victim::VictimPolicy;
@@ -10,13 +10,10 @@ use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, OrderedIndex, RawConfig, RecordFormat};
+use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
+use nandex::testing::{History, Mix, Model, Op, assert_holds, contents, put, take};
 use nandex::{Geometry, IndexError, NandError, StoreError};
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
-
-type Model = BTreeMap<u32, u32>;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -94,36 +91,21 @@ fn mounted(config: RawConfig, validity: Validity) -> RawConfig {
     RawConfig { validity: Some(validity), ram_bytes, ..config }
 }
 
-fn contents(tree: &mut impl OrderedIndex) -> Model {
-    let mut all = Model::new();
-    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
-        assert!(all.insert(number(key), number(value)).is_none());
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    all
-}
-
-fn assert_sound(tree: &mut impl OrderedIndex, model: &Model, what: &str) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{what}: {:?}", report.violations);
-    assert!(contents(tree) == *model, "{what}: other records");
-}
-
 /// One random change of a tree and its model; false where the chip is full.
-fn step(tree: &mut impl OrderedIndex, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) -> bool {
-    let (key, value) = (rng.below(keys) as u32, rng.below(1 << 30) as u32);
-    if rng.below(100) >= inserts {
-        assert_eq!(tree.remove(&key.to_be_bytes()).unwrap(), model.remove(&key).is_some());
-        return true;
-    }
-    match tree.insert(&key.to_be_bytes(), &value.to_be_bytes()) {
-        Ok(existed) => assert_eq!(existed, model.insert(key, value).is_some()),
-        Err(IndexError::Full) => return false,
+fn step(tree: &mut dyn OrderedIndex, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) -> bool {
+    let (key, value) = match Mix::updates(keys, [inserts, 100 - inserts], 0).draw(rng, RECORD) {
+        Op::Insert(key, value) => (key, value),
+        op => {
+            let Op::Remove(key) = op else { unreachable!("{op:?}") };
+            take(tree, model, &key).unwrap();
+            return true;
+        }
+    };
+    match put(tree, model, &key, &value) {
+        Ok(_) => true,
+        Err(IndexError::Full) => false,
         Err(error) => panic!("{error}: {:?}", tree.stats()),
     }
-    true
 }
 
 /// Soaks a tree that is mounted now in one mode and now in the other, after a clean end or none.
@@ -139,8 +121,8 @@ fn soak<K: Kind>(seed: u64, faults: Faults, config: RawConfig, (blocks, keys): (
         for _ in 0..600 {
             refused += u32::from(!step(&mut tree, &mut model, &mut rng, (keys, inserts)));
         }
-        let what = format!("seed {seed}, round {round}, {validity:?}, {refused} refused");
-        assert_sound(&mut tree, &model, &what);
+        println!("seed {seed}, round {round}, {validity:?}, {refused} refused");
+        assert_holds(&mut tree, &model);
         collections += tree.stats().collections;
         if rng.chance(1, 2) {
             tree.close().unwrap();
@@ -148,7 +130,8 @@ fn soak<K: Kind>(seed: u64, faults: Faults, config: RawConfig, (blocks, keys): (
         let before = validity;
         validity = if rng.chance(2, 3) { Validity::Counts } else { Validity::Bits };
         tree = K::mount(K::into_chip(tree), &setup(validity)).unwrap();
-        assert_sound(&mut tree, &model, &format!("{what}, mounted {validity:?} after {before:?}"));
+        println!("mounted {validity:?} after {before:?}");
+        assert_holds(&mut tree, &model);
     }
     assert!(collections > 50, "seed {seed}: {collections} collections");
 }
@@ -187,27 +170,26 @@ fn fill_and_empty<K: Kind>(seed: u64, mounts: bool, config: RawConfig) {
     let mut tree = K::format(chip(512, 16), &config).unwrap();
     let mut model = Model::new();
     while step(&mut tree, &mut model, &mut rng, (1 << 20, 100)) {}
-    assert_sound(&mut tree, &model, "full");
+    assert_holds(&mut tree, &model);
     if mounts {
         tree = K::mount(K::into_chip(tree), &config).unwrap();
     }
     for _ in 0..300 {
-        let some = *model.keys().nth(rng.below(model.len() as u64) as usize).unwrap();
-        match tree.insert(&some.to_be_bytes(), &7u32.to_be_bytes()) {
-            Ok(_) => assert!(model.insert(some, 7).is_some()),
+        let some = model.keys().nth(rng.below(model.len() as u64) as usize).unwrap().clone();
+        match put(&mut tree, &mut model, &some, &7u32.to_be_bytes()) {
+            Ok(existed) => assert!(existed),
             Err(error) => assert_eq!(error, IndexError::Full),
         }
     }
-    assert_sound(&mut tree, &model, "updated while full");
-    let keys: Vec<u32> = model.keys().copied().collect();
+    assert_holds(&mut tree, &model);
+    let keys: Vec<Vec<u8>> = model.keys().cloned().collect();
     for (at, key) in keys.into_iter().enumerate() {
-        assert!(tree.remove(&key.to_be_bytes()).unwrap());
-        model.remove(&key);
+        assert_eq!(take(&mut tree, &mut model, &key), Ok(true));
         if mounts && at % 500 == 499 {
             tree = K::mount(K::into_chip(tree), &config).unwrap();
         }
     }
-    assert_sound(&mut tree, &model, "emptied");
+    assert_holds(&mut tree, &model);
     assert!(tree.insert(&[0; 4], &[1; 4]).is_ok());
 }
 
@@ -226,30 +208,18 @@ fn failing_blocks_of_a_counted_tree_are_replaced() {
 
 const CUT_KEYS: u64 = 300;
 
-/// Changes a tree until the power goes; the states since the last complete change.
+/// Changes a tree until the power goes.
 fn run_until_cut(
-    tree: &mut impl OrderedIndex,
+    tree: &mut dyn OrderedIndex,
     model: Model,
     rng: &mut Rng,
     steps: u32,
-) -> (Vec<Model>, IndexError) {
-    let mut history = vec![model];
+) -> (History, IndexError) {
+    let mut history = History::new(model);
     for _ in 0..steps {
-        let (key, value) = (rng.below(CUT_KEYS) as u32, rng.below(1 << 30) as u32);
-        let mut next = history.last().unwrap().clone();
-        let changed = if rng.below(100) < 60 {
-            next.insert(key, value);
-            tree.insert(&key.to_be_bytes(), &value.to_be_bytes())
-        } else {
-            next.remove(&key);
-            tree.remove(&key.to_be_bytes())
-        };
-        history.push(next);
-        match changed {
-            Ok(_) => {
-                history.remove(0);
-            }
-            Err(error) => return (history, error),
+        let op = Mix::updates(CUT_KEYS, [60, 40], 0).draw(rng, RECORD);
+        if let Err(error) = history.apply(tree, &op) {
+            return (history, error);
         }
     }
     (history, IndexError::Interrupted)
@@ -265,7 +235,7 @@ fn survive<K: Kind>(start: &SimChip, model: &Model, cut: PowerCut, again: Option
     let mut chip = start.clone();
     chip.plan_power_cut(cut);
     let mut tree = K::mount(chip, &setup(Validity::Counts)).unwrap();
-    let (mut states, error) = run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 4_000);
+    let (mut history, error) = run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 4_000);
     assert_eq!(error, LOST, "{what}");
     let mut chip = K::into_chip(tree);
     chip.power_on();
@@ -276,11 +246,14 @@ fn survive<K: Kind>(start: &SimChip, model: &Model, cut: PowerCut, again: Option
         let handle = nandex::Shared::new(chip);
         match MuTree::mount(handle.clone(), &setup(Validity::Counts)) {
             Ok(mut tree) => {
-                let found = contents(&mut tree);
-                assert!(states.contains(&found), "{what}: no state since the last complete change");
+                let found = contents(&mut tree).unwrap();
+                assert!(
+                    history.had(&found, history.acknowledged()),
+                    "{what}: no state since the last complete change"
+                );
                 let (later, error) = run_until_cut(&mut tree, found, &mut rng, 4_000);
                 assert_eq!(error, LOST, "{what}");
-                states = later;
+                history = later;
             }
             Err(error) => assert_eq!(error, LOST, "{what}"),
         }
@@ -289,14 +262,14 @@ fn survive<K: Kind>(start: &SimChip, model: &Model, cut: PowerCut, again: Option
     }
     let validity = if rng.chance(1, 4) { Validity::Bits } else { Validity::Counts };
     let mut tree = K::mount(chip, &setup(validity)).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = contents(&mut tree);
-    assert!(states.contains(&found), "{what}: no state since the last complete change");
-    assert_sound(&mut tree, &found, &what);
-    let mut model = found;
+    let mut model = contents(&mut tree).unwrap();
+    let is_known = history.had(&model, history.acknowledged());
+    assert!(is_known, "{what}: no state since the last complete change");
+    assert_holds(&mut tree, &model);
     for _ in 0..60 {
         step(&mut tree, &mut model, &mut rng, (CUT_KEYS, 55));
     }
-    assert_sound(&mut tree, &model, &what);
+    assert_holds(&mut tree, &model);
 }
 
 /// A small tree that has to collect soon, and what it holds.
@@ -370,7 +343,7 @@ fn bits_come_back_where_the_ram_suffices_for_them() {
     for validity in [Validity::Bits, Validity::Counts, Validity::Counts, Validity::Bits] {
         let mut tree = MuTree::mount(chip, &config(validity)).unwrap();
         assert_eq!((tree.stats().live_pages, tree.log().config().validity), (live, validity));
-        assert_sound(&mut tree, &model, &format!("{validity:?}"));
+        assert_holds(&mut tree, &model);
         tree.close().unwrap();
         chip = tree.into_nand();
     }
@@ -425,8 +398,8 @@ fn a_path_of_one_node_at_a_time_is_written_as_a_whole_one() {
         for number in 0..11_900u32 {
             tree.remove(&number.to_be_bytes()).unwrap();
         }
-        let counts = (tree.stats().height, tree.stats().live_pages, contents(&mut tree));
-        assert_sound(&mut tree, &counts.2, "few records are left");
+        let counts = (tree.stats().height, tree.stats().live_pages, contents(&mut tree).unwrap());
+        assert_holds(&mut tree, &counts.2);
         counts
     };
     let whole = run(config(Validity::Counts));
@@ -440,11 +413,9 @@ fn a_journal_left_on_the_chip_is_refused_where_one_node_is_in_ram() {
     let mut tree = WanderingTree::format(chip(512, 64), &journaled).unwrap();
     let mut model = Model::new();
     for key in 0..400u32 {
-        tree.insert(&key.to_be_bytes(), &key.to_be_bytes()).unwrap();
-        model.insert(key, key);
+        put(&mut tree, &mut model, &key.to_be_bytes(), &key.to_be_bytes()).unwrap();
     }
-    tree.insert(&7u32.to_be_bytes(), &8u32.to_be_bytes()).unwrap();
-    model.insert(7, 8);
+    put(&mut tree, &mut model, &7u32.to_be_bytes(), &8u32.to_be_bytes()).unwrap();
     let chip = tree.into_nand();
     let one = least::<Wandering>(config(Validity::Counts), self::chip(512, 64));
     let refused = WanderingTree::mount(chip.clone(), &one).map(drop);
@@ -452,5 +423,5 @@ fn a_journal_left_on_the_chip_is_refused_where_one_node_is_in_ram() {
     let mut tree = WanderingTree::mount(chip, &journaled).unwrap();
     tree.close().unwrap();
     let mut tree = WanderingTree::mount(tree.into_nand(), &one).unwrap();
-    assert_sound(&mut tree, &model, "after the journal was committed");
+    assert_holds(&mut tree, &model);
 }

@@ -7,16 +7,15 @@ use crate::inputs::stride;
 use nandex::log::LogConfig;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use nandex::ordered::buffered::Answers;
 use nandex::ordered::mu::layout::{Layout, LeafShare};
 use nandex::ordered::mu::star::LayoutPolicy;
 use nandex::ordered::mu::{MenuConfig, MuStarTree, MuTree};
-use nandex::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
+use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
+use nandex::testing::{self, History, Mix, Model, Op, apply, assert_holds, contents, put, take};
 use nandex::{Geometry, IndexError, NandError, StoreError};
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Tree = MuStarTree<SimChip>;
 
 fn chip(page_bytes: u32, blocks: u32) -> SimChip {
@@ -25,67 +24,20 @@ fn chip(page_bytes: u32, blocks: u32) -> SimChip {
     SimChip::new(&part).unwrap()
 }
 
-fn contents(tree: &mut Tree) -> Model {
-    let mut all = Model::new();
-    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-        assert!(all.insert(key.to_vec(), value.to_vec()).is_none());
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    all
-}
-
-fn assert_sound(tree: &mut Tree, model: &Model) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-    assert!(contents(tree) == *model);
-}
-
 fn metric<I: OrderedIndex>(tree: &I, name: &str) -> u64 {
     tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
 }
 
 /// One random operation on a tree and its model; keys out of `keys`.
-fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) {
-    let record = tree.record();
-    let key = spread(rng.below(keys), record.key_bytes);
-    let mut value = vec![0; usize::from(record.value_bytes)];
-    rng.fill(&mut value);
-    match rng.below(100) {
-        n if n < inserts => {
-            let existed = tree.insert(&key, &value).unwrap_or_else(|e| {
-                panic!(
-                    "{e}: {:?} free {} of {:?}",
-                    tree.stats(),
-                    tree.log().free_pages(),
-                    tree.log().geometry()
-                )
-            });
-            assert_eq!(existed, model.insert(key, value).is_some());
-        }
-        90.. => {
-            let found = tree.get(&key, &mut value).unwrap();
-            assert_eq!(found.then_some(&value), model.get(&key));
-        }
-        _ => assert_eq!(
-            tree.remove(&key).unwrap_or_else(|e| panic!(
-                "{e}: {:?} free {} of {:?}",
-                tree.stats(),
-                tree.log().free_pages(),
-                tree.log().geometry()
-            )),
-            model.remove(&key).is_some()
-        ),
-    }
+fn step(tree: &mut dyn OrderedIndex, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) {
+    let mix = Mix { reads: [10, 0], ..Mix::updates(keys, [inserts, 90 - inserts], 0) };
+    let op = mix.draw(rng, tree.record());
+    apply(tree, model, &op, Answers::Exact);
 }
 
 /// A key of this width, its number in the last bytes.
 fn spread(number: u64, key_bytes: u8) -> Vec<u8> {
-    let mut key = vec![0; usize::from(key_bytes).max(8)];
-    let end = key.len();
-    key[end - 8..].copy_from_slice(&number.to_be_bytes());
-    key.split_off(end - usize::from(key_bytes))
+    testing::key(number, RecordFormat::new(key_bytes, 0))
 }
 
 /// A policy for round `round`: every layout, up and down, by one step and by several, and the controller.
@@ -113,7 +65,7 @@ fn it_is_a_map_while_its_layout_changes() {
                 for _ in 0..400 {
                     step(&mut tree, &mut model, &mut rng, (3000, inserts));
                 }
-                assert_sound(&mut tree, &model);
+                assert_holds(&mut tree, &model);
                 conversions += metric(&tree, "conversions");
                 if round % 2 == 0 {
                     if round % 4 == 0 {
@@ -122,7 +74,7 @@ fn it_is_a_map_while_its_layout_changes() {
                         tree.sync().unwrap();
                     }
                     tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
-                    assert_sound(&mut tree, &model);
+                    assert_holds(&mut tree, &model);
                 }
             }
         }
@@ -146,7 +98,7 @@ fn every_layout_is_a_map_over_remounts() {
                 for _ in 0..1000 {
                     step(&mut tree, &mut model, &mut rng, (4000, if round < 6 { 75 } else { 10 }));
                 }
-                assert_sound(&mut tree, &model);
+                assert_holds(&mut tree, &model);
                 let share = tree.leaf_share();
                 tree = Tree::mount(tree.into_nand(), &settings).unwrap();
                 assert_eq!(tree.leaf_share(), share);
@@ -177,8 +129,7 @@ fn an_update_without_a_split_programs_one_page() {
         let mut model = Model::new();
         for number in 0..300u32 {
             let key = number.to_be_bytes();
-            tree.insert(&key, &key).unwrap();
-            model.insert(key.to_vec(), key.to_vec());
+            put(&mut tree, &mut model, &key, &key).unwrap();
         }
         let before = tree.log().free_pages();
         for key in model.keys() {
@@ -223,17 +174,16 @@ fn pages_of_all_layouts_live_side_by_side() {
         tree.set_layout(LayoutPolicy::Fixed(share));
         for number in 0..2500u64 {
             let key = spread(quarter as u64 * 10_000 + number * 7919 % 10_000, 4);
-            tree.insert(&key, &[share.id(); 4]).unwrap();
-            model.insert(key, vec![share.id(); 4]);
+            put(&mut tree, &mut model, &key, &[share.id(); 4]).unwrap();
         }
     }
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     let leaf_capacity = |share| Layout::of(2048, record).with_share(share).shape(1, 2).capacity;
     assert!(LeafShare::ALL.windows(2).all(|pair| leaf_capacity(pair[0]) < leaf_capacity(pair[1])));
     tree.close().unwrap();
     let mut tree = Tree::mount_on_log(tree.into_nand(), record, LogConfig::default()).unwrap();
     assert_eq!(tree.leaf_share(), LeafShare::ALL[3]);
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     // Emptied in another order of layouts.
     for (i, key) in model.clone().into_keys().enumerate() {
         if i % 1000 == 0 {
@@ -241,7 +191,7 @@ fn pages_of_all_layouts_live_side_by_side() {
         }
         assert!(tree.remove(&key).unwrap());
     }
-    assert_sound(&mut tree, &Model::new());
+    assert_holds(&mut tree, &Model::new());
     assert_eq!(tree.stats().height, 1);
 }
 
@@ -255,35 +205,25 @@ fn a_full_chip_can_shrink_in_every_layout() {
             let mut tree = Tree::format_on_log(chip(512, 24), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[filled]));
             let (mut model, mut rng) = (Model::new(), Rng::new(filled as u64));
-            loop {
+            testing::fill(&mut tree, &mut model, &mut || {
                 let key = spread(rng.below(1 << 30), 4);
-                match tree.insert(&key, &key) {
-                    Ok(_) => model.insert(key.clone(), key),
-                    Err(IndexError::Full) => break,
-                    Err(error) => panic!("{error}"),
-                };
-            }
+                (key.clone(), key)
+            });
             assert!(model.len() > 2000, "{} records in layout {filled}", model.len());
-            assert_sound(&mut tree, &model);
+            assert_holds(&mut tree, &model);
             tree.sync().unwrap();
             tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[emptied]));
             let mut keys: Vec<_> = model.clone().into_keys().collect();
             rng.shuffle(&mut keys);
             for (i, key) in keys.iter().enumerate() {
-                assert!(tree.remove(key).unwrap_or_else(|e| panic!(
-                    "{i} of {}: {e} {filled}->{emptied} wp {write_pages} {:?} free {} {:?}",
-                    keys.len(),
-                    tree.stats(),
-                    tree.log().free_pages(),
-                    tree.log().counters()
-                )));
-                model.remove(key);
+                let removed = take(&mut tree, &mut model, key);
+                assert_eq!(removed, Ok(true), "{i} of {}: {filled} -> {emptied}, {write_pages}", keys.len());
                 if i % 500 == 0 {
-                    assert_sound(&mut tree, &model);
+                    assert_holds(&mut tree, &model);
                 }
             }
-            assert_eq!(contents(&mut tree), model);
+            assert_holds(&mut tree, &model);
         }
     }
 }
@@ -297,12 +237,11 @@ fn the_controller_follows_the_work() {
     assert_eq!(tree.leaf_share(), LeafShare::HALF);
     for number in 0..22_000u64 {
         let key = spread(number, 4);
-        tree.insert(&key, &key).unwrap();
-        model.insert(key.clone(), key);
+        put(&mut tree, &mut model, &key, &key).unwrap();
     }
     assert!(tree.leaf_share() > LeafShare::HALF, "keys that ascend on a filling chip favour large leaves");
     assert!(metric(&tree, "layout_switches") >= 1 && metric(&tree, "conversion_pages") > 0);
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     let (mut rng, mut value) = (Rng::new(2), [0; 4]);
     for round in 0..8 * 1024u64 {
         let key = spread(rng.below(22_000), 4);
@@ -311,43 +250,26 @@ fn the_controller_follows_the_work() {
             tree.insert(&key, &key).unwrap();
         }
     }
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
 }
 
 const CUT_OPERATIONS: usize = 75;
 const CUT_RECORD: RecordFormat = RecordFormat::new(4, 12);
 
-/// A history that converts, splits, collects and shrinks on a small chip. Returns the models at each sync
-/// since the last one that counts, the newest last.
-fn run(tree: &mut Tree, syncs: bool, history: &mut Vec<Model>) -> Result<(), IndexError> {
+/// A history that converts, splits, collects and shrinks on a small chip.
+fn run(tree: &mut Tree, syncs: bool, history: &mut History) -> Result<(), IndexError> {
     let mut rng = Rng::new(4);
-    let mut model = Model::new();
-    history.push(model.clone());
     for operation in 0..CUT_OPERATIONS {
         if operation % 8 == 0 {
             tree.set_layout(policy(operation / 8));
         }
-        let burst = if operation < CUT_OPERATIONS * 2 / 3 { 12 } else { 8 };
-        for _ in 0..burst {
-            let key = spread(rng.below(400), 4);
-            let mut value = vec![operation as u8; 12];
-            value[..4].copy_from_slice(&key);
-            if rng.below(10) < if operation < CUT_OPERATIONS * 2 / 3 { 8 } else { 2 } {
-                model.insert(key.clone(), value.clone());
-                history.push(model.clone());
-                tree.insert(&key, &value)?;
-            } else {
-                model.remove(&key);
-                history.push(model.clone());
-                tree.remove(&key)?;
-            }
-            if !syncs {
-                history.drain(..history.len() - 1);
-            }
+        let grows = operation < CUT_OPERATIONS * 2 / 3;
+        let mix = Mix::updates(400, if grows { [8, 2] } else { [2, 8] }, 0);
+        for _ in 0..if grows { 12 } else { 8 } {
+            history.apply(tree, &mix.draw(&mut rng, CUT_RECORD))?;
         }
         if syncs && operation % 4 == 0 {
-            tree.sync()?;
-            history.drain(..history.len() - 1);
+            history.apply(tree, &Op::Sync)?;
         }
     }
     Ok(())
@@ -356,7 +278,7 @@ fn run(tree: &mut Tree, syncs: bool, history: &mut Vec<Model>) -> Result<(), Ind
 fn survive(cut: PowerCut, config: LogConfig) {
     let mut chip = Tree::format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
     chip.plan_power_cut(cut);
-    let mut history = Vec::new();
+    let mut history = History::new(Model::new());
     let mut tree = Tree::mount_on_log(chip, CUT_RECORD, config).unwrap();
     let error = run(&mut tree, config.write_pages > 0, &mut history).unwrap_err();
     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
@@ -364,18 +286,17 @@ fn survive(cut: PowerCut, config: LogConfig) {
     chip.power_on();
     let mut tree =
         Tree::mount_on_log(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{cut:?}: {:?}", report.violations);
-    let found = contents(&mut tree);
-    assert!(history.contains(&found), "{cut:?}: no state since the last durable one");
-    let (mut model, mut rng) = (found, Rng::new(cut.at_operation));
+    let (mut model, mut rng) = (contents(&mut tree).unwrap(), Rng::new(cut.at_operation));
+    let least = if config.write_pages > 0 { 0 } else { history.acknowledged() };
+    assert!(history.had(&model, least), "{cut:?}: no state since the last durable one");
+    assert_holds(&mut tree, &model);
     for round in 0..3 {
         tree.set_layout(policy(cut.at_operation as usize + round));
         for _ in 0..10 {
             step(&mut tree, &mut model, &mut rng, (400, 50));
         }
     }
-    assert_eq!(contents(&mut tree), model);
+    assert_holds(&mut tree, &model);
 }
 
 fn cut_everywhere(config: LogConfig, stride: usize) {
@@ -384,7 +305,7 @@ fn cut_everywhere(config: LogConfig, stride: usize) {
     let mut tree = Tree::mount_on_log(formatted, CUT_RECORD, config).unwrap();
     let durability = if config.write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync };
     assert_eq!(tree.durability(), durability);
-    let mut history = Vec::new();
+    let mut history = History::new(Model::new());
     run(&mut tree, config.write_pages > 0, &mut history).unwrap();
     assert!(metric(&tree, "conversion_pages") >= 5, "{:?}", tree.stats());
     assert!(tree.stats().collections > 5, "{:?}", tree.stats());

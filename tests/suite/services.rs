@@ -10,12 +10,11 @@ use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::star::MuStarTree;
 use nandex::ordered::{Change, Durability};
 use nandex::rng::Rng;
+use nandex::testing::{self, Model};
 use nandex::{
     Cause, IndexError, MuTree, OrderedIndex, Plow, PlowConfig, RawConfig, RecordFormat, Shared, VmConfig,
     VmTree, WanderingTree,
 };
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 
 type Chip = Shared<SimChip>;
 type Index = Box<dyn OrderedIndex>;
@@ -93,16 +92,17 @@ fn put(index: &mut Index, key: u32, number: u32) {
     index.put(&key.to_be_bytes(), &value(number)).unwrap();
 }
 
-fn contents(index: &mut Index) -> BTreeMap<u32, [u8; 8]> {
-    let mut found = BTreeMap::new();
-    let (low, direction) = (Bound::Unbounded, nandex::Direction::Ascending);
-    index
-        .range(low, Bound::Unbounded, direction, &mut |key, value| {
-            found.insert(u32::from_be_bytes(key.try_into().unwrap()), value.try_into().unwrap());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    found
+fn contents(index: &mut Index) -> Model {
+    testing::contents(&mut **index).unwrap()
+}
+
+fn note(model: &mut Model, batch: &[([u8; 4], Option<[u8; 8]>)]) {
+    for (key, value) in batch {
+        match value {
+            Some(value) => model.insert(key.to_vec(), value.to_vec()),
+            None => model.remove(&key[..]),
+        };
+    }
 }
 
 /// Keys and values of a batch: far apart, neighbours, one twice, one removed, and one removed that is not
@@ -134,13 +134,7 @@ fn a_batch_cut_anywhere_is_there_or_not() {
         index.sync().unwrap();
         let before = contents(&mut index);
         let mut after = before.clone();
-        for (key, value) in &batch {
-            let key = u32::from_be_bytes(*key);
-            match value {
-                Some(value) => after.insert(key, *value),
-                None => after.remove(&key),
-            };
-        }
+        note(&mut after, &batch);
         let whole = shared.lock().clone();
         let first = whole.operations();
         index.apply(&changes(&batch)).unwrap();
@@ -309,11 +303,11 @@ fn a_batch_on_a_full_chip_is_done_or_refused() {
     for kind in kinds() {
         let mut rng = Rng::new(5);
         let mut index = (kind.format)(Shared::new(chip(20))).unwrap();
-        let (mut model, mut refused) = (BTreeMap::new(), 0);
+        let (mut model, mut refused) = (Model::new(), 0);
         loop {
             let key = (rng.below(50_000) as u32).to_be_bytes();
             match index.put(&key, &value(1)) {
-                Ok(()) => model.insert(key, value(1)),
+                Ok(()) => model.insert(key.to_vec(), value(1).to_vec()),
                 Err(IndexError::Full) => break,
                 Err(error) => panic!("{}: {error}", kind.name),
             };
@@ -323,27 +317,21 @@ fn a_batch_on_a_full_chip_is_done_or_refused() {
             let batch: Vec<([u8; 4], Option<[u8; 8]>)> = (0..12)
                 .map(|i| {
                     let any = (rng.below(50_000) as u32).to_be_bytes();
-                    let old = model.range(any..).next().map_or(any, |(key, _)| *key);
+                    let old = model
+                        .range(any.to_vec()..)
+                        .next()
+                        .map_or(any, |(key, _)| key[..].try_into().unwrap());
                     if i < puts { (any, Some(value(round))) } else { (old, None) }
                 })
                 .collect();
             match index.apply(&changes(&batch)) {
-                Ok(()) => {
-                    for (key, value) in &batch {
-                        match value {
-                            Some(value) => model.insert(*key, *value),
-                            None => model.remove(key),
-                        };
-                    }
-                }
+                Ok(()) => note(&mut model, &batch),
                 Err(IndexError::Full) => refused += 1,
                 Err(error) => panic!("{}, round {round}: {error}", kind.name),
             }
         }
         assert!(refused > 0, "{}: never full with {} records", kind.name, model.len());
-        let found: BTreeMap<[u8; 4], [u8; 8]> =
-            contents(&mut index).into_iter().map(|(key, value)| (key.to_be_bytes(), value)).collect();
-        assert!(found == model, "{}", kind.name);
+        assert!(contents(&mut index) == model, "{}", kind.name);
         assert!(index.check().unwrap().is_sound(), "{}", kind.name);
     }
 }

@@ -6,18 +6,13 @@ mod owed;
 use super::page::HEADER_BYTES;
 use super::*;
 use crate::nand::{Cause, NandError};
+use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, Pairs};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::testing::Store;
-use alloc::collections::BTreeMap;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::ops::ControlFlow;
-use proptest::prelude::*;
+use crate::testing::{History, Mix, Model, Op, Store, apply, assert_holds, contents, put, take};
 
 type Bytes = [u8; 2];
-type Model = BTreeMap<Bytes, Bytes>;
 type Index<S> = Journaled<S, LazyUpdateTree<Below>>;
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
@@ -35,103 +30,33 @@ fn inner(pool_requests: u32) -> LazyUpdateConfig {
     config
 }
 
-fn classes() -> impl Strategy<Value = JournalConfig> {
+fn any_class(rng: &mut Rng) -> JournalConfig {
     let every_sync = JournalConfig::new(Durability::EverySync);
-    let classes = prop_oneof![
-        Just(JournalConfig::new(Durability::EveryOperation)),
-        Just(every_sync),
-        (2..30u32).prop_map(move |group| JournalConfig { group, ..every_sync }),
-    ];
+    let class = match rng.below(3) {
+        0 => JournalConfig::new(Durability::EveryOperation),
+        1 => every_sync,
+        _ => JournalConfig { group: 2 + rng.below(28) as u32, ..every_sync },
+    };
     // With little RAM a mount reads the journal several times.
-    (classes, prop_oneof![Just(None), Just(Some(0))])
-        .prop_map(|(class, replay_ram)| JournalConfig { replay_ram, ..class })
-}
-
-fn contents<S: PageStore>(index: &mut Index<S>) -> Model {
-    let mut found = Model::new();
-    let unbounded = (Bound::Unbounded, Bound::Unbounded);
-    let walk = index.range(unbounded.0, unbounded.1, Direction::Ascending, &mut |key, value| {
-        found.insert(key.try_into().unwrap(), value.try_into().unwrap());
-        ControlFlow::Continue(())
-    });
-    walk.unwrap();
-    found
-}
-
-fn assert_sound<S: PageStore>(index: &mut Index<S>, model: &Model) {
-    let report = index.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-    assert_eq!(contents(index), *model);
+    JournalConfig { replay_ram: rng.chance(1, 2).then_some(0), ..class }
 }
 
 fn metric<S: PageStore>(index: &Index<S>, name: &str) -> u64 {
     index.stats().metrics.into_iter().find(|m| m.name == name).unwrap().value
 }
 
-#[derive(Clone, Debug)]
-enum Op {
-    Insert(u16, u16),
-    Remove(u16),
-    Get(u16),
-    Sync,
-    /// Remounts, after a close or after nothing at all.
-    Remount {
-        close: bool,
-    },
+fn any_inner(rng: &mut Rng) -> LazyUpdateConfig {
+    let policy = CommitPolicy::ALL[rng.below(4) as usize];
+    LazyUpdateConfig { policy, ..inner(1 + rng.below(59) as u32) }
 }
 
-fn any_ops(length: usize) -> impl Strategy<Value = Vec<Op>> {
-    (1..20u32, 1..20u32).prop_flat_map(move |(inserts, removes)| {
-        let op = prop_oneof![
-            inserts * 6 => (0..300u16, any::<u16>()).prop_map(|(k, v)| Op::Insert(k, v)),
-            removes * 6 => (0..300u16).prop_map(Op::Remove),
-            5 => (0..300u16).prop_map(Op::Get),
-            3 => Just(Op::Sync),
-            3 => any::<bool>().prop_map(|close| Op::Remount { close }),
-        ];
-        proptest::collection::vec(op, 1..length)
-    })
-}
-
-fn any_inner() -> impl Strategy<Value = LazyUpdateConfig> {
-    let policy = proptest::sample::select(&CommitPolicy::ALL[..]);
-    (1..60u32, policy).prop_map(|(pool, policy)| LazyUpdateConfig { policy, ..inner(pool) })
-}
-
-/// The states since the last sync, the one then first.
-struct History {
-    states: Vec<Model>,
-}
-
-impl History {
-    fn new() -> History {
-        History { states: vec![Model::new()] }
-    }
-
-    fn now(&self) -> &Model {
-        self.states.last().unwrap()
-    }
-
-    fn change(&mut self, change: impl FnOnce(&mut Model)) {
-        let mut next = self.now().clone();
-        change(&mut next);
-        self.states.push(next);
-    }
-
-    fn synced(&mut self) {
-        self.states.drain(..self.states.len() - 1);
-    }
-
-    /// Which states may come back; `in_flight` counts the updates that were not acknowledged.
-    fn allowed(&self, config: JournalConfig, in_flight: usize) -> &[Model] {
-        let last = self.states.len() - 1 - in_flight;
-        let first = match (config.durability, config.group as usize) {
-            (Durability::EveryOperation, _) => last,
-            (_, 0) => last.saturating_sub(PAGE_RECORDS),
-            (_, group) => last.saturating_sub(group.min(PAGE_RECORDS + 1) - 1),
-        };
-        &self.states[first..]
+/// The fewest updates since the last sync that what comes back has.
+fn least(history: &History, config: JournalConfig) -> usize {
+    let last = history.acknowledged();
+    match (config.durability, config.group as usize) {
+        (Durability::EveryOperation, _) => last,
+        (_, 0) => last.saturating_sub(PAGE_RECORDS),
+        (_, group) => last.saturating_sub(group.min(PAGE_RECORDS + 1) - 1),
     }
 }
 
@@ -148,60 +73,39 @@ fn pairs_that_cancel_unseen_are_refused_below_a_journal() {
     }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(250))]
-
-    #[test]
-    fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group(
-        inner in any_inner(), config in classes(), pages in 1..5u32, ops in any_ops(700),
-    ) {
-        let config = JournalConfig { pages: Some(pages), ..config };
+#[test]
+fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group() {
+    crate::inputs::cases(250, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (inner, pages) = (any_inner(rng), Some(1 + rng.below(4) as u32));
+        let config = JournalConfig { pages, ..any_class(rng) };
         let mut index = Index::format(Store::new(PAGE_BYTES, 600), inner, config).unwrap();
-        prop_assert_eq!(index.durability(), config.durability);
-        let mut history = History::new();
-        for (i, op) in ops.iter().enumerate() {
-            match *op {
-                Op::Insert(n, v) => {
-                    let found = index.insert(&key(n), &key(v)).unwrap();
-                    prop_assert_eq!(found, history.now().contains_key(&key(n)));
-                    history.change(|model| {
-                        model.insert(key(n), key(v));
-                    });
+        assert_eq!(index.durability(), config.durability);
+        let (mut history, mut model) = (History::new(Model::new()), Model::new());
+        let mix = Mix { reads: [5, 0], syncs: 3, remounts: 3, ..Mix::any(rng, 300) };
+        for i in 0..=rng.below(700) {
+            let op = mix.draw(rng, RECORD);
+            apply(&mut index, &mut model, &op, Answers::Exact);
+            history.note(&op);
+            if op == Op::Remount {
+                // After a close or after nothing at all.
+                let is_closed = rng.chance(1, 2);
+                if is_closed {
+                    index.close().unwrap();
+                    history.sync();
                 }
-                Op::Remove(n) => {
-                    let found = index.remove(&key(n)).unwrap();
-                    prop_assert_eq!(found, history.now().contains_key(&key(n)));
-                    history.change(|model| {
-                        model.remove(&key(n));
-                    });
-                }
-                Op::Get(n) => {
-                    let mut found = [0; 2];
-                    prop_assert_eq!(index.get(&key(n), &mut found), Ok(history.now().contains_key(&key(n))));
-                    prop_assert!(history.now().get(&key(n)).is_none_or(|expected| *expected == found));
-                }
-                Op::Sync => {
-                    index.sync().unwrap();
-                    history.synced();
-                }
-                Op::Remount { close } => {
-                    if close {
-                        index.close().unwrap();
-                        history.synced();
-                    }
-                    index = Index::mount(index.into_store(), inner, config).unwrap();
-                    let found = contents(&mut index);
-                    prop_assert!(history.allowed(config, 0).contains(&found));
-                    prop_assert!(!close || metric(&index, "journal_replayed_records") == 0);
-                    history.states = vec![found];
-                }
+                index = Index::mount(index.into_store(), inner, config).unwrap();
+                model = contents(&mut index).unwrap();
+                assert!(history.had(&model, least(&history, config)));
+                assert!(!is_closed || metric(&index, "journal_replayed_records") == 0);
+                history = History::new(model.clone());
             }
             if i % 16 == 0 {
-                assert_sound(&mut index, &history.now().clone());
+                assert_holds(&mut index, &model);
             }
         }
-        assert_sound(&mut index, &history.now().clone());
-    }
+        assert_holds(&mut index, &model);
+    });
 }
 
 /// Works until the power fails; returns the store, and the history with its last update not acknowledged.
@@ -209,35 +113,19 @@ fn work_until_the_cut(
     store: Store,
     writes: u64,
     setup: (LazyUpdateConfig, JournalConfig),
-) -> (Store, History, usize) {
+) -> (Store, History) {
     let mut index = Index::mount(store.failing_after(writes), setup.0, setup.1).unwrap();
-    let mut history = History::new();
-    let mut rng = Rng::new(3);
+    let (mut history, mut rng) = (History::new(Model::new()), Rng::new(3));
+    let mix = Mix { remounts: 1, ..Mix::updates(120, [32, 34], 3) };
     loop {
-        let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
-        let (done, in_flight) = match rng.below(70) {
-            0..3 => (index.sync(), 0),
-            3 => (index.close(), 0),
-            4..36 => {
-                history.change(|model| {
-                    model.insert(n, v);
-                });
-                (index.insert(&n, &v).map(drop), 1)
-            }
-            _ => {
-                history.change(|model| {
-                    model.remove(&n);
-                });
-                (index.remove(&n).map(drop), 1)
-            }
+        let op = mix.draw(&mut rng, RECORD);
+        let done = match op {
+            Op::Remount => index.close().map(|()| history.sync()),
+            op => history.apply(&mut index, &op),
         };
-        match done {
-            Ok(()) if in_flight == 0 => history.synced(),
-            Ok(()) => {}
-            Err(error) => {
-                assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                return (index.into_store().copy(), history, in_flight);
-            }
+        if let Err(error) = done {
+            assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+            return (index.into_store().copy(), history);
         }
     }
 }
@@ -256,19 +144,20 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
         let pages = Some(1 + writes as u32 % 4);
         let config = JournalConfig { pages, replay_ram, ..setups[writes as usize % 3] };
         let store = Index::format(Store::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
-        let (store, history, in_flight) = work_until_the_cut(store, writes, (inner, config));
+        let (mut store, history) = work_until_the_cut(store, writes, (inner, config));
+        let least = least(&history, config);
         // The recovery is cut as well, at every one of its writes; at times with a pool too small for what
         // was lost.
         let inner = if writes % 2 == 0 { inner } else { LazyUpdateConfig { pool_requests: 3, ..inner } };
-        let (mut store, mut allowed) = (store, history.allowed(config, in_flight).to_vec());
+        let mut recovered = None;
         for writes in 0.. {
             match Index::mount(store.copy().failing_after(writes), inner, config) {
                 Ok(mut index) => {
-                    let found = contents(&mut index);
-                    assert!(allowed.contains(&found), "after {writes} writes of the recovery");
-                    assert_sound(&mut index, &found);
+                    let found = contents(&mut index).unwrap();
+                    assert!(history.had(&found, least), "after {writes} writes of the recovery");
+                    assert_holds(&mut index, &found);
                     replayed += metric(&index, "journal_replayed_records");
-                    allowed = vec![found];
+                    recovered = Some(found);
                     break;
                 }
                 Err(error) => {
@@ -281,13 +170,13 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
             }
         }
         let mut index = Index::mount(store, inner, config).unwrap();
-        assert!(allowed.contains(&contents(&mut index)));
-        index.insert(&key(5), &[0; 2]).unwrap();
-        allowed[0].insert(key(5), [0; 2]);
+        let mut model = recovered.unwrap();
+        assert_eq!(contents(&mut index).unwrap(), model);
+        put(&mut index, &mut model, &key(5), &[0; 2]).unwrap();
         index.close().unwrap();
         let mut index = Index::mount(index.into_store(), inner, config).unwrap();
         assert_eq!(metric(&index, "journal_replayed_records"), 0);
-        assert_sound(&mut index, &allowed[0]);
+        assert_holds(&mut index, &model);
     }
     assert!(replayed > 3_000 && cut_again > 500, "{replayed} {cut_again}");
 }
@@ -300,8 +189,7 @@ fn used(config: JournalConfig) -> (Store, Model) {
         || index.journal.lock().used_pages() < 3
     {
         let (n, v) = (key(rng.below(100) as u16), key(rng.below(9_999) as u16));
-        index.insert(&n, &v).unwrap();
-        model.insert(n, v);
+        put(&mut index, &mut model, &n, &v).unwrap();
     }
     index.sync().unwrap();
     (index.into_store(), model)
@@ -329,7 +217,7 @@ fn damage_in_the_run_is_an_error_and_behind_it_is_none() {
             match Index::mount(harmed, inner(20), config) {
                 Ok(mut index) => {
                     assert!(number > 2, "page {number}");
-                    assert_sound(&mut index, &model);
+                    assert_holds(&mut index, &model);
                     right += 1;
                 }
                 Err(IndexError::Corrupted { at, .. }) => {
@@ -392,24 +280,21 @@ fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
         let (mut model, mut refused) = (Model::new(), 0);
         for round in 0..3u16 {
             for n in (0..400u16).map(|n| n * 17 % 400) {
-                match index.insert(&key(n), &key(round)) {
-                    Ok(existed) => assert_eq!(model.insert(key(n), key(round)).is_some(), existed),
-                    Err(error) => {
-                        assert_eq!(error, IndexError::Full);
-                        refused += 1;
-                    }
+                if let Err(error) = put(&mut index, &mut model, &key(n), &key(round)) {
+                    assert_eq!(error, IndexError::Full);
+                    refused += 1;
                 }
             }
             assert!(model.len() > 60, "{}", model.len());
             index.sync().unwrap();
             index = Index::mount(index.into_store(), inner(20), config).unwrap();
-            assert_sound(&mut index, &model);
+            assert_holds(&mut index, &model);
             for n in (0..400u16).step_by(3) {
-                assert_eq!(index.remove(&key(n)), Ok(model.remove(&key(n)).is_some()));
+                take(&mut index, &mut model, &key(n)).unwrap();
             }
             index.close().unwrap();
             index = Index::mount(index.into_store(), inner(20), config).unwrap();
-            assert_sound(&mut index, &model);
+            assert_holds(&mut index, &model);
         }
         assert!(refused > 300, "{refused}");
     }
@@ -452,7 +337,7 @@ fn a_cut_after_a_cut_off_loses_no_more_than_the_last_records() {
         index.remove(&key(7)).unwrap();
     }
     let mut index = Index::mount(index.into_store(), inner(60), config).unwrap();
-    assert_sound(&mut index, &Model::new());
+    assert_holds(&mut index, &Model::new());
 }
 
 #[test]
@@ -463,15 +348,15 @@ fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
     index.insert(&key(3), &key(9)).unwrap();
     index.remove(&key(3)).unwrap();
     let store = index.into_store();
-    let model: Model = (0..100).map(|n| (key(n), key(n))).collect();
+    let model: Model = (0..100).map(|n| (key(n).to_vec(), key(n).to_vec())).collect();
     let (mut empty, mut loaded) = (0, 0);
     for writes in 0..80 {
         let mut index = Index::mount(store.copy().failing_after(writes), inner(20), config).unwrap();
         let done = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
         let mut index = Index::mount(index.into_store().copy(), inner(20), config).unwrap();
-        let found = contents(&mut index);
+        let found = contents(&mut index).unwrap();
         assert!(found == model || done.is_err() && found.is_empty(), "after {writes} writes");
-        assert_sound(&mut index, &found);
+        assert_holds(&mut index, &found);
         empty += u32::from(found.is_empty());
         loaded += u32::from(done.is_ok());
     }
@@ -531,26 +416,22 @@ fn what_cannot_work_is_refused() {
     assert!(matches!(refused, Some(IndexError::NotFormatted(_))));
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(1_500))]
-
-    /// A forger who knows the checksum may mislead the index, but not crash it.
-    #[test]
-    fn forged_pages_never_panic(
-        forgeries in proptest::collection::vec((280..300u32, 4..PAGE_BYTES, any::<u8>()), 1..6), seed: u64,
-    ) {
-        let config = config_of(6);
+/// A forger who knows the checksum may mislead the index, but not crash it.
+#[test]
+fn forged_pages_never_panic() {
+    crate::inputs::cases(1_500, |seed| {
+        let (mut rng, config) = (Rng::new(seed), config_of(6));
         let (mut store, _) = used(config);
         let mut page = [0; PAGE_BYTES];
-        for (lpn, at, byte) in forgeries {
-            store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
-            page[at] = byte;
+        for _ in 0..1 + rng.below(5) {
+            let lpn = Lpn(280 + rng.below(20) as u32);
+            store.read(lpn, Cause::Check, &mut page).unwrap();
+            page[4 + rng.below(PAGE_BYTES as u64 - 4) as usize] = rng.next_u64() as u8;
             let crc = crate::codec::crc32(&[&page[4..]]);
             crate::codec::put_u32(&mut page, 0, crc);
-            store.write(Lpn(lpn), Cause::Check, &page).unwrap();
+            store.write(lpn, Cause::Check, &page).unwrap();
         }
-        let Ok(mut index) = Index::mount(store, inner(20), config) else { return Ok(()) };
-        let mut rng = Rng::new(seed);
+        let Ok(mut index) = Index::mount(store, inner(20), config) else { return };
         for _ in 0..120 {
             let n = key(rng.below(120) as u16);
             let _ = if rng.chance(1, 2) { index.insert(&n, &[1; 2]) } else { index.remove(&n) };
@@ -558,5 +439,5 @@ proptest! {
         let _ = index.sync();
         let _ = index.check();
         let _ = index.close();
-    }
+    });
 }

@@ -11,17 +11,16 @@ use crate::blocks::victim::VictimPolicy;
 use crate::log::{LogConfig, SamePage};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{Faults, SimChip};
+use crate::ordered::buffered::Answers;
 use crate::ordered::mu::star::Menu;
 use crate::ordered::mu::{MuTree, OneLayout, PathPages};
 use crate::ordered::wandering::WanderingTree;
-use crate::ordered::{Direction, OrderedIndex, RawConfig, RecordFormat};
+use crate::ordered::{OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
 use crate::store::store_nand::StoreNand;
-use crate::testing::Store;
-use alloc::collections::BTreeMap;
+use crate::testing::{Mix, Model, Store, apply, assert_holds, assert_sound};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -50,27 +49,12 @@ fn soak_on<S: RawScheme>(nand: impl Nand, soak: &Soak) {
     let config = LogConfig { victim, ..soak.config };
     let mut tree = RawTree::<_, S>::format_on_log(nand, RECORD, config).unwrap();
     tree.set_journal(journal);
-    let mut model = BTreeMap::new();
-    let mut rng = Rng::new(soak.seed);
-    for op in 0..12_000u32 {
-        let key = (rng.below(soak.keys) as u32).to_be_bytes();
-        let value = op.to_be_bytes();
-        match rng.below(100) {
-            0..50 => {
-                let existed = tree.insert(&key, &value).unwrap_or_else(|e| panic!("op {op}: {e}"));
-                assert_eq!(existed, model.insert(key, value).is_some(), "op {op}");
-            }
-            50..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some(), "op {op}"),
-            _ => {
-                let mut got = [0; 4];
-                let found = tree.get(&key, &mut got).unwrap();
-                assert_eq!(found.then_some(got), model.get(&key).copied());
-            }
-        }
+    let (mut model, mut rng) = (Model::new(), Rng::new(soak.seed));
+    let mix = Mix { reads: [10, 0], ..Mix::updates(soak.keys, [50, 40], 0) };
+    for op in 0..12_000 {
+        apply(&mut tree, &mut model, &mix.draw(&mut rng, RECORD), Answers::Exact);
         if op % 500 == 0 {
-            let report = tree.check().unwrap();
-            assert!(report.is_sound(), "op {op}: {:?}", report.violations);
-            assert_eq!(report.records, model.len() as u64);
+            assert_sound(&mut tree, &model);
         }
         if op % 3000 == 2999 {
             if op % 2 == 0 {
@@ -82,18 +66,7 @@ fn soak_on<S: RawScheme>(nand: impl Nand, soak: &Soak) {
             tree.set_journal(journal);
         }
     }
-    for direction in [Direction::Ascending, Direction::Descending] {
-        let mut all = Vec::new();
-        tree.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |k, v| {
-            all.push((k.to_vec(), v.to_vec()));
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-        if direction == Direction::Descending {
-            all.reverse();
-        }
-        assert!(all.iter().map(|(k, v)| (&k[..], &v[..])).eq(model.iter().map(|(k, v)| (&k[..], &v[..]))));
-    }
+    assert_holds(&mut tree, &model);
 }
 
 /// Pages, keys and caches that the tier has.

@@ -7,11 +7,11 @@ use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
-use crate::testing::Chip;
+use crate::testing::{Chip, walk};
 use crate::units::Ppn;
 use crate::{IndexError, Nand};
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow};
+use core::ops::Bound;
 
 type Records = Vec<(u64, u32)>;
 
@@ -24,27 +24,24 @@ fn settings(durability: Durability) -> SbitsConfig {
     SbitsConfig { durability, ..SbitsConfig::new(RecordFormat::new(8, 4)) }
 }
 
-fn contents<N: Nand>(
-    store: &mut Sbits<N>,
+fn contents(
+    store: &mut dyn OrderedIndex,
     bounds: (Bound<u64>, Bound<u64>),
     direction: Direction,
 ) -> Result<Records, IndexError> {
-    let mut all = Vec::new();
-    let (low, high) = (bounds.0.map(u64::to_be_bytes), bounds.1.map(u64::to_be_bytes));
-    let visit = &mut |k: &[u8], v: &[u8]| {
-        let key = u64::from_be_bytes(k.try_into().unwrap());
-        all.push((key, u32::from_le_bytes(v.try_into().unwrap())));
-        ControlFlow::Continue(())
+    let bytes = |n: u64| n.to_be_bytes().to_vec();
+    let all = walk(store, &(bounds.0.map(bytes), bounds.1.map(bytes)), direction, usize::MAX)?;
+    let number = |k: Vec<u8>, v: Vec<u8>| {
+        (u64::from_be_bytes(k.try_into().unwrap()), u32::from_le_bytes(v.try_into().unwrap()))
     };
-    store.range(low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]), direction, visit)?;
-    Ok(all)
+    Ok(all.into_iter().map(|(k, v)| number(k, v)).collect())
 }
 
-fn everything<N: Nand>(store: &mut Sbits<N>) -> Records {
+fn everything(store: &mut dyn OrderedIndex) -> Records {
     contents(store, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending).unwrap()
 }
 
-fn assert_holds<N: Nand>(store: &mut Sbits<N>, model: &Records) {
+fn assert_holds(store: &mut dyn OrderedIndex, model: &Records) {
     let report = store.check().unwrap();
     assert!(report.is_sound(), "{:?}", report.violations);
     assert_eq!(report.records, model.len() as u64);
@@ -54,13 +51,13 @@ fn assert_holds<N: Nand>(store: &mut Sbits<N>, model: &Records) {
     assert!(backwards == *model);
 }
 
-fn get<N: Nand>(store: &mut Sbits<N>, key: u64) -> Result<Option<u32>, IndexError> {
+fn get(store: &mut dyn OrderedIndex, key: u64) -> Result<Option<u32>, IndexError> {
     let mut value = [0; 4];
     Ok(store.get(&key.to_be_bytes(), &mut value)?.then_some(u32::from_le_bytes(value)))
 }
 
 /// Appends `count` records with gaps that change their size now and then.
-fn append<N: Nand>(store: &mut Sbits<N>, model: &mut Records, count: usize, rng: &mut Rng) {
+fn append(store: &mut dyn OrderedIndex, model: &mut Records, count: usize, rng: &mut Rng) {
     for i in 0..count {
         let gap = 1 + rng.below([1, 40, 100_000][i / 700 % 3]);
         let key = model.last().map_or(5, |last| last.0 + gap);

@@ -11,12 +11,11 @@ use crate::ordered::plow::{Plow, PlowConfig};
 use crate::ordered::{Change, Direction, RawConfig, within};
 use crate::rng::Rng;
 use crate::shared::Shared;
+use crate::testing::Model;
 use crate::units::Ppn;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use core::ops::{Bound, ControlFlow};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Half = BlockRange<Shared<SimChip>>;
 
 const MAX_KEY: u8 = 6;

@@ -10,12 +10,10 @@ use crate::ordered::mu::MuTree;
 use crate::ordered::plow::{Plow, PlowConfig};
 use crate::ordered::{RawConfig, within};
 use crate::rng::Rng;
+use crate::testing::{Bounds, Model};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const MAX_KEY: usize = 6;
 const MAX_VALUE: usize = 40;
@@ -33,7 +31,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     (0..rng.below(MAX_VALUE as u64 + 1)).map(|_| rng.below(256) as u8).collect()
 }
 
-fn pairs<I: OrderedIndex>(index: &mut Variable<I>, ends: &Ends, direction: Direction) -> Pairs {
+fn pairs<I: OrderedIndex>(index: &mut Variable<I>, ends: &Bounds, direction: Direction) -> Pairs {
     let mut all = Pairs::new();
     let mut visit = |key: &[u8], value: &[u8]| {
         all.push((key.to_vec(), value.to_vec()));
@@ -44,7 +42,7 @@ fn pairs<I: OrderedIndex>(index: &mut Variable<I>, ends: &Ends, direction: Direc
     all
 }
 
-fn slices(ends: &Ends) -> (Bound<&[u8]>, Bound<&[u8]>) {
+fn slices(ends: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (ends.0.as_ref().map(Vec::as_slice), ends.1.as_ref().map(Vec::as_slice))
 }
 

@@ -10,27 +10,9 @@ mod trees;
 use nandex::Shared;
 use nandex::ordered::{Direction, Durability, RecordFormat};
 use nandex::rng::Rng;
-use nandex::testing::{Call, Store};
+use nandex::testing::{ALL, Call, Model, Store, contents, walk};
 use nandex::{IndexError, NandError, OrderedIndex, StoreError};
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 use trees::{OpenTree, TREES};
-
-/// The contents that an index should have.
-type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// Keys with their values, in the order of a search.
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Everything an index holds, by a range search over all of it.
-fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Pairs, IndexError> {
-    let mut all = Vec::new();
-    index.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
-        all.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    })?;
-    Ok(all)
-}
 
 /// The answer of a store once it has taken its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +82,7 @@ struct Life {
     class: Durability,
     store: Mortal,
     index: Option<Box<dyn OrderedIndex>>,
-    now: Contents,
+    now: Model,
     loose: Vec<Undo>,
     rng: Rng,
 }
@@ -113,7 +95,7 @@ impl Life {
             index => index.unwrap_or_else(|error| panic!("{name} on {pages} pages: format: {error}")),
         };
         let name = format!("{name} on {pages} pages, seed {seed}");
-        let (now, loose, rng) = (Contents::new(), Vec::new(), Rng::new(seed));
+        let (now, loose, rng) = (Model::new(), Vec::new(), Rng::new(seed));
         Some(Life { name, tree, class, store, index: Some(index), now, loose, rng })
     }
 
@@ -185,10 +167,8 @@ impl Life {
         if self.store.end == End::PowerLost {
             self.store.live_for(None);
         }
-        let found: Contents = contents(self.index(), Direction::Ascending)
-            .unwrap_or_else(|e| panic!("{}: {e}", self.name))
-            .into_iter()
-            .collect();
+        let name = self.name.clone();
+        let found = contents(self.index()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let last = self.now.clone();
         while self.now != found {
             let Some((key, before)) = self.loose.pop() else {
@@ -207,9 +187,10 @@ impl Life {
     fn assert_holds(&mut self) {
         let expected: Vec<_> = self.now.clone().into_iter().collect();
         let name = self.name.clone();
-        let found = contents(self.index(), Direction::Ascending).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let found = walk(self.index(), &ALL, Direction::Ascending, usize::MAX)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(found == expected, "{name}: {} records, not {}", found.len(), expected.len());
-        let mut down = contents(self.index(), Direction::Descending).unwrap();
+        let mut down = walk(self.index(), &ALL, Direction::Descending, usize::MAX).unwrap();
         down.reverse();
         assert!(down == expected, "{name}: downwards");
         let report = self.index().check().unwrap();

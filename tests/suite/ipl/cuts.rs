@@ -2,8 +2,9 @@
 //! from.
 
 use super::*;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+use nandex::testing::{History, Mix, Op};
 use nandex::{NandError, StoreError};
 
 type Chip = Shared<SimChip>;
@@ -37,37 +38,18 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// The states that may be found after a cut: the last one, and those since the last sync.
-struct History {
-    states: Vec<Model>,
+/// The fewest updates since the last sync that must be found after a cut.
+fn least(history: &History, kind: &Kind) -> usize {
+    let is_sure = kind.settings.durability == Durability::EveryOperation;
+    if is_sure { history.acknowledged() } else { 0 }
 }
 
-impl History {
-    fn done(&mut self, model: &Model, class: Durability, synced: bool) {
-        if class == Durability::EveryOperation || synced {
-            self.states.clear();
-        }
-        self.states.push(model.clone());
-    }
-}
-
-/// One random operation, on the model too, whether or not it succeeds on the tree. True: it was a sync.
-fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Result<bool, IndexError> {
-    let key = rng.below(120) as u32;
-    let grows = if (round / 40).is_multiple_of(2) { 13 } else { 6 };
-    let bytes = key.to_be_bytes();
-    match rng.below(20) {
-        18 => tree.sync().map(|()| true),
-        19 if rng.chance(1, 4) => tree.close().map(|()| true),
-        n if n < grows => {
-            let value = rng.next_u64() as u32;
-            model.insert(key, value);
-            tree.insert(&bytes, &value.to_be_bytes()).map(|_| false)
-        }
-        _ => {
-            model.remove(&key);
-            tree.remove(&bytes).map(|_| false)
-        }
+/// One random operation. Waves of insertion and removal, syncs, and closes, which are remounts here.
+fn step(tree: &mut Tree, history: &mut History, rng: &mut Rng, round: usize) -> Result<(), IndexError> {
+    let updates = if (round / 40).is_multiple_of(2) { [52, 23] } else { [24, 51] };
+    match (Mix { remounts: 1, ..Mix::updates(120, updates, 4) }).draw(rng, RECORD) {
+        Op::Remount => tree.close().map(|()| history.sync()),
+        op => history.apply(tree, &op),
     }
 }
 
@@ -98,14 +80,9 @@ fn mount(chip: &Chip, kind: &Kind, history: &History, cuts: &mut Vec<PowerCut>) 
             }
             Err(error) => panic!("mount: {error}"),
         };
-        let found: Model = contents(&mut tree, Direction::Ascending).unwrap().into_iter().collect();
-        assert!(
-            history.states.contains(&found),
-            "{:?}\n{found:?} is none of {} states, the last {:?}",
-            kind.settings,
-            history.states.len(),
-            history.states.last()
-        );
+        let found = contents(&mut tree).unwrap();
+        let is_known = history.had(&found, least(history, kind));
+        assert!(is_known, "{:?}\n{found:?} is no state since the last durable one", kind.settings);
         assert_holds(&mut tree, &found);
         return End::Recovered(Box::new(tree), found);
     }
@@ -115,19 +92,14 @@ fn mount(chip: &Chip, kind: &Kind, history: &History, cuts: &mut Vec<PowerCut>) 
 fn run(
     chip: &Chip,
     mut tree: Tree,
-    model: &mut Model,
-    (kind, rng, operations): (&Kind, &mut Rng, usize),
     history: &mut History,
+    (kind, rng, operations): (&Kind, &mut Rng, usize),
 ) -> bool {
-    let class = kind.settings.durability;
     for round in 0..operations {
-        match step(&mut tree, model, rng, round) {
-            Ok(synced) => history.done(model, class, synced),
-            Err(error) if is_power_loss(&error) => {
-                // What was under way may have happened.
-                history.states.push(model.clone());
-                return true;
-            }
+        match step(&mut tree, history, rng, round) {
+            Ok(()) => {}
+            // What was under way may have happened.
+            Err(error) if is_power_loss(&error) => return true,
             Err(error) => panic!("{:?} round {round}: {error}", kind.settings),
         }
     }
@@ -145,19 +117,19 @@ fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64)
         insert(&mut tree, &mut model, key, key).unwrap();
     }
     tree.sync().unwrap();
-    let mut history = History { states: vec![model.clone()] };
+    let mut history = History::new(model);
     let first = chip.lock().operations();
     chip.lock().plan_power_cut(PowerCut { at_operation: first + at, when, torn, seed });
-    let struck = run(&chip, tree, &mut model, (kind, &mut rng, 90), &mut history);
+    let struck = run(&chip, tree, &mut history, (kind, &mut rng, 90));
     for session in 0..4u64 {
         let again = |wait| PowerCut { at_operation: wait, when, torn, seed: seed ^ at };
         let mut cuts = vec![again(100_000), again(rng.below(30)), again(rng.below(5))];
         cuts.truncate(1 + (at + session) as usize % 3);
         let End::Recovered(tree, found) = mount(&chip, kind, &history, &mut cuts) else { break };
-        (model, history.states) = (found.clone(), vec![found]);
+        history = History::new(found);
         let at_operation = chip.lock().operations() + rng.below(40);
         chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed });
-        run(&chip, *tree, &mut model, (kind, &mut rng, 60), &mut history);
+        run(&chip, *tree, &mut history, (kind, &mut rng, 60));
     }
     struck
 }
@@ -208,18 +180,18 @@ fn a_cut_is_noticed_where_nothing_is_promised() {
 #[test]
 fn cut_after_cut_after_cut() {
     let promising = kinds().into_iter().filter(|kind| kind.settings.durability > Durability::None);
-    for (kind, seed) in promising.flat_map(|kind| (0..cases(2, 5)).map(move |seed| (kind.clone(), seed))) {
+    for (kind, seed) in promising.flat_map(|kind| (0..sized(2, 5)).map(move |seed| (kind.clone(), seed))) {
         let kind = &kind;
         let chip = Shared::new(chip(kind.geometry));
         let mut tree = IplTree::format(chip.clone(), &kind.settings).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for session in 0..150 {
-            let mut history = History { states: vec![model.clone()] };
+            let mut history = History::new(model);
             let torn = TornModel::ALL[session % if kind.sectors { 2 } else { 4 }];
             let at_operation = chip.lock().operations() + rng.below([4, 12, 40][session % 3]);
             let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: session as u64 };
             chip.lock().plan_power_cut(cut);
-            run(&chip, tree, &mut model, (kind, &mut rng, 60), &mut history);
+            run(&chip, tree, &mut history, (kind, &mut rng, 60));
             let End::Recovered(mounted, found) = mount(&chip, kind, &history, &mut Vec::new()) else {
                 panic!("refused")
             };

@@ -1,7 +1,7 @@
 //! Blocks that fail, bits that flip, chips that become full.
 
 use super::*;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use nandex::Ppn;
 use nandex::testing::Chip;
 
@@ -53,9 +53,9 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
                         "{geometry:?} {settings:?} round {round}: {inserted} inserts only"
                     );
                     assert_holds(&mut tree, &model);
-                    let gone: Vec<u32> = model.keys().take(model.len() / 2).copied().collect();
+                    let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
                     for key in gone {
-                        remove(&mut tree, &mut model, key)
+                        take(&mut tree, &mut model, &key)
                             .unwrap_or_else(|error| panic!("{geometry:?} {settings:?}: remove: {error}"));
                     }
                     assert_holds(&mut tree, &model);
@@ -67,8 +67,8 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
                     tree = IplTree::mount(tree.into_nand(), &settings).unwrap();
                     assert_holds(&mut tree, &model);
                 }
-                let left: Vec<u32> = model.keys().copied().collect();
-                left.iter().for_each(|&key| remove(&mut tree, &mut model, key).unwrap());
+                let left: Vec<Vec<u8>> = model.keys().cloned().collect();
+                left.iter().for_each(|key| assert_eq!(take(&mut tree, &mut model, key), Ok(true)));
                 assert_holds(&mut tree, &model);
                 assert_eq!(tree.stats().height, 1, "{settings:?}");
             }
@@ -96,8 +96,8 @@ fn read_all(chip: SimChip, (ppn, bit): (Ppn, usize), settings: &IplConfig, model
         }
         Err(error) => panic!("{what}: {error}"),
     };
-    match contents(&mut tree, Direction::Ascending) {
-        Ok(all) if all.iter().copied().collect::<Model>() == *model => found.right += 1,
+    match contents(&mut tree) {
+        Ok(all) if all == *model => found.right += 1,
         Ok(_) => found.wrong += 1,
         Err(IndexError::Corrupted { .. }) => found.refused += 1,
         Err(error) => panic!("{what}: {error}"),
@@ -138,7 +138,7 @@ fn wrong_bits_of_a_closed_chip_are_never_returned_as_data() {
     for area in [LogArea::Dynamic, LogArea::Fixed] {
         let found = damage_everywhere(area, true);
         assert!(
-            found.wrong == 0 && found.refused > cases(25, 100) && found.right > cases(25, 100),
+            found.wrong == 0 && found.refused > sized(25, 100) && found.right > sized(25, 100),
             "{area:?}: {found:?}"
         );
     }
@@ -151,7 +151,7 @@ fn wrong_bits_of_a_chip_that_was_cut_are_noticed() {
     for area in [LogArea::Dynamic, LogArea::Fixed] {
         let found = damage_everywhere(area, false);
         println!("{area:?}: {found:?}");
-        assert!(found.refused > cases(25, 100) && found.right > cases(25, 100), "{area:?}: {found:?}");
+        assert!(found.refused > sized(25, 100) && found.right > sized(25, 100), "{area:?}: {found:?}");
         assert!(found.wrong * 50 < found.refused + found.right, "{area:?}: {found:?}");
     }
 }

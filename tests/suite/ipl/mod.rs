@@ -13,14 +13,14 @@ use nandex::Shared;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
+use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::store::store_nand::StoreNand;
+use nandex::testing::{Model, assert_holds, contents, get, put, take};
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 
-type Model = BTreeMap<u32, u32>;
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -51,39 +51,15 @@ fn partial(geometry: Geometry) -> Geometry {
 }
 
 fn settings(area: LogArea, durability: Durability) -> IplConfig {
-    IplConfig { durability, ..IplConfig::new(RecordFormat::new(4, 4), area) }
+    IplConfig { durability, ..IplConfig::new(RECORD, area) }
 }
 
-fn contents<N: Nand>(tree: &mut IplTree<N>, direction: Direction) -> Result<Vec<(u32, u32)>, IndexError> {
-    let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
-    let mut all = Vec::new();
-    tree.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
-        all.push((number(key), number(value)));
-        ControlFlow::Continue(())
-    })?;
-    Ok(all)
+fn insert(tree: &mut dyn OrderedIndex, model: &mut Model, key: u32, value: u32) -> Result<(), IndexError> {
+    put(tree, model, &key.to_be_bytes(), &value.to_be_bytes()).map(drop)
 }
 
-fn assert_holds<N: Nand>(tree: &mut IplTree<N>, model: &Model) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{:?} {:?}", report.violations, tree.stats());
-    assert_eq!(report.records, model.len() as u64);
-    let mut found = contents(tree, Direction::Ascending).unwrap();
-    assert!(found.iter().copied().eq(model.iter().map(|(k, v)| (*k, *v))), "ascending contents differ");
-    found.reverse();
-    assert!(contents(tree, Direction::Descending).unwrap() == found, "descending contents differ");
-}
-
-fn insert<N: Nand>(tree: &mut IplTree<N>, model: &mut Model, key: u32, value: u32) -> Result<(), IndexError> {
-    let existed = tree.insert(&key.to_be_bytes(), &value.to_be_bytes())?;
-    assert_eq!(existed, model.insert(key, value).is_some(), "insert {key} {:?}", tree.stats());
-    Ok(())
-}
-
-fn remove<N: Nand>(tree: &mut IplTree<N>, model: &mut Model, key: u32) -> Result<(), IndexError> {
-    let existed = tree.remove(&key.to_be_bytes())?;
-    assert_eq!(existed, model.remove(&key).is_some(), "remove {key}");
-    Ok(())
+fn remove(tree: &mut dyn OrderedIndex, model: &mut Model, key: u32) -> Result<(), IndexError> {
+    take(tree, model, &key.to_be_bytes()).map(drop)
 }
 
 /// Random operations in waves of growth and shrinking, with checks, and mounts of a closed, a synced and a
@@ -115,9 +91,8 @@ fn soak(soak: Soak<'_>, figures: &mut Figures) {
         let done = match rng.below(100) {
             n if n < grows => insert(&mut tree, &mut model, key, op),
             90.. => {
-                let mut value = [0; 4];
-                let found = tree.get(&key.to_be_bytes(), &mut value).unwrap();
-                assert_eq!(found.then_some(u32::from_be_bytes(value)), model.get(&key).copied(), "{what}");
+                let key = key.to_be_bytes();
+                assert_eq!(get(&mut tree, &key).unwrap().as_ref(), model.get(&key[..]), "{what}");
                 Ok(())
             }
             89 => tree.sync(),

@@ -3,10 +3,10 @@
 use super::*;
 use crate::inputs::stride;
 use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
+use nandex::testing::Op;
 use std::collections::BTreeSet;
 
 type Tree = IplTree<StoreNand<Store>>;
-type Model = BTreeMap<[u8; 4], [u8; 4]>;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
@@ -19,29 +19,10 @@ fn figures(tree: &Tree, all: &mut BTreeMap<&'static str, u64>) {
     tree.stats().metrics.iter().for_each(|metric| *all.entry(metric.name).or_default() += metric.value);
 }
 
-fn assert_holds(tree: &mut Tree, model: &Model, what: &str) {
-    let report = tree.check().unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(report.is_sound(), "{what}: {:?}", report.violations);
-    assert_eq!(contents(tree), *model, "{what}");
-}
-
-/// One random operation, on the model too, whether or not the tree does it.
-fn step(
-    tree: &mut Tree,
-    model: &mut Model,
-    rng: &mut Rng,
-    (keys, grows): (u64, u64),
-) -> Result<(), IndexError> {
-    let key = (rng.below(keys) as u32).to_be_bytes();
-    if rng.below(100) < grows {
-        let value = (rng.next_u64() as u32).to_be_bytes();
-        let existed = model.insert(key, value).is_some();
-        assert_eq!(tree.insert(&key, &value)?, existed);
-    } else {
-        let existed = model.remove(&key).is_some();
-        assert_eq!(tree.remove(&key)?, existed);
-    }
-    Ok(())
+/// One random operation, on the model too.
+fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, (keys, grows): (u64, u64)) {
+    let op = Mix::updates(keys, [grows, 100 - grows], 0).draw(rng, RECORD);
+    apply(tree, model, &op, Answers::Exact);
 }
 
 #[test]
@@ -67,7 +48,7 @@ fn it_is_a_map_over_mounts() {
                 for op in 0..9_000u32 {
                     // Grows, shrinks to nothing nearly, and grows again.
                     let grows = if op / 3000 == 1 { 10 } else { 65 };
-                    step(&mut tree, &mut model, &mut rng, (keys, grows)).unwrap();
+                    step(&mut tree, &mut model, &mut rng, (keys, grows));
                     if op % 97 == 96 {
                         tree.sync().unwrap();
                     }
@@ -80,7 +61,7 @@ fn it_is_a_map_over_mounts() {
                         figures(&tree, &mut did);
                         drop(tree);
                         tree = IplTree::mount(shelf.chip(), &settings).unwrap();
-                        assert_holds(&mut tree, &model, &what);
+                        assert_holds(&mut tree, &model);
                     }
                 }
                 assert_eq!(shelf.trims(), trims, "{what}: pages were trimmed");
@@ -88,7 +69,7 @@ fn it_is_a_map_over_mounts() {
                     assert!(tree.remove(key).unwrap());
                 }
                 assert_eq!(tree.stats().height, 1);
-                assert_holds(&mut tree, &Model::new(), &what);
+                assert_holds(&mut tree, &Model::new());
             }
         }
     }
@@ -127,33 +108,25 @@ fn nodes_and_log_pages_are_written_over_where_they_are() {
         let written = update(&mut tree, 9);
         let again = written.windows(2).filter(|pair| pair[0] == pair[1]).count();
         assert!(again > 0, "{log_area:?}: no log page was written over");
-        assert_holds(&mut tree, &keys.iter().map(|key| (*key, [9; 4])).collect(), &format!("{log_area:?}"));
+        assert_holds(&mut tree, &keys.iter().map(|key| (key.to_vec(), vec![9; 4])).collect());
     }
 }
 
 /// A run on a small store that loses power after so many writes; what may be found then.
-fn run_to_cut(settings: &IplConfig, power: Option<u64>) -> (Shelf, Vec<Model>, bool) {
+fn run_to_cut(settings: &IplConfig, power: Option<u64>) -> (Shelf, History, bool) {
     let shelf = Shelf::new(576, 14);
     let mut tree = IplTree::format(shelf.chip(), settings).unwrap();
     power.into_iter().for_each(|writes| shelf.fail_after(writes));
-    let (mut model, mut rng) = (Model::new(), Rng::new(3));
-    let mut states = vec![model.clone()];
+    let (mut history, mut rng) = (History::new(Model::new()), Rng::new(3));
     for op in 0..700u32 {
-        let grows = if op < 450 { 75 } else { 20 };
-        let is_sync = op % 23 == 22;
-        let outcome = if is_sync { tree.sync() } else { step(&mut tree, &mut model, &mut rng, (300, grows)) };
-        if let Err(error) = outcome {
+        let mix = Mix::updates(300, if op < 450 { [75, 25] } else { [20, 80] }, 0);
+        let next = if op % 23 == 22 { Op::Sync } else { mix.draw(&mut rng, RECORD) };
+        if let Err(error) = history.apply(&mut tree, &next) {
             assert_eq!(error, IndexError::Store(StoreError::Nand(nandex::NandError::PowerLost)));
-            // What was under way may have happened.
-            states.push(model);
-            return (shelf, states, true);
+            return (shelf, history, true);
         }
-        if is_sync || settings.durability == Durability::EveryOperation {
-            states.clear();
-        }
-        states.push(model.clone());
     }
-    (shelf, states, false)
+    (shelf, history, false)
 }
 
 #[test]
@@ -169,7 +142,7 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                 };
                 let mut power = run_to_cut(&settings, Some(0)).0.writes().len() as u64;
                 loop {
-                    let (shelf, states, is_cut) = run_to_cut(&settings, Some(power));
+                    let (shelf, history, is_cut) = run_to_cut(&settings, Some(power));
                     if !is_cut {
                         break;
                     }
@@ -186,17 +159,19 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     }
                     let mut tree = mounted.unwrap();
                     let what = format!("{settings:?} after {power} writes");
-                    let mut found = contents(&mut tree);
-                    assert!(states.contains(&found), "{what}: none of {} states", states.len());
-                    assert_holds(&mut tree, &found, &what);
+                    let mut found = contents(&mut tree).unwrap();
+                    let is_sure = class == Durability::EveryOperation;
+                    let least = if is_sure { history.acknowledged() } else { 0 };
+                    assert!(history.had(&found, least), "{what}: no state since the last durable one");
+                    assert_holds(&mut tree, &found);
                     let mut rng = Rng::new(power);
                     for _ in 0..40 {
-                        step(&mut tree, &mut found, &mut rng, (300, 50)).unwrap();
+                        step(&mut tree, &mut found, &mut rng, (300, 50));
                     }
                     tree.sync().unwrap();
                     drop(tree);
                     let mut tree = IplTree::mount(shelf.chip(), &settings).unwrap();
-                    assert_holds(&mut tree, &found, &what);
+                    assert_holds(&mut tree, &found);
                     power += stride(4) as u64 * if class == Durability::EveryOperation { 5 } else { 2 };
                 }
                 assert!(power > 100, "{settings:?}: {power} writes only");
@@ -217,23 +192,21 @@ fn a_full_store_refuses_insertions_and_takes_removals() {
                 let mut refused = 0;
                 while refused < 20 {
                     let key = (rng.below(1 << 20) as u32).to_be_bytes();
-                    match tree.insert(&key, &[round; 4]) {
-                        Ok(_) => drop(model.insert(key, [round; 4])),
+                    match put(&mut tree, &mut model, &key, &[round; 4]) {
+                        Ok(_) => {}
                         Err(IndexError::Full) => refused += 1,
                         Err(error) => panic!("{settings:?}: {error}"),
                     }
                 }
                 assert!(model.len() > 200, "{settings:?}: full with {} records", model.len());
-                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
-                let keys: Vec<[u8; 4]> = model.keys().copied().collect();
-                for key in keys.iter().filter(|key| key[3] % 4 > 0) {
-                    assert!(tree.remove(key).unwrap());
-                    model.remove(key);
+                assert_holds(&mut tree, &model);
+                for key in model.keys().filter(|key| key[3] % 4 > 0).cloned().collect::<Vec<_>>() {
+                    assert_eq!(take(&mut tree, &mut model, &key), Ok(true));
                 }
                 tree.sync().unwrap();
                 drop(tree);
                 tree = IplTree::mount(shelf.chip(), &settings).unwrap();
-                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
+                assert_holds(&mut tree, &model);
             }
         }
     }
@@ -251,10 +224,10 @@ fn no_more_ram_is_held_than_was_given() {
                 accepted += 1;
                 let (mut model, mut rng) = (Model::new(), Rng::new(ram as u64));
                 for _ in 0..1500 {
-                    step(&mut tree, &mut model, &mut rng, (1200, 70)).unwrap();
+                    step(&mut tree, &mut model, &mut rng, (1200, 70));
                     assert!(tree.ram_bytes() <= ram, "{} of {ram} bytes", tree.ram_bytes());
                 }
-                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
+                assert_holds(&mut tree, &model);
             }
         }
     }
@@ -267,7 +240,7 @@ fn planted(settings: &IplConfig) -> (Shelf, Model, BTreeSet<u32>) {
     let mut tree = IplTree::format(shelf.chip(), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(21));
     for _ in 0..500 {
-        step(&mut tree, &mut model, &mut rng, (400, 80)).unwrap();
+        step(&mut tree, &mut model, &mut rng, (400, 80));
     }
     let places = shelf.writes().into_iter().collect();
     (shelf, model, places)
@@ -286,7 +259,7 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
                 match IplTree::mount(shelf.chip(), &settings) {
                     Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_)) => {}
                     // The rest of a log page, or of the header, tells nothing.
-                    Ok(mut tree) => assert_holds(&mut tree, &model, "a byte that nothing needs"),
+                    Ok(mut tree) => assert_holds(&mut tree, &model),
                     Err(error) => panic!("page {place}, byte {at}: {error}"),
                 }
             }

@@ -5,17 +5,19 @@
 mod ipl;
 
 use nandex::log::Placement;
+use nandex::ordered::buffered::Answers;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
+use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::StoreError;
 use nandex::store::store_nand::StoreNand;
-use nandex::testing::{Call, SINGLE, Store};
+use nandex::testing::{
+    Call, History, Mix, Model, SINGLE, Store, apply, assert_holds, assert_sound, contents, put, take,
+};
 use nandex::units::Lpn;
 use nandex::{Cause, IndexError, Nand};
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -65,16 +67,6 @@ impl Shelf {
 
 fn settings<C: Copy + Default>() -> RawConfig<C> {
     RawConfig { placement: Placement::InPlace, ..RawConfig::new(RECORD) }
-}
-
-fn contents(tree: &mut dyn OrderedIndex) -> BTreeMap<[u8; 4], [u8; 4]> {
-    let mut all = BTreeMap::new();
-    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-        all.insert(key.try_into().unwrap(), value.try_into().unwrap());
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    all
 }
 
 type Open = fn(StoreNand<Store>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
@@ -138,25 +130,20 @@ fn it_is_a_map_over_mounts() {
             let settings = RawConfig { read_pages: Some(3), ..settings() };
             let mut tree = open(shelf.chip(), &settings, true).unwrap();
             assert_eq!(tree.durability(), Durability::EveryOperation);
-            let (mut model, mut rng) = (BTreeMap::new(), Rng::new(keys));
+            let (mut model, mut rng) = (Model::new(), Rng::new(keys));
             for op in 0..24_000u32 {
-                let key = (rng.below(keys) as u32).to_be_bytes();
                 // Grows, shrinks to nothing nearly, and grows again.
-                if rng.below(100) < if op / 6000 == 1 { 10 } else { 60 } {
-                    let value = op.to_be_bytes();
-                    assert_eq!(tree.insert(&key, &value).unwrap(), model.insert(key, value).is_some());
-                } else {
-                    assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some());
-                }
+                let updates = if op / 6000 == 1 { [10, 90] } else { [60, 40] };
+                let op_drawn = Mix::updates(keys, updates, 0).draw(&mut rng, RECORD);
+                apply(&mut *tree, &mut model, &op_drawn, Answers::Exact);
                 if op % 1000 == 999 {
-                    let report = tree.check().unwrap();
-                    assert!(report.is_sound(), "operation {op}: {:?}", report.violations);
+                    assert_sound(&mut *tree, &model);
                     if op % 2000 == 999 {
                         tree.close().unwrap();
                     }
                     drop(tree);
                     tree = open(shelf.chip(), &settings, false).unwrap();
-                    assert_eq!(contents(&mut *tree), model, "operation {op}");
+                    assert_holds(&mut *tree, &model);
                 }
             }
             for key in model.keys() {
@@ -174,36 +161,25 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             let shelf = Shelf::new(576, 24);
             let mut tree = open(shelf.chip(), &settings(), true).unwrap();
             power.into_iter().for_each(|writes| shelf.fail_after(writes));
-            let (mut model, mut rng) = (BTreeMap::<[u8; 4], [u8; 4]>::new(), Rng::new(3));
+            let (mut history, mut rng) = (History::new(Model::new()), Rng::new(3));
             for op in 0..1500u32 {
-                let key = (rng.below(900) as u32).to_be_bytes();
-                let old = model.get(&key).copied();
-                let outcome = if rng.below(10) < if op < 1000 { 8 } else { 2 } {
-                    model.insert(key, op.to_be_bytes());
-                    tree.insert(&key, &op.to_be_bytes())
-                } else {
-                    model.remove(&key);
-                    tree.remove(&key)
-                };
-                if let Err(error) = outcome {
+                let before = history.now().clone();
+                let mix = Mix::updates(900, if op < 1000 { [8, 2] } else { [2, 8] }, 0);
+                if let Err(error) = history.apply(&mut *tree, &mix.draw(&mut rng, RECORD)) {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(nandex::NandError::PowerLost)));
-                    let mut before = model.clone();
-                    before.remove(&key);
-                    before.extend(old.map(|value| (key, value)));
-                    return (shelf, [before, model]);
+                    return (shelf, before);
                 }
             }
-            (shelf, [model.clone(), model])
+            (shelf, history.now().clone())
         };
         let writes = run(None).0.writes().len() as u64;
         for power in (1..writes).step_by(3) {
-            let (shelf, states) = run(Some(power));
+            let (shelf, before) = run(Some(power));
             shelf.store.refuse_nothing();
             let mut tree = open(shelf.chip(), &settings(), false).unwrap();
-            let report = tree.check().unwrap();
-            assert!(report.is_sound(), "after {power} writes: {:?}", report.violations);
             // Every write but an operation's last leaves the tree as it was.
-            assert_eq!(contents(&mut *tree), states[0], "after {power} writes");
+            assert_eq!(contents(&mut *tree).as_ref(), Ok(&before), "after {power} writes");
+            assert_holds(&mut *tree, &before);
             tree.insert(&[0; 4], &[9; 4]).unwrap();
             let mut value = [0; 4];
             assert!(tree.get(&[0; 4], &mut value).unwrap() && value == [9; 4]);

@@ -5,11 +5,9 @@ use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
 use nandex::rng::Rng;
+use nandex::testing::{Model, get, put};
 use nandex::units::{Pbn, Ppn};
 use nandex::{Durability, Geometry, OrderedIndex, Plow, PlowConfig};
-use std::collections::BTreeMap;
-
-type Model = BTreeMap<[u8; 8], [u8; 8]>;
 
 /// An index that was closed, and mounted, changed and closed again, some times, and its records.
 fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model) {
@@ -18,8 +16,7 @@ fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model)
     for _ in 0..1 + rng.below(4) {
         for number in 0..rng.below(300) {
             let (key, value) = (rng.below(400).to_be_bytes(), number.to_be_bytes());
-            index.insert(&key, &value).unwrap();
-            model.insert(key, value);
+            put(&mut index, &mut model, &key, &value).unwrap();
         }
         index.close().unwrap();
         index = Plow::mount(index.into_nand(), config).unwrap();
@@ -30,12 +27,9 @@ fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model)
 /// Records of which a mounted chip has another value, or none, without a word.
 fn silent(chip: SimChip, config: &PlowConfig, model: &Model) -> Option<usize> {
     let mut index = Plow::mount(chip, config).ok()?;
-    let mut found = [0; 8];
-    let mut is_wrong = |(key, value): &(&[u8; 8], &[u8; 8])| match index.get(*key, &mut found) {
-        Ok(is_there) => !is_there || found != **value,
-        Err(_) => false,
-    };
-    Some(model.iter().filter(|record| is_wrong(record)).count())
+    let mut is_wrong =
+        |key: &[u8], value: &Vec<u8>| get(&mut index, key).is_ok_and(|it| it.as_ref() != Some(value));
+    Some(model.iter().filter(|(key, value)| is_wrong(key, value)).count())
 }
 
 fn lose(chip: &mut SimChip, block: Pbn, rng: &mut Rng) {
@@ -92,12 +86,11 @@ fn lived(chip: SimChip, config: &PlowConfig, (seed, changes): (u64, u64)) -> (Si
     let mut newest = None;
     for number in 0..changes {
         let (key, value) = (rng.below(3_000).to_be_bytes(), number.to_be_bytes());
-        if index.insert(&key, &value).is_ok() {
-            model.insert(key, value);
+        if put(&mut index, &mut model, &key, &value).is_ok() {
             newest = Some(key);
         }
     }
-    newest.and_then(|newest| model.remove(&newest));
+    newest.and_then(|newest| model.remove(&newest[..]));
     (index.into_nand(), model)
 }
 

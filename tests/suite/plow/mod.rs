@@ -1,6 +1,6 @@
 //! plow on chips of any shape.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod beneath;
 mod displaced;

@@ -3,15 +3,12 @@
 
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::ordered::{Direction, RecordFormat};
+use nandex::ordered::RecordFormat;
 use nandex::rng::Rng;
+use nandex::testing::{History, Model, Op, assert_holds, contents};
 use nandex::{
     Durability, Geometry, IndexError, NandError, OrderedIndex, Plow, PlowConfig, Shared, StoreError,
 };
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A chip of a drawn shape, and an index that it has room for.
 struct Shape {
@@ -62,54 +59,13 @@ const RECORDS_MAX: u64 = 2_000;
 
 const LIVES: u64 = 30;
 
-/// Changes, and how many of them were acknowledged for good: after a mount an index holds those and perhaps
-/// some more, in order.
-struct History {
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    durable: usize,
-}
-
-impl History {
-    /// How many changes give this state, if any number from the durable ones on does.
-    fn changes_of(&self, found: &Model) -> Option<usize> {
-        let mut model = Model::new();
-        for (i, (key, value)) in self.changes.iter().enumerate() {
-            if i >= self.durable && model == *found {
-                return Some(i);
-            }
-            match value {
-                Some(value) => model.insert(key.clone(), value.clone()),
-                None => model.remove(key),
-            };
-        }
-        (model == *found).then_some(self.changes.len())
-    }
-}
-
-fn whole(index: &mut dyn OrderedIndex) -> Model {
-    let mut found = Model::new();
-    index
-        .range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-            found.insert(key.to_vec(), value.to_vec());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+/// Looks at everything in every way: a state that had so many updates since the last sync.
+fn judge(index: &mut dyn OrderedIndex, (history, least): (&History, usize), from: &str) -> Model {
+    let found = contents(index).unwrap();
+    assert!(history.had(&found, least), "{from}: {} records in a range are no state", found.len());
+    println!("{from}");
+    assert_holds(index, &found);
     found
-}
-
-/// Looks at everything in every way.
-fn judge(index: &mut dyn OrderedIndex, history: &History, from: &str) -> usize {
-    let found = whole(index);
-    let at = history.changes_of(&found);
-    let at = at.unwrap_or_else(|| panic!("{from}: {} records in a range are no state", found.len()));
-    let mut value = vec![0; index.record().value_bytes.into()];
-    let lost =
-        found.iter().filter(|(key, expected)| !index.get(key, &mut value).unwrap() || value != **expected);
-    let lost = lost.count();
-    let report = index.check().unwrap();
-    assert_eq!(lost, 0, "{from}: {lost} of {} are not found; check: {report:?}", found.len());
-    assert!(report.is_sound(), "{from}: {report:?}");
-    at
 }
 
 fn is_cut(error: &IndexError) -> bool {
@@ -129,7 +85,8 @@ fn live(seed: u64) {
         Err(IndexError::Unsupported(_)) => return,
         Err(error) => panic!("{name}: {error}"),
     };
-    let mut history = History { changes: Vec::new(), durable: 0 };
+    let (mut history, mut changed) = (History::new(Model::new()), 0u64);
+    let is_sure = config.durability == Durability::EveryOperation;
     let sync_each = [1, 7, 100, 1000][rng.below(4) as usize];
     for part in 0..4 {
         let is_cut_short = rng.chance(1, 2);
@@ -146,24 +103,17 @@ fn live(seed: u64) {
             let key = shape.key(number, spread);
             let value = (!rng.chance(1, 12))
                 .then(|| (0..config.record.value_bytes).map(|_| rng.below(256) as u8).collect::<Vec<u8>>());
-            history.changes.push((key.clone(), value.clone()));
-            let changed = match &value {
-                Some(value) => index.insert(&key, value).map(|_| ()),
-                None => index.remove(&key).map(|_| ()),
+            let op = match value {
+                Some(value) => Op::Insert(key, value),
+                None => Op::Remove(key),
             };
-            let done = changed.and_then(|()| {
-                let is_durable = config.durability == Durability::EveryOperation;
-                if !is_durable && history.changes.len().is_multiple_of(sync_each) {
-                    index.sync()?;
-                }
-                Ok(is_durable || history.changes.len().is_multiple_of(sync_each))
-            });
+            let mut done = history.apply(&mut index, &op);
+            changed += u64::from(done.is_ok());
+            if !is_sure && changed.is_multiple_of(sync_each) {
+                done = done.and_then(|()| history.apply(&mut index, &Op::Sync));
+            }
             match done {
-                Ok(true) => history.durable = history.changes.len(),
-                Ok(false) => {}
-                Err(IndexError::Full) => {
-                    history.changes.pop();
-                }
+                Ok(()) | Err(IndexError::Full) => {}
                 Err(error) if is_cut(&error) => {
                     died = true;
                     break;
@@ -173,7 +123,7 @@ fn live(seed: u64) {
         }
         if !died {
             match index.close() {
-                Ok(()) => history.durable = history.changes.len(),
+                Ok(()) => history.sync(),
                 Err(error) if is_cut(&error) => {}
                 // A root of all blocks may be longer than a page.
                 Err(IndexError::Full) if shape.geometry.blocks * 8 > shape.geometry.page_bytes => {}
@@ -183,9 +133,9 @@ fn live(seed: u64) {
         chip.lock().power_on();
         index =
             Plow::mount(chip.clone(), config).unwrap_or_else(|error| panic!("{name}, part {part}: {error}"));
-        let at = judge(&mut index, &history, &format!("{name}, part {part}, died {died}"));
-        history.changes.truncate(at);
-        history.durable = at;
+        let least = if is_sure { history.acknowledged() } else { 0 };
+        let from = format!("{name}, part {part}, died {died}");
+        history = History::new(judge(&mut index, (&history, least), &from));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::kinds::{Chip, Kind, all, chip_for};
 use super::model::{Change, Key, Map, Model, Value, contents, mount_and_read};
-use crate::inputs::cases;
+use crate::inputs::sized;
 use nandex::IndexError;
 use nandex::nand::NandError;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
@@ -181,7 +181,7 @@ fn a_full_tree_outlives_cuts_in_a_row() {
             let chip = chip_for(&kind, blocks_for(&kind));
             let mut life = Life::new(kind, &chip, seed);
             life.fill("filling");
-            for round in 0..cases(14, 40) {
+            for round in 0..sized(14, 40) {
                 let when = format!("seed {seed}, cut {round}");
                 cut_soon(&chip, &mut life.rng, within);
                 let mut under_way = None;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
 
-use crate::inputs::{cases, fixed, stride};
+use crate::inputs::{fixed, sized, stride};
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::{Faults, SimChip};
@@ -29,7 +29,7 @@ proptest! {
 
 #[test]
 fn long_scripts_hold_too() {
-    for seed in 0..cases(8, 20) {
+    for seed in 0..sized(8, 20) {
         let mut bytes = vec![0; 12_000];
         Rng::new(seed).fill(&mut bytes);
         bytes[0] = seed as u8;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use crate::inputs::cases;
+use crate::inputs::sized;
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
@@ -295,7 +295,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             .filter(|(class, _)| *class <= highest)
         {
             let settings = Settings { durability, ram_bytes, ..settings() };
-            let cuts = cases(Cuts::Sample(100), Cuts::All);
+            let cuts = sized(Cuts::Sample(100), Cuts::All);
             let report = crash(CrashPlan { cuts, ..crash_plan(entry, settings) });
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
             assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
@@ -307,7 +307,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
 fn nothing_is_lost_over_any_ftl() {
     let small = settings().with("capacity", 8);
     for (entry, settings) in on_every_ftl::<i32, 2>(&small_chip(), &small) {
-        crash(CrashPlan { cuts: Cuts::Sample(cases(30, 300)), ..crash_plan(entry, settings) });
+        crash(CrashPlan { cuts: Cuts::Sample(sized(30, 300)), ..crash_plan(entry, settings) });
     }
 }
 
@@ -318,7 +318,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
     for entry in SPATIAL {
         let settings = in_its_class::<i32, 2>(entry, &small_chip(), &settings().with("bad_blocks", 12));
         let plan = crash_plan(entry, settings);
-        crash(CrashPlan { operations: 1200, cuts: Cuts::Sample(cases(60, 600)), failures, ..plan });
+        crash(CrashPlan { operations: 1200, cuts: Cuts::Sample(sized(60, 600)), failures, ..plan });
     }
 }
 
@@ -351,7 +351,7 @@ fn flipped_bits_are_never_returned_as_data() {
         let (mut rng, mut right, mut refused) = (Rng::new(2), 0, 0);
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
-        for trial in 0..cases(60, 400) {
+        for trial in 0..sized(60, 400) {
             let target = pages[rng.below(pages.len() as u64) as usize];
             let flips = [1, 1, 3, 40][trial % 4];
             let harmed = damaged(&chip, |pbn, page, bytes| {
@@ -381,7 +381,7 @@ fn flipped_bits_are_never_returned_as_data() {
             assert!(answered.is_err() || near == nearest_of(&model, &[0, 0], 20), "{}: nearest", entry.name);
             right += u32::from(answered.is_ok());
         }
-        let (few_right, few_refused) = cases((7, 0), (50, 5));
+        let (few_right, few_refused) = sized((7, 0), (50, 5));
         assert!(
             right > few_right && refused > few_refused,
             "{}: {right} right, {refused} refused",

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use crate::inputs::cases;
+use crate::inputs::sized;
 use nandex_lab::crash::Target;
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES, WRAPPERS};
@@ -46,7 +46,7 @@ fn assert_clean(victims: Vec<Victim>, lives: u64, fate: Fate) -> Counts {
 
 #[test]
 fn nothing_is_lost_at_the_edge_of_full() {
-    let lives = cases(1, 3);
+    let lives = sized(1, 3);
     let victims = indexes().into_iter().chain(stores()).chain(spatial()).collect();
     let all = assert_clean(victims, lives, Fate::default());
     let enough = all.cuts > 600 * lives && all.mounts > 900 * lives && all.refused > 300 * lives;
@@ -56,15 +56,15 @@ fn nothing_is_lost_at_the_edge_of_full() {
 #[test]
 fn keys_and_values_of_any_length_are_kept() {
     let victims = WRAPPERS.iter().map(|entry| alone(Target::Index(entry))).collect();
-    let all = assert_clean(victims, cases(1, 3), Fate::default());
-    assert!(all.cuts > cases(30, 100), "{all:?}");
+    let all = assert_clean(victims, sized(1, 3), Fate::default());
+    assert!(all.cuts > sized(30, 100), "{all:?}");
 }
 
 #[test]
 fn a_dead_chip_is_complete() {
     let victims = indexes().into_iter().chain(stores()).chain(spatial()).collect();
-    let all = assert_clean(victims, cases(1, 2), Fate { until_death: true, ..Fate::default() });
-    assert!(all.deaths > cases(25, 50), "{all:?}");
+    let all = assert_clean(victims, sized(1, 2), Fate { until_death: true, ..Fate::default() });
+    assert!(all.deaths > sized(25, 50), "{all:?}");
 }
 
 /// Every FTL has every kind of tree above it in some life: one that journals, one that copies on write, one

@@ -2,7 +2,7 @@
 //!
 //! More of them, with other seeds: the example `drawn`.
 
-use crate::sizes::cases;
+use crate::sizes::sized;
 use nandex_lab::crash::Target;
 use nandex_lab::registry::{INDEXES, STORES};
 use nandex_lab::spatial::SPATIAL;
@@ -19,7 +19,7 @@ fn lives(targets: impl Iterator<Item = Target>) {
     for target in targets {
         let victim = Victim { target, ftl: None };
         let mut lived = 0;
-        for seed in 0..cases(LIVES / 3, LIVES) {
+        for seed in 0..sized(LIVES / 3, LIVES) {
             match (Life { victim, seed, changes: CHANGES }).live() {
                 None => {}
                 Some(Ok(())) => lived += 1,

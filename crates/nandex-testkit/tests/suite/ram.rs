@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::sizes::cases;
+use crate::sizes::sized;
 use nandex::blocks::{BlockTable, Validity};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{BlockRange, Part, catalogue};
@@ -324,7 +324,7 @@ fn a_batch_holds_little_for_each_change_and_keeps_none_of_it() {
 fn tables_of_moves_take_no_more_than_there_is() {
     let entry = INDEXES.iter().find(|entry| entry.name == "vmtree").unwrap();
     let mut faults = Vec::new();
-    for (chip, records) in [("w25n01gv", 200_000), ("mlc-64m", 300_000)].into_iter().take(cases(1, 2)) {
+    for (chip, records) in [("w25n01gv", 200_000), ("mlc-64m", 300_000)].into_iter().take(sized(1, 2)) {
         let part = &large_part(chip);
         let settings =
             Settings { durability: Durability::EveryOperation, ..Settings::new(RecordFormat::new(8, 8)) };
@@ -445,7 +445,7 @@ fn a_log_of_values_holds_no_more_than_it_needs() {
     const LOG: u32 = 40;
     let record = value_log::record(8, 30);
     let index_ram = 24 << 10;
-    for max_value in [100, 3_000, 20_000].into_iter().skip(cases(1, 0)) {
+    for max_value in [100, 3_000, 20_000].into_iter().skip(sized(1, 0)) {
         let chip = heap::uncounted(|| Shared::new(SimChip::new(&small_part()).unwrap()));
         let half = |first: u32, blocks| {
             heap::uncounted(|| BlockRange::new(Apart::new(chip.clone()), Pbn(first), blocks))

@@ -5,7 +5,7 @@
 use super::{Ftl, Model, Op, apply, chip, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Nand, NandError};
 use crate::rng::Rng;
@@ -336,7 +336,7 @@ pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S:
 /// Former contents of a page come back, of each page in turn.
 fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
-    for seed in 0..cases(RETURNS / 3, RETURNS) {
+    for seed in 0..sized(RETURNS / 3, RETURNS) {
         let end = [End::Cut, End::Off][seed as usize % 2];
         let image = image::<S>(seed, 60 + 17 * (seed % 11) as usize, end, settings(seed));
         for (ppn, past) in &image.past {
@@ -346,7 +346,7 @@ fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             }
         }
     }
-    assert!(counts.damages > cases(300, 1000) && counts.refused + counts.corrupted > 0, "{counts:?}");
+    assert!(counts.damages > sized(300, 1000) && counts.refused + counts.corrupted > 0, "{counts:?}");
 }
 
 /// Pages all over chips that were closed.
@@ -359,7 +359,7 @@ pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64)
 /// Each whole block in turn: that of an anchor must not bring back what a chip was when it was closed before.
 fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
-    for seed in 0..cases(15, 60) {
+    for seed in 0..sized(15, 60) {
         let image = image::<S>(seed, 12 * (seed % 5) as usize, end, settings(seed));
         let geometry = image.chip.geometry();
         let bytes = (geometry.page_bytes + geometry.spare_bytes) as usize;

@@ -2,7 +2,7 @@
 
 use super::{Ftl, Model, Op, apply, assert_sound, chip, contents, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
-use crate::inputs::cases;
+use crate::inputs::sized;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::rng::Rng;
@@ -21,7 +21,7 @@ fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl
 /// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing
 /// or not.
 pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..cases(4, 12) {
+    for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
         let mut model = Model::new(ftl.page_count());
@@ -79,7 +79,7 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 /// acknowledged is lost by it, and what comes later goes elsewhere.
 pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut refusals = 0;
-    for seed in 0..cases(8, 24) {
+    for seed in 0..sized(8, 24) {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
         let mut model = Model::new(ftl.page_count());
         let (mut rng, mut last) = (Rng::new(seed), 0);
@@ -106,7 +106,7 @@ pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::S
         assert_eq!(contents(&mut ftl), model.pages, "seed {seed}");
         assert_sound(&mut ftl);
     }
-    assert!(refusals > cases(30, 100), "{refusals} refusals");
+    assert!(refusals > sized(30, 100), "{refusals} refusals");
 }
 
 /// Programs the next page of a block that the scheme writes to, unseen by the FTL.
@@ -155,12 +155,12 @@ pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(
             cuts += 1;
         }
     }
-    assert!(cuts > cases(66, 200), "{cuts} cuts");
+    assert!(cuts > sized(66, 200), "{cuts} cuts");
 }
 
 /// Two reads in a thousand come back wrong, once: nothing may be lost by that, whatever is read.
 pub(crate) fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..cases(3, 8) {
+    for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
         let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();
         let mut model = Model::new(ftl.page_count());

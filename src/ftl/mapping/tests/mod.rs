@@ -12,7 +12,7 @@ use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
@@ -348,7 +348,7 @@ pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Setting
 
 /// Every cut wastes the rest of the open blocks and may leave a merge half done; there must be room for ever.
 pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..cases(3, 9) {
+    for seed in 0..sized(3, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
         let mut model = Model::new(ftl.page_count());
@@ -367,7 +367,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
 
 /// Programs and erases that fail at random, and factory bad blocks.
 pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..cases(6, 20) {
+    for seed in 0..sized(6, 20) {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
@@ -477,6 +477,6 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
             }
         }
     }
-    assert!(wrong > cases(20, 60), "{wrong} logical pages could not be read");
+    assert!(wrong > sized(20, 60), "{wrong} logical pages could not be read");
     assert!(refused < mounted / 3, "{refused} mounts refused, {mounted} not");
 }

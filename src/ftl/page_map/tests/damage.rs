@@ -184,7 +184,7 @@ fn damages(aged: &Aged, ppn: Ppn, other: Ppn) -> Vec<(String, SimChip)> {
 #[test]
 fn damage_is_noticed_or_documented() {
     let (mut tried, mut unexpected) = (0, Vec::new());
-    for seed in 0..cases(4, 12) {
+    for seed in 0..sized(4, 12) {
         for end in [End::Closed, End::Synced, End::Cut] {
             let settings = variant(seed);
             let aged = aged(seed, end, settings);
@@ -220,14 +220,14 @@ fn damage_is_noticed_or_documented() {
         }
     }
     assert!(unexpected.is_empty(), "{} of {tried}: {unexpected:#?}", unexpected.len());
-    assert!(tried > cases(6_000, 20_000), "{tried} damages");
+    assert!(tried > sized(6_000, 20_000), "{tried} damages");
 }
 
 /// Programs and erases fail more and more often, with cuts and mounts in between: at the end the store
 /// refuses to write, now and after every mount, and every page reads.
 #[test]
 fn a_dying_chip_ends_read_only_and_complete() {
-    for seed in 0..cases(6, 18) {
+    for seed in 0..sized(6, 18) {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(Geometry::new(64, 16, 4, 60)), settings).unwrap();
@@ -273,7 +273,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
 /// Reads that are wrong now and then lose nothing, and the pages are written anew.
 #[test]
 fn transient_read_errors_lose_nothing() {
-    for seed in 0..cases(4, 12) {
+    for seed in 0..sized(4, 12) {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();

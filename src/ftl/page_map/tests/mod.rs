@@ -7,7 +7,7 @@ use super::*;
 use crate::blocks::hot::HotSettings;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{NandError, Part, Timing};
 use crate::rng::Rng;
@@ -258,7 +258,7 @@ fn it_is_an_array_of_pages() {
         Geometry::new(64, 16, 16, 24),
         Geometry::new(512, 16, 32, 16),
     ];
-    for seed in 0..cases(9, 36) {
+    for seed in 0..sized(9, 36) {
         let (geometry, settings) = (geometries[seed as usize % 4], variant(seed / 2));
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
@@ -298,7 +298,7 @@ fn a_completely_written_store_can_be_overwritten_for_ever() {
 /// room (P4).
 #[test]
 fn cut_after_cut_does_not_fill_it() {
-    for seed in 0..cases(9, 36) {
+    for seed in 0..sized(9, 36) {
         let geometry =
             [small(), Geometry::new(64, 16, 8, 18), Geometry::new(128, 16, 16, 14)][seed as usize / 2 % 3];
         let settings = variant(seed);
@@ -320,7 +320,7 @@ fn cut_after_cut_does_not_fill_it() {
 
 #[test]
 fn failing_blocks_cost_room_but_no_data() {
-    for seed in 0..cases(12, 60) {
+    for seed in 0..sized(12, 60) {
         let faults =
             Faults { seed, program_failures_ppm: 2_000, erase_failures_ppm: 5_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
@@ -399,10 +399,10 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
             }
         }
     }
-    assert!(worn > cases(75, 300), "{worn} logical pages could not be read");
+    assert!(worn > sized(75, 300), "{worn} logical pages could not be read");
     // What cannot do without any bit are the records in use and the reference to them: an older one is not
     // passed off for what they said.
-    assert!(refused < cases(425, 1700), "{refused} mounts refused");
+    assert!(refused < sized(425, 1700), "{refused} mounts refused");
 }
 
 /// A lost page is lost alone: the rest can be read, moved and overwritten, and so can the page itself.
@@ -432,7 +432,7 @@ fn a_lost_page_stays_lost_until_it_is_written() {
 #[test]
 fn a_rotten_chip_never_panics() {
     let (chip, _) = aged(5, settings());
-    for seed in 0..cases(300, 1500) {
+    for seed in 0..sized(300, 1500) {
         let faults = Faults { seed, bit_errors_per_gigabit: 1 << (10 + seed % 12), ..Faults::default() };
         let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), settings()) else { continue };
         let mut data = vec![0; 64];

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::ftl::mapping::FlashSettings;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::testing::{Access, Wrong};
 
@@ -139,7 +139,7 @@ fn cuts_while_mounting_over_a_page_map() {
 
 #[test]
 fn cut_after_cut_uses_nothing_up() {
-    for seed in 0..cases(2, 6) {
+    for seed in 0..sized(2, 6) {
         let (bench, mut tbm, mut model, mut rng) = prepared::<FastFtl<Range>>(seed);
         for session in 0..300 {
             let wait = rng.below([4, 12, 40][session % 3]);
@@ -180,7 +180,7 @@ fn a_format_that_is_cut_leaves_the_old_store_or_none() {
 #[test]
 fn failing_blocks_lose_nothing() {
     let mut replaced = 0;
-    for seed in 0..cases(10, 40) {
+    for seed in 0..sized(10, 40) {
         let bench = Bench::new(Geometry::new(128, 32, 4, 140), 4, 40);
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
@@ -213,14 +213,14 @@ fn failing_blocks_lose_nothing() {
         assert_eq!(contents(&mut tbm), model.pages, "seed {seed}");
         assert_sound(&mut tbm);
     }
-    assert!(replaced > cases(5, 20), "{replaced} blocks replaced");
+    assert!(replaced > sized(5, 20), "{replaced} blocks replaced");
 }
 
 /// With no spare block left there are fewer and fewer buffer blocks; then writes are refused, and nothing is
 /// lost.
 #[test]
 fn blocks_used_up_end_the_writes_and_not_the_reads() {
-    for seed in 0..cases(5, 20) {
+    for seed in 0..sized(5, 20) {
         let bench = Bench::new(Geometry::new(128, 32, 4, 60), 6, SPARE_BLOCKS_MIN);
         bench.chip.on_access(move |sim, access| match access {
             Access::Erase(pbn, Cause::Merge) if sim.operations() % 20 < seed % 3 + 2 => {
@@ -303,7 +303,7 @@ fn wrong_bits_are_put_right_or_noticed() {
                 assert!(is_right || second.is_some() && is_last(&bench, ppn), "{ppn} bits {bits:?}");
             }
         }
-        assert!(refused > cases(4, 20) && right > cases(120, 500), "{refused} refused, {right} right");
+        assert!(refused > sized(4, 20) && right > sized(120, 500), "{refused} refused, {right} right");
     }
 }
 

@@ -2,7 +2,7 @@
 //! die.
 
 use super::*;
-use crate::inputs::cases;
+use crate::inputs::sized;
 use crate::nand::damaged::{Damage, damage, damage_block, set_back};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use alloc::collections::BTreeSet;
@@ -169,7 +169,7 @@ fn damage_is_noticed_or_documented_over_fast() {
 /// at the end, after every mount, and what was refused was not done.
 #[test]
 fn a_dying_chip_ends_read_only_and_complete() {
-    for seed in 0..cases(4, 12) {
+    for seed in 0..sized(4, 12) {
         let bench = Bench::new(Geometry::new(128, 32, 4, 72), 3 + seed as u32 % 4, 6);
         let mut rng = Rng::new(seed);
         let mut tbm = bench.format::<PageMapFtl<Range>>();
@@ -216,7 +216,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
 
 #[test]
 fn transient_read_errors_lose_nothing() {
-    for seed in 0..cases(2, 6) {
+    for seed in 0..sized(2, 6) {
         let bench = Bench::small(seed);
         let mut rng = Rng::new(seed);
         let mut tbm = bench.format::<PageMapFtl<Range>>();

@@ -8,11 +8,10 @@ use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::testing::Store;
+use crate::testing::{Mix, Store};
 use crate::unit_layer::Modes;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use proptest::prelude::*;
 
 /// Programs and reads that cost the same, so that nodes often change their mode.
 const EVEN: Tuning = Tuning { read_ns: 100, program_ns: 100, ..Tuning::SLC };
@@ -35,49 +34,35 @@ fn members(record: RecordFormat) -> [LayeredConfig; 9] {
 }
 
 /// On pages of 128 bytes a sector has 5 units.
-fn any_config() -> impl Strategy<Value = LayeredConfig> {
-    let units = prop_oneof![1..6u32, 1..60u32, Just(400u32)];
-    (0..9usize, prop_oneof![Just(None), (3..9usize).prop_map(Some)], units).prop_map(
-        |(member, order, units)| {
-            let config = members(SMALL)[member];
-            let is_in_one = matches!(config.commit, CommitPolicy::SortedMerged | CommitPolicy::SelfTuning);
-            let possible = if is_in_one { 4 } else { 8 };
-            let tree = match order {
-                Some(order) => config.tree.with_order(order.min(possible)),
-                None => config.tree,
-            };
-            LayeredConfig { tree, reservation_units: units, ..config }
-        },
-    )
+fn any_config(rng: &mut Rng) -> LayeredConfig {
+    let units = [1 + rng.below(5), 1 + rng.below(59), 400][rng.below(3) as usize] as u32;
+    let config = members(SMALL)[rng.below(9) as usize];
+    let is_in_one = matches!(config.commit, CommitPolicy::SortedMerged | CommitPolicy::SelfTuning);
+    let possible = if is_in_one { 4 } else { 8 };
+    let order = rng.chance(1, 2).then(|| 3 + rng.below(6) as usize);
+    let tree = order.map_or(config.tree, |order| config.tree.with_order(order.min(possible)));
+    LayeredConfig { tree, reservation_units: units, ..config }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(300))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(300, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
         let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let mut index = LayeredTree::format(store.with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, Answers::Exact);
-            prop_assert!(!matches!(op, Op::Sync) || index.layer().waiting_units() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = LayeredTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            prop_assert!(index.layer().waiting_units() <= config.reservation_units as usize);
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
+        let index = LayeredTree::format(store.with_cache(frames), config).unwrap();
+        let remount = |mut index: LayeredTree<Store>| {
+            index.close().unwrap();
+            LayeredTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.layer().waiting_units() == 0);
+            assert!(index.layer().waiting_units() <= config.reservation_units as usize);
+        });
         let own = index.ram_bytes() - index.layer().store().ram_bytes();
-        prop_assert!(own <= most, "{} of {} bytes", own, most);
-    }
+        assert!(own <= most, "{own} of {most} bytes");
+    });
 }
 
 #[test]
@@ -87,16 +72,16 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
             let store = Store::new(128, 1_000);
             let mut index = LayeredTree::format(store.handle(), config).unwrap();
             store.fail_after(writes);
-            let (synced, since) = work_until_the_cut(&mut index);
+            let history = work_until_the_cut(&mut index);
             let mut store = index.into_store().copy();
             match LayeredTree::mount(store.copy(), config) {
-                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
             for _ in 0..2 {
                 let mut index = LayeredTree::mount_after_cut(store, config).unwrap();
                 let found = contents(&mut index).unwrap();
-                assert_each_key_is_synced_or_later(&found, &synced, &since);
+                history.assert_each_key(&found);
                 assert_sound(&mut index, &found);
                 index.insert(&key(500), &[1; 2]).unwrap();
                 index.remove(&key(500)).unwrap();
@@ -140,34 +125,13 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
             let store = index.into_store().failing_after(writes);
             let mut index = Index::mount(store, config, journal).unwrap();
             assert_eq!(index.durability(), durability);
-            let (mut states, mut synced) = (alloc::vec![Model::new()], 0);
-            let mut rng = Rng::new(writes);
-            loop {
-                let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
-                let mut state = states[states.len() - 1].clone();
-                let done = match rng.below(40) {
-                    0 => index.sync().map(|()| synced = states.len() - 1),
-                    1..25 => {
-                        state.insert(n, v);
-                        index.insert(&n, &v).map(drop)
-                    }
-                    _ => {
-                        state.remove(&n);
-                        index.remove(&n).map(drop)
-                    }
-                };
-                states.push(state);
-                if done.is_err() {
-                    break;
-                }
-                if durability == Durability::EveryOperation {
-                    synced = states.len() - 1;
-                }
-            }
+            let mut history = History::new(Model::new());
+            history.work(&mut index, &mut Rng::new(writes), Mix::updates(120, [24, 15], 1));
             let store = index.into_store().copy();
             let mut index = Index::mount(store, config, journal).unwrap();
             let found = contents(&mut index).unwrap();
-            assert!(states[synced..].contains(&found), "{:?} after {writes} writes", config.commit);
+            let least = if durability == Durability::EveryOperation { history.acknowledged() } else { 0 };
+            assert!(history.had(&found, least), "{:?} after {writes} writes", config.commit);
             assert_sound(&mut index, &found);
         }
     }

@@ -4,28 +4,24 @@ use super::*;
 use crate::check::IndexError;
 use crate::ordered::OrderedIndex;
 use crate::ordered::buffered::Answers;
-use crate::ordered::buffered::tests::{SMALL, any_ops};
+use crate::ordered::buffered::tests::SMALL;
 use crate::ordered::messages::ground::tests::*;
 use crate::rng::Rng;
 use crate::testing::Store;
-use proptest::prelude::*;
 
 /// Nodes of 128 bytes or a few times that, so that trees are high.
 fn config(node_pages: u32, fanout: u32) -> BEpsilonConfig {
     BEpsilonConfig { node_pages: Some(node_pages), fanout, ..BEpsilonConfig::new(SMALL) }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(120))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(
-        ops in any_ops(), node_pages in 1..4u32, fanout in 4..10u32, frames in 0..20usize, exact: bool,
-    ) {
-        let mut config = config(node_pages, fanout);
-        config.common.answers = if exact { Answers::Exact } else { Answers::Pool };
-        is_a_sorted_map::<BEpsilon>(&config, &ops, frames, 900);
-    }
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(120, |seed| {
+        let rng = &mut Rng::new(seed);
+        let mut config = config(1 + rng.below(3) as u32, 4 + rng.below(6) as u32);
+        config.common.answers = if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool };
+        is_a_sorted_map::<BEpsilon>(&config, rng, 900);
+    });
 }
 
 #[test]

@@ -4,28 +4,24 @@ use super::*;
 use crate::ordered::OrderedIndex;
 use crate::ordered::RecordFormat;
 use crate::ordered::buffered::Answers;
-use crate::ordered::buffered::tests::{SMALL, any_ops};
+use crate::ordered::buffered::tests::SMALL;
 use crate::ordered::messages::ground::tests::*;
 use crate::rng::Rng;
 use crate::testing::Store;
-use proptest::prelude::*;
 
 /// A page of 128 bytes has 15 entries.
 fn config(head_entries: u32, k: u32) -> FdConfig {
     FdConfig { head_entries, k, ..FdConfig::new(SMALL) }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(120))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(
-        ops in any_ops(), head in 1..40u32, k in 2..7u32, frames in 0..20usize, exact: bool,
-    ) {
-        let mut config = config(head, k);
-        config.common.answers = if exact { Answers::Exact } else { Answers::Pool };
-        is_a_sorted_map::<Fd>(&config, &ops, frames, 900);
-    }
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(120, |seed| {
+        let rng = &mut Rng::new(seed);
+        let mut config = config(1 + rng.below(39) as u32, 2 + rng.below(5) as u32);
+        config.common.answers = if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool };
+        is_a_sorted_map::<Fd>(&config, rng, 900);
+    });
 }
 
 #[test]

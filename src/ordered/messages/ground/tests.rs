@@ -5,68 +5,28 @@ use super::*;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
-use crate::testing::Store;
+use crate::testing::{Mix, Store, fill};
 use crate::units::Lpn;
 
 type Tree<S, T> = MessageTree<S, T>;
 
 pub(in crate::ordered) const PAGE_BYTES: usize = 128;
 
-pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(
-    config: &T::Config,
-    ops: &[Op],
-    frames: usize,
-    pages: u32,
-) {
-    let store = Store::new(PAGE_BYTES, pages);
-    let mut index = Tree::<_, T>::format(store.with_cache(frames), config.clone()).unwrap();
-    let answers = T::common(config).answers;
-    let mut model = Model::new();
-    for (i, op) in ops.iter().enumerate() {
-        run_op(&mut index, op, &mut model, answers);
-        if let Op::Remount = op {
-            index.close().unwrap();
-            let store = index.into_store();
-            index = Tree::mount(store.with_cache(frames), config.clone()).unwrap();
-        }
-        if i % 16 == 0 {
-            assert_sound(&mut index, &model);
-        }
-    }
-    assert_sound(&mut index, &model);
-    assert_eq!(contents(&mut index).unwrap(), model);
+pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(config: &T::Config, rng: &mut Rng, pages: u32) {
+    let (store, frames) = (Store::new(PAGE_BYTES, pages), rng.below(20) as usize);
+    let index = Tree::<_, T>::format(store.with_cache(frames), config.clone()).unwrap();
+    let remount = |mut index: Tree<Store, T>| {
+        index.close().unwrap();
+        Tree::mount(index.into_store().with_cache(frames), config.clone()).unwrap()
+    };
+    live(index, &any_ops(rng), T::common(config).answers, &remount, &mut |_, _| {});
 }
 
-/// Random updates until the power fails; returns the states since the last sync that is sure.
-fn states_until_the_cut(index: &mut impl OrderedIndex, seed: u64, each: bool) -> Vec<Model> {
-    let mut states = vec![Model::new()];
-    let mut rng = Rng::new(seed);
-    loop {
-        let (n, v) = (key(rng.below(300) as u16), key(rng.below(9_999) as u16));
-        let mut state = states[states.len() - 1].clone();
-        let mut is_synced = each;
-        let done = match rng.below(90) {
-            0 => {
-                is_synced = true;
-                index.sync()
-            }
-            1..60 => {
-                state.insert(n, v);
-                index.insert(&n, &v).map(drop)
-            }
-            _ => {
-                state.remove(&n);
-                index.remove(&n).map(drop)
-            }
-        };
-        states.push(state);
-        if done.is_err() {
-            return states;
-        }
-        if is_synced {
-            states.drain(..states.len() - 1);
-        }
-    }
+/// Random updates until the power fails.
+fn history_until_the_cut(index: &mut dyn OrderedIndex, seed: u64) -> History {
+    let mut history = History::new(Model::new());
+    history.work(index, &mut Rng::new(seed), Mix::updates(300, [59, 30], 1));
+    history
 }
 
 /// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic
@@ -80,10 +40,10 @@ pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
         let store = Tree::<_, T>::format(store, config.clone()).unwrap().into_store();
         let mut index = Tree::<_, T>::mount(store.failing_after(writes), config.clone()).unwrap();
         assert_eq!(index.durability(), Durability::EverySync);
-        let states = states_until_the_cut(&mut index, writes, false);
+        let history = history_until_the_cut(&mut index, writes);
         let mut index = Tree::<_, T>::mount(index.into_store().copy(), config.clone()).unwrap();
         let found = contents(&mut index).unwrap();
-        assert!(states.contains(&found), "after {writes} writes");
+        assert!(history.had(&found, 0), "after {writes} writes");
         assert_sound(&mut index, &found);
         index.insert(&key(500), &[1; 2]).unwrap();
         index.sync().unwrap();
@@ -103,11 +63,12 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
         store.fail_after(writes);
         let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
         assert_eq!(index.durability(), class);
-        let states = states_until_the_cut(&mut index, writes, class == Durability::EveryOperation);
+        let history = history_until_the_cut(&mut index, writes);
+        let least = if class == Durability::EveryOperation { history.acknowledged() } else { 0 };
         let store = index.into_store().copy();
         let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
         let found = contents(&mut index).unwrap();
-        assert!(states.contains(&found), "{class:?} after {writes} writes");
+        assert!(history.had(&found, least), "{class:?} after {writes} writes");
         assert_sound(&mut index, &found);
     }
 }
@@ -120,10 +81,10 @@ fn used<T: MessageScheme>(config: &T::Config) -> (Store, Model) {
         let n = key(rng.below(500) as u16);
         if rng.chance(3, 4) {
             index.insert(&n, &key(i)).unwrap();
-            model.insert(n, key(i));
+            model.insert(n.to_vec(), key(i).to_vec());
         } else {
             index.remove(&n).unwrap();
-            model.remove(&n);
+            model.remove(&n[..]);
         }
     }
     index.close().unwrap();
@@ -185,18 +146,8 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
     let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, pages), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..4u16 {
-        let mut inserted = 0;
-        loop {
-            let n = key(rng.next_u64() as u16);
-            match index.insert(&n, &key(round)) {
-                Ok(_) => model.insert(n, key(round)),
-                Err(error) => {
-                    assert_eq!(error, IndexError::Full);
-                    break;
-                }
-            };
-            inserted += 1;
-        }
+        let mut next = || (key(rng.next_u64() as u16).to_vec(), key(round).to_vec());
+        let inserted = fill(&mut index, &mut model, &mut next);
         assert!(
             inserted >= least,
             "round {round}: {inserted} insertions, {} records: {:?}",
@@ -205,17 +156,15 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
         );
         assert_sound(&mut index, &model);
         let half = model.len() / 2;
-        let gone: Vec<Bytes> = match round % 2 {
-            0 => model.keys().take(half).copied().collect(),
-            _ => model.keys().step_by(2).copied().collect(),
+        let gone: Vec<Vec<u8>> = match round % 2 {
+            0 => model.keys().take(half).cloned().collect(),
+            _ => model.keys().step_by(2).cloned().collect(),
         };
         for n in gone {
-            assert_eq!(index.remove(&n), Ok(true));
-            model.remove(&n);
+            assert_eq!(take(&mut index, &mut model, &n), Ok(true));
         }
         index.sync().unwrap();
-        assert_eq!(contents(&mut index).unwrap(), model);
-        assert_sound(&mut index, &model);
+        assert_holds(&mut index, &model);
         index = Tree::mount(index.into_store(), config.clone()).unwrap();
     }
 }
@@ -223,7 +172,7 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
 pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     for count in [0, 1, 30, 400, 2_000u16] {
         let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
-        let mut model: Model = (0..count).map(|n| (key(n * 3), key(n))).collect();
+        let mut model: Model = (0..count).map(|n| (key(n * 3).to_vec(), key(n).to_vec())).collect();
         let unsorted = [(key(3), key(1)), (key(2), key(1))];
         let mut pairs = unsorted.iter().map(|(k, v)| (&k[..], &v[..]));
         assert_eq!(index.load(&mut pairs), Err(IndexError::NotSorted { position: 1 }));
@@ -233,14 +182,13 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
         index = Tree::mount(index.into_store(), config.clone()).unwrap();
         for n in 0..300 {
             index.insert(&key(n * 7), &key(n)).unwrap();
-            model.insert(key(n * 7), key(n));
-            assert_eq!(index.remove(&key(n * 5)), Ok(model.remove(&key(n * 5)).is_some()));
+            model.insert(key(n * 7).to_vec(), key(n).to_vec());
+            take(&mut index, &mut model, &key(n * 5)).unwrap();
         }
-        assert_sound(&mut index, &model);
-        assert_eq!(contents(&mut index).unwrap(), model);
+        assert_holds(&mut index, &model);
     }
     let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 80), config.clone()).unwrap();
-    let many: Model = (0..9_000).map(|n| (key(n), key(n))).collect();
+    let many: Model = (0..9_000).map(|n| (key(n).to_vec(), key(n).to_vec())).collect();
     assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::Full));
     assert_sound(&mut index, &Model::new());
     index.insert(&key(1), &key(1)).unwrap();

@@ -4,28 +4,24 @@ use super::*;
 use crate::ordered::OrderedIndex;
 use crate::ordered::RecordFormat;
 use crate::ordered::buffered::Answers;
-use crate::ordered::buffered::tests::{SMALL, any_ops};
+use crate::ordered::buffered::tests::SMALL;
 use crate::ordered::messages::ground::tests::*;
 use crate::rng::Rng;
 use crate::testing::Store;
-use proptest::prelude::*;
 
 /// A page of 128 bytes has 22 records or 18 children.
 fn config(subtree_levels: u32, buffer_pages: u32, fragment_records: u32) -> LaConfig {
     LaConfig { subtree_levels, buffer_pages, fragment_records, ..LaConfig::new(SMALL) }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(120))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(
-        ops in any_ops(), levels in 1..4u32, pages in 1..6u32, fragments in 1..200u32, frames in 0..20usize, exact: bool,
-    ) {
-        let mut config = config(levels, pages, fragments);
-        config.common.answers = if exact { Answers::Exact } else { Answers::Pool };
-        is_a_sorted_map::<La>(&config, &ops, frames, 900);
-    }
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(120, |seed| {
+        let rng = &mut Rng::new(seed);
+        let mut config = config(1 + rng.below(3) as u32, 1 + rng.below(5) as u32, 1 + rng.below(199) as u32);
+        config.common.answers = if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool };
+        is_a_sorted_map::<La>(&config, rng, 900);
+    });
 }
 
 #[test]

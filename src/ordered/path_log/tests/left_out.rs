@@ -3,7 +3,6 @@
 
 use crate::Shared;
 use crate::check::IndexError;
-use crate::nand::Nand;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::ordered::mu::MuTree;
@@ -11,7 +10,7 @@ use crate::ordered::vm::{VmConfig, VmTree};
 use crate::ordered::wandering::WanderingTree;
 use crate::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
-use alloc::collections::BTreeMap;
+use crate::testing::{History, Mix, Model, Op, assert_sound, contents, get, key};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -21,55 +20,44 @@ fn chip(blocks: u32) -> Shared<SimChip> {
     Shared::new(SimChip::new(&part).unwrap())
 }
 
-/// Updates a tree until the cut: what it held after the last operation that returned, and the one after that.
-fn run_into_cut(chip: &Shared<SimChip>, at_operation: u64) -> (BTreeMap<u32, u32>, BTreeMap<u32, u32>) {
+/// Updates a tree until the cut.
+fn run_into_cut(chip: &Shared<SimChip>, at_operation: u64) -> History {
     let config = RawConfig::new(RECORD);
     let mut tree = MuTree::format(chip.clone(), &config).unwrap();
     let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
     let now = chip.lock().operations();
     let cut = PowerCut { at_operation: now + at_operation, when: CutWhen::Inside, torn, seed: at_operation };
     chip.lock().plan_power_cut(cut);
-    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(at_operation));
+    let (mut history, mut rng) = (History::new(Model::new()), Rng::new(at_operation));
     for op in 0.. {
-        let (key, mut next) = (rng.below(200) as u32, model.clone());
-        let done = if rng.below(4) > 0 {
-            next.insert(key, op);
-            tree.insert(&key.to_be_bytes(), &u32::to_le_bytes(op)).map(|_| ())
-        } else {
-            next.remove(&key);
-            tree.remove(&key.to_be_bytes()).map(|_| ())
-        };
+        let done = history.apply(&mut tree, &Mix::updates(200, [3, 1], 0).draw(&mut rng, RECORD));
         let closed = done.and_then(|()| if op % 97 == 96 { tree.close() } else { Ok(()) });
         if closed.is_err() {
-            return (model, next);
+            return history;
         }
-        model = next;
     }
     unreachable!("the cut ends the loop")
 }
 
-fn contents<N: Nand>(tree: &mut MuTree<N>) -> BTreeMap<u32, u32> {
-    let mut found = BTreeMap::new();
-    for key in 0..200u32 {
-        let mut value = [0; 4];
-        if tree.get(&key.to_be_bytes(), &mut value).unwrap() {
-            found.insert(key, u32::from_le_bytes(value));
-        }
+/// What look-ups find, and a range too.
+fn found(tree: &mut dyn OrderedIndex) -> Model {
+    let all = contents(tree).unwrap();
+    for key in (0..200).map(|n| key(n, RECORD)) {
+        assert_eq!(get(tree, &key).unwrap().as_ref(), all.get(&key), "{key:?}");
     }
-    found
+    all
 }
 
 #[test]
 fn a_cut_anywhere_costs_no_operation_that_returned() {
     for at_operation in (0..2_400).step_by(23) {
         let chip = chip(24);
-        let (before, after) = run_into_cut(&chip, at_operation);
+        let history = run_into_cut(&chip, at_operation);
         chip.lock().power_on();
         let mut tree = MuTree::mount(chip, &RawConfig::new(RECORD)).unwrap();
-        let found = contents(&mut tree);
-        assert!(found == before || found == after, "cut at operation {at_operation}");
-        let report = tree.check().unwrap();
-        assert!(report.is_sound(), "{at_operation}: {:?}", report.violations);
+        let found = found(&mut tree);
+        assert!(history.had(&found, history.acknowledged()), "cut at operation {at_operation}");
+        assert_sound(&mut tree, &found);
         for key in 0..300u32 {
             tree.insert(&(key % 200).to_be_bytes(), &key.to_le_bytes()).unwrap();
         }
@@ -83,29 +71,19 @@ fn failing_blocks_leave_a_tree_that_a_mount_finds_whole() {
         let chip = chip(40);
         let mut tree = MuTree::format(chip.clone(), &RawConfig::new(RECORD)).unwrap();
         chip.lock().set_faults(Faults { program_failures_ppm: 2_000, seed, ..Faults::default() });
-        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed));
-        let mut refused = None;
-        for op in 0..60_000u32 {
-            let key = rng.below(200) as u32;
-            match tree.insert(&key.to_be_bytes(), &op.to_le_bytes()) {
-                Ok(_) => _ = model.insert(key, op),
-                Err(error) => {
-                    refused = Some((error, key, op));
-                    break;
-                }
-            }
-        }
+        let (mut history, mut rng) = (History::new(Model::new()), Rng::new(seed));
+        let refused = (0..60_000).find_map(|_| {
+            let op = Mix::updates(200, [1, 0], 0).draw(&mut rng, RECORD);
+            history.apply(&mut tree, &op).err().map(|error| (error, op))
+        });
         drop(tree);
-        let Some((error, key, op)) = refused else { panic!("{seed}: blocks enough for ever") };
+        let Some((error, Op::Insert(key, value))) = refused else { panic!("{seed}: blocks enough for ever") };
         assert!(matches!(error, IndexError::WornOut | IndexError::Full), "{error:?}");
         chip.lock().set_faults(Faults::default());
         let mut tree = MuTree::mount(chip, &RawConfig::new(RECORD)).unwrap();
-        let found = contents(&mut tree);
-        let is_done = found.get(&key) == Some(&op);
-        if is_done {
-            model.insert(key, op);
-        }
-        assert_eq!(found, model, "{seed}");
+        let (found, mut with) = (found(&mut tree), history.now().clone());
+        with.insert(key, value);
+        assert!(found == *history.now() || found == with, "{seed}");
     }
 }
 

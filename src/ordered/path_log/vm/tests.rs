@@ -5,17 +5,14 @@ use crate::blocks::victim::VictimPolicy;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
-use crate::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
+use crate::ordered::buffered::Answers;
+use crate::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
+use crate::testing::{History, Mix, Model, Op, apply, assert_holds, contents, fill, get, key, take};
 use crate::{IndexError, Nand};
-use alloc::collections::BTreeMap;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
-
-type Model = BTreeMap<[u8; 4], [u8; 4]>;
 
 fn part(pages_per_block: u32, blocks: u32) -> Part {
     Part { geometry: Geometry::new(512, 64, pages_per_block, blocks), ..mlc_64m() }
@@ -37,43 +34,10 @@ fn with_table(bytes: usize, mut config: VmConfig) -> VmConfig {
     config
 }
 
-fn contents<N: Nand>(tree: &mut VmTree<N>, direction: Direction) -> Vec<([u8; 4], [u8; 4])> {
-    let mut all = Vec::new();
-    let visit = &mut |k: &[u8], v: &[u8]| {
-        all.push((k.try_into().unwrap(), v.try_into().unwrap()));
-        ControlFlow::Continue(())
-    };
-    tree.range(Bound::Unbounded, Bound::Unbounded, direction, visit).unwrap();
-    all
-}
-
-fn assert_holds<N: Nand>(tree: &mut VmTree<N>, model: &Model, when: &str) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{when}: {:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64, "{when}");
-    let expected: Vec<_> = model.iter().map(|(k, v)| (*k, *v)).collect();
-    assert!(contents(tree, Direction::Ascending) == expected, "{when}");
-    let mut backwards = contents(tree, Direction::Descending);
-    backwards.reverse();
-    assert!(backwards == expected, "{when}");
-}
-
 /// One random operation on tree and model.
-fn step<N: Nand>(tree: &mut VmTree<N>, model: &mut Model, rng: &mut Rng, keys: u64) {
-    let key = (rng.below(keys) as u32).to_be_bytes();
-    let value = (rng.next_u64() as u32).to_be_bytes();
-    match rng.below(100) {
-        0..55 => {
-            let existed = tree.insert(&key, &value).unwrap();
-            assert_eq!(existed, model.insert(key, value).is_some());
-        }
-        55..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some()),
-        _ => {
-            let mut got = [0; 4];
-            let found = tree.get(&key, &mut got).unwrap();
-            assert_eq!(found.then_some(got), model.get(&key).copied());
-        }
-    }
+fn step(tree: &mut dyn OrderedIndex, model: &mut Model, rng: &mut Rng, keys: u64) {
+    let mix = Mix { reads: [10, 0], ..Mix::updates(keys, [55, 35], 0) };
+    apply(tree, model, &mix.draw(rng, RECORD), Answers::Exact);
 }
 
 fn soak(nand: impl Nand, config: &VmConfig, seed: u64, operations: u32) {
@@ -84,13 +48,12 @@ fn soak(nand: impl Nand, config: &VmConfig, seed: u64, operations: u32) {
         let keys = if op % 4000 < 3000 { 3000 } else { 40 };
         step(&mut tree, &mut model, &mut rng, keys);
         if op % 4000 == 3500 {
-            for key in model.keys().copied().collect::<Vec<_>>() {
+            for key in core::mem::take(&mut model).into_keys() {
                 assert!(tree.remove(&key).unwrap());
             }
-            model.clear();
         }
         if op % 333 == 0 {
-            assert_holds(&mut tree, &model, &alloc::format!("op {op}"));
+            assert_holds(&mut tree, &model);
         }
         if op % 1500 == 1499 {
             if op % 2 == 0 {
@@ -99,7 +62,7 @@ fn soak(nand: impl Nand, config: &VmConfig, seed: u64, operations: u32) {
                 tree.sync().unwrap();
             }
             tree = VmTree::mount(tree.into_nand(), config).unwrap();
-            assert_holds(&mut tree, &model, &alloc::format!("mounted after op {op}"));
+            assert_holds(&mut tree, &model);
         }
     }
 }
@@ -122,34 +85,21 @@ fn failing_programs_lose_nothing() {
     soak(chip(16, 96).with_faults(faults), &config(0), 5, 9000);
 }
 
-/// Works until the power fails; the states after each operation, and which of them a sync made durable.
-fn work_until_the_cut(chip: SimChip, config: &VmConfig, syncs: bool) -> (SimChip, Vec<Model>, usize) {
-    let mut rng = Rng::new(77);
-    let (mut states, mut durable) = (vec![Model::new()], 0);
+/// Works until the power fails.
+fn work_until_the_cut(chip: SimChip, config: &VmConfig, syncs: bool) -> (SimChip, History) {
+    let (mut history, mut rng) = (History::new(Model::new()), Rng::new(77));
     let mut tree = VmTree::mount(chip, config).unwrap();
     for op in 0..400 {
-        let key = (rng.below(if op < 300 { 400 } else { 20 }) as u32).to_be_bytes();
-        let value = (op as u32).to_be_bytes();
-        let mut next = states[states.len() - 1].clone();
-        let done = if rng.below(10) < 6 {
-            next.insert(key, value);
-            tree.insert(&key, &value)
-        } else {
-            next.remove(&key);
-            tree.remove(&key)
-        };
-        states.push(next);
-        match done {
-            Ok(_) if !syncs => durable = states.len() - 1,
-            Ok(_) if op % 60 == 59 => match tree.sync() {
-                Ok(()) => durable = states.len() - 1,
-                Err(_) => break,
-            },
-            Ok(_) => {}
-            Err(_) => break,
+        let mix = Mix::updates(if op < 300 { 400 } else { 20 }, [6, 4], 0);
+        let mut done = history.apply(&mut tree, &mix.draw(&mut rng, RECORD));
+        if syncs && op % 60 == 59 {
+            done = done.and_then(|()| history.apply(&mut tree, &Op::Sync));
+        }
+        if done.is_err() {
+            break;
         }
     }
-    (tree.into_nand(), states, durable)
+    (tree.into_nand(), history)
 }
 
 fn cuts(config: &VmConfig, chip: &SimChip, syncs: bool) {
@@ -162,15 +112,16 @@ fn cuts(config: &VmConfig, chip: &SimChip, syncs: bool) {
         for when in [CutWhen::Inside, CutWhen::After] {
             let mut chip = formatted.clone();
             chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
-            let (mut chip, states, durable) = work_until_the_cut(chip, config, syncs);
+            let (mut chip, history) = work_until_the_cut(chip, config, syncs);
             chip.power_on();
             let mut tree = VmTree::mount(chip, config).unwrap();
-            let report = tree.check().unwrap();
-            assert!(report.is_sound(), "cut at {at_operation}: {:?}", report.violations);
-            let found: Model = contents(&mut tree, Direction::Ascending).into_iter().collect();
-            let known = states[durable..].iter().position(|state| *state == found);
-            assert!(known.is_some(), "cut {when:?} {at_operation}, {torn:?}: not a state since {durable}");
-            assert!(syncs || states.len() - durable <= 2, "one operation is under way");
+            let found = contents(&mut tree).unwrap();
+            assert_holds(&mut tree, &found);
+            let least = if syncs { 0 } else { history.acknowledged() };
+            assert!(
+                history.had(&found, least),
+                "cut {when:?} {at_operation}, {torn:?}: no state since a sync"
+            );
             // Goes on from there, and finds it again.
             let mut model = found;
             let mut rng = Rng::new(at_operation);
@@ -179,7 +130,7 @@ fn cuts(config: &VmConfig, chip: &SimChip, syncs: bool) {
             }
             tree.sync().unwrap();
             let mut tree = VmTree::mount(tree.into_nand(), config).unwrap();
-            assert_holds(&mut tree, &model, "mounted again");
+            assert_holds(&mut tree, &model);
         }
     }
 }
@@ -201,24 +152,17 @@ fn a_full_tree_says_so_and_can_shrink() {
         let mut tree = VmTree::format(chip(8, 40), &config).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(9));
         for round in 0..3 {
-            let refused = loop {
-                let key = (rng.next_u64() as u32).to_be_bytes();
-                match tree.insert(&key, &key) {
-                    Ok(_) => model.insert(key, key),
-                    Err(error) => break error,
-                };
-            };
-            assert_eq!(refused, IndexError::Full);
+            fill(&mut tree, &mut model, &mut || {
+                let key = (rng.next_u64() as u32).to_be_bytes().to_vec();
+                (key.clone(), key)
+            });
             assert!(model.len() > 1500, "{} records of 4 + 4 bytes on 320 pages", model.len());
-            assert_holds(&mut tree, &model, &alloc::format!("full, round {round}"));
-            let keys: Vec<[u8; 4]> = model.keys().copied().collect();
-            for key in keys.iter().filter(|key| key[3] % 4 > 0) {
-                let removed = tree.remove(key);
-                assert!(removed.unwrap_or_else(|e| panic!("{e}, {mapping_bytes}, round {round}")));
-                model.remove(key);
+            assert_holds(&mut tree, &model);
+            for key in model.keys().filter(|key| key[3] % 4 > 0).cloned().collect::<Vec<_>>() {
+                assert_eq!(take(&mut tree, &mut model, &key), Ok(true), "{mapping_bytes}, round {round}");
             }
             tree = VmTree::mount(tree.into_nand(), &config).unwrap();
-            assert_holds(&mut tree, &model, &alloc::format!("smaller, round {round}"));
+            assert_holds(&mut tree, &model);
         }
     }
 }
@@ -241,12 +185,11 @@ fn flipped_bits_are_noticed() {
             noticed += 1;
             continue;
         };
-        for key in 0..1000u32 {
-            let mut value = [0; 4];
-            match tree.get(&key.to_be_bytes(), &mut value) {
+        for key in (0..1000).map(|n| key(n, RECORD)) {
+            match get(&mut tree, &key) {
                 Ok(found) => {
                     sound += 1;
-                    assert_eq!(found.then_some(value), model.get(&key.to_be_bytes()).copied(), "{key}");
+                    assert_eq!(found.as_ref(), model.get(&key), "{key:?}");
                 }
                 Err(_) => noticed += 1,
             }

@@ -4,54 +4,46 @@ use super::*;
 use crate::inputs::stride;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::nand::{LowerPages, Pairing};
+use crate::testing::History;
 
 type Chip = LowerPages<SimChip>;
 
-/// Remains of a run: the chip, the states that may be found, and how many operations the chip saw.
+/// Remains of a run: the chip, and what was done to it.
 struct Run {
     chip: Chip,
-    /// The state after each operation, from the last that must be there.
-    states: Vec<Model>,
+    history: History,
 }
 
-fn work(chip: Chip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
+fn work(chip: Chip, set: &PlowConfig, seed: u64, steps: u32) -> Run {
     let mut rng = Rng::new(seed);
     let mut plow = match Plow::mount(chip, set) {
         Ok(plow) => plow,
         Err(error) => panic!("mount: {error}"),
     };
-    let mut model = everything(&mut plow);
-    let mut states = vec![model.clone()];
-    for step in 0..steps {
-        let key = key(rng.below(400), set.record.key_bytes);
-        let mut value = vec![step as u8; set.record.value_bytes.into()];
-        shorten(&mut value);
-        let (put, sync) = (rng.chance(3, 4), rng.chance(1, 12));
-        let done = if put { plow.insert(&key, &value) } else { plow.remove(&key) };
-        if put {
-            drop(model.insert(key, value));
-        } else {
-            drop(model.remove(&key));
+    let mut history = History::new(everything(&mut plow));
+    for _ in 0..steps {
+        let mut op = Mix::updates(400, [3, 1], 0).draw(&mut rng, set.record);
+        if let Op::Insert(_, value) = &mut op {
+            shorten(value);
         }
-        states.push(model.clone());
+        let mut done = history.apply(&mut plow, &op);
+        if rng.chance(1, 12) {
+            done = done.and_then(|()| history.apply(&mut plow, &Op::Sync));
+        }
         if done.is_err() {
             break;
         }
-        if sync && plow.sync().is_err() {
-            break;
-        }
-        if sync || set.durability == Durability::EveryOperation {
-            states.drain(..states.len() - 1);
-        }
     }
-    Some(Run { chip: plow.into_nand(), states })
+    Run { chip: plow.into_nand(), history }
 }
 
 fn assert_recovers(mut run: Run, set: &PlowConfig, what: &str) -> Chip {
     run.chip.nand_mut().power_on();
     let mut plow = Plow::mount(run.chip, set).unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = everything(&mut plow);
-    assert!(run.states.contains(&found), "{what}: {} records", found.len());
+    let is_sure = set.durability == Durability::EveryOperation;
+    let least = if is_sure { run.history.acknowledged() } else { 0 };
+    assert!(run.history.had(&found, least), "{what}: {} records", found.len());
     assert_holds(&mut plow, &found);
     plow.into_nand()
 }
@@ -70,7 +62,7 @@ fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
 }
 
 fn cut_from(set: &PlowConfig, formatted: Chip, steps: u32) {
-    let first = work(formatted.clone(), set, 1, steps).unwrap();
+    let first = work(formatted.clone(), set, 1, steps);
     let last = operations(&first.chip);
     for at_operation in (operations(&formatted)..last).step_by(stride(7)) {
         for (when, torn) in
@@ -79,12 +71,12 @@ fn cut_from(set: &PlowConfig, formatted: Chip, steps: u32) {
             let torn = TornModel::ALL[(torn + at_operation as usize) % 4];
             let mut chip = formatted.clone();
             chip.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
-            let run = work(chip, set, 1, steps).unwrap();
+            let run = work(chip, set, 1, steps);
             let chip = assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}"));
             // And again, a little later.
             let (mut again, next) = (chip.clone(), operations(&chip) + at_operation % 7);
             again.nand_mut().plan_power_cut(PowerCut { at_operation: next, when, torn, seed: at_operation });
-            let run = work(again, set, 2, 40).unwrap();
+            let run = work(again, set, 2, 40);
             assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}, then {next}"));
         }
     }

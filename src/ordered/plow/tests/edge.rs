@@ -1,7 +1,7 @@
 //! Full chips, little RAM, failing and damaged chips.
 
 use super::*;
-use crate::inputs::cases;
+use crate::inputs::sized;
 use crate::nand::damaged::{Damage, damage};
 use crate::nand::sim::Faults;
 use crate::units::Ppn;
@@ -9,20 +9,14 @@ use crate::units::Ppn;
 #[test]
 fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
     for (levels, page, blocks) in [(1, 512, 16), (2, 512, 24), (3, 512, 64), (1, 2048, 16)] {
-        for class in [Durability::EveryOperation, Durability::EverySync].into_iter().take(cases(1, 2)) {
+        for class in [Durability::EveryOperation, Durability::EverySync].into_iter().take(sized(1, 2)) {
             let set = PlowConfig { levels: Some(levels), ..settings(8, 8, class) };
             let mut plow = Plow::format(chip(page, 8, blocks), &set).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(1));
             let mut held = 0;
             for round in 0..4u64 {
-                loop {
-                    let key = key(rng.next_u64(), 8);
-                    match plow.insert(&key, &round.to_be_bytes()) {
-                        Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
-                        Err(IndexError::Full) => break,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
+                let mut next = || (key(rng.next_u64(), 8), round.to_be_bytes().to_vec());
+                testing::fill(&mut plow, &mut model, &mut next);
                 assert_holds(&mut plow, &model);
                 held = held.max(model.len());
                 assert!(
@@ -77,12 +71,11 @@ fn mounts_without_end_leave_room() {
     for round in 0..400u64 {
         for _ in 0..8 {
             let key = key(rng.below(1500), 8);
-            match plow.insert(&key, &round.to_be_bytes()) {
-                Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+            match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
+                Ok(_) => {}
                 Err(IndexError::Full) => {
                     let first = model.keys().next().unwrap().clone();
-                    assert!(plow.remove(&first).unwrap());
-                    model.remove(&first);
+                    assert_eq!(take(&mut plow, &mut model, &first), Ok(true));
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -116,8 +109,8 @@ fn a_chip_that_dies_is_complete() {
     plow.nand.set_faults(faults);
     for round in 0..20_000u64 {
         let key = key(rng.below(300), 8);
-        match plow.insert(&key, &round.to_be_bytes()) {
-            Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+        match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
+            Ok(_) => {}
             Err(error) if error.is_refusal() => {
                 assert_holds(&mut plow, &model);
                 if error == IndexError::WornOut {
@@ -200,8 +193,8 @@ fn a_damaged_page_is_named_or_does_not_matter() {
                     Err(_) => errors += 1,
                 }
             }
-            match contents(&mut plow, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending) {
-                Ok(all) => assert!(all.into_iter().collect::<Model>() == model, "page {page}, {kind:?}"),
+            match contents(&mut plow) {
+                Ok(all) => assert!(all == model, "page {page}, {kind:?}"),
                 Err(_) => assert!(errors > 0),
             }
             if errors > 0 {
@@ -225,8 +218,8 @@ fn a_large_memtable_and_mounts_take_no_room() {
     for round in 1..41u8 {
         let is_full = loop {
             let key = key(rng.below(3000), 8);
-            match plow.insert(&key, &[round; 35]) {
-                Ok(_) => drop(model.insert(key, vec![round; 35])),
+            match put(&mut plow, &mut model, &key, &[round; 35]) {
+                Ok(_) => {}
                 Err(IndexError::Full) => break true,
                 Err(error) => panic!("round {round}: {error}"),
             }
@@ -242,7 +235,7 @@ fn a_large_memtable_and_mounts_take_no_room() {
         // Without a close, so that each mount closes what was open.
         plow = Plow::mount(plow.into_nand(), &set).unwrap();
         for key in model.keys().step_by(3).cloned().collect::<Vec<_>>() {
-            assert!(plow.remove(&key).unwrap() && model.remove(&key).is_some());
+            assert_eq!(take(&mut plow, &mut model, &key), Ok(true));
         }
     }
     assert!(held > 300, "{held}");
@@ -259,9 +252,9 @@ fn filters_of_a_mount_do_not_outlive_the_first_level() {
     let mut change = |plow: &mut Plow<SimChip>, model: &mut Model, keys: u64| {
         let key = key(rng.below(keys), 4);
         if rng.chance(1, 4) {
-            assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some());
+            take(plow, model, &key).unwrap();
         } else {
-            assert_eq!(plow.insert(&key, &[1; 8]).unwrap(), model.insert(key, vec![1; 8]).is_some());
+            put(plow, model, &key, &[1; 8]).unwrap();
         }
     };
     while model.len() < 60 {

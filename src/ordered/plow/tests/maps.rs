@@ -1,7 +1,7 @@
 //! Chips with so many blocks that a root of all extents fills its page: maps list them.
 
 use super::*;
-use crate::inputs::cases;
+use crate::inputs::sized;
 use crate::nand::damaged::{Damage, damage};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 
@@ -13,21 +13,13 @@ fn maps(plow: &Plow<SimChip>) -> u64 {
 }
 
 fn fill(plow: &mut Plow<SimChip>, model: &mut Model, rng: &mut Rng, keys: u64) {
-    loop {
-        let key = key(rng.below(keys), 8);
-        let value = rng.next_u64().to_be_bytes().repeat(4);
-        match plow.insert(&key, &value) {
-            Ok(_) => drop(model.insert(key, value)),
-            Err(IndexError::Full) => return,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    testing::fill(plow, model, &mut || (key(rng.below(keys), 8), rng.next_u64().to_be_bytes().repeat(4)));
 }
 
 #[test]
 fn roots_of_many_blocks_are_short() {
     for (class, seed) in
-        [(Durability::EveryOperation, 1), (Durability::EverySync, 2)].into_iter().take(cases(1, 2))
+        [(Durability::EveryOperation, 1), (Durability::EverySync, 2)].into_iter().take(sized(1, 2))
     {
         let set = settings(8, 32, class);
         let (page, pages, blocks) = MANY;
@@ -77,7 +69,7 @@ fn a_load_fills_a_chip_of_many_blocks() {
 
 #[test]
 fn they_live_through_changes_and_mounts() {
-    for (levels, seed) in [(None, 1), (Some(2), 3)].into_iter().take(cases(1, 2)) {
+    for (levels, seed) in [(None, 1), (Some(2), 3)].into_iter().take(sized(1, 2)) {
         let set = PlowConfig {
             levels,
             memtable: Some(10),
@@ -112,7 +104,7 @@ fn about_to_write_a_map(set: &PlowConfig) -> (SimChip, Model) {
 
 #[test]
 fn a_cut_around_a_map_loses_nothing() {
-    for class in [Durability::EveryOperation, Durability::EverySync].into_iter().take(cases(1, 2)) {
+    for class in [Durability::EveryOperation, Durability::EverySync].into_iter().take(sized(1, 2)) {
         let set = PlowConfig { memtable: Some(12), ..settings(8, 32, class) };
         let (start, held) = about_to_write_a_map(&set);
         // What was put in, and how much of that must be there after a cut.

@@ -28,22 +28,17 @@ mod sink;
 mod trim;
 
 use super::{Plow, PlowConfig, level};
+use crate::IndexError;
 use crate::inputs;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::SimChip;
 use crate::nand::{Geometry, Part};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Change, Direction, Durability, OrderedIndex, RecordFormat, within};
+use crate::ordered::{Change, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
-use crate::{IndexError, Nand};
-use alloc::collections::BTreeMap;
+use crate::testing::{self, Mix, Model, Op, apply, assert_holds, contents, put, take};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
-use proptest::prelude::*;
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Bytes of a page on chips of every tier: without sealed pages a memtable has room beside a root alone.
 const PAGE: u32 = if cfg!(feature = "full") { 512 } else { 4096 };
@@ -59,11 +54,7 @@ fn settings(key: u8, value: u8, durability: Durability) -> PlowConfig {
 
 /// Key number `i`: in the last bytes, as a number.
 fn key(i: u64, bytes: u8) -> Vec<u8> {
-    let mut key = vec![0; bytes.into()];
-    for (place, byte) in key.iter_mut().rev().zip(i.to_le_bytes()) {
-        *place = byte;
-    }
-    key
+    testing::key(i, RecordFormat::new(bytes, 0))
 }
 
 /// Values of one byte more than a multiple of four end with zeros, some sooner and some later.
@@ -74,97 +65,32 @@ fn shorten(value: &mut [u8]) {
     }
 }
 
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn contents<N: Nand>(
-    plow: &mut Plow<N>,
-    bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-) -> Result<Pairs, IndexError> {
-    let mut all = Vec::new();
-    plow.range(bounds.0, bounds.1, direction, &mut |key, value| {
-        all.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    })?;
-    Ok(all)
+fn everything(plow: &mut dyn OrderedIndex) -> Model {
+    contents(plow).unwrap()
 }
 
-fn everything<N: Nand>(plow: &mut Plow<N>) -> Model {
-    contents(plow, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending).unwrap().into_iter().collect()
-}
-
-fn assert_holds<N: Nand>(plow: &mut Plow<N>, model: &Model) {
-    let report = plow.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-    for direction in [Direction::Ascending, Direction::Descending] {
-        let mut found = contents(plow, (Bound::Unbounded, Bound::Unbounded), direction).unwrap();
-        if direction == Direction::Descending {
-            found.reverse();
-        }
-        assert!(found.iter().map(|(key, value)| (key, value)).eq(model), "{direction:?}");
+fn assert_range(plow: &mut dyn OrderedIndex, model: &mut Model, rng: &mut Rng, keys: u64) {
+    let mut op = Mix { reads: [0, 1], ..Mix::updates(keys, [0, 0], 0) }.draw(rng, plow.record());
+    if let Op::Range(_, _, stop) = &mut op {
+        *stop = rng.below(200) as usize;
     }
-    let mut value = vec![0; plow.record.value_bytes.into()];
-    for (key, expected) in model {
-        assert!(plow.get(key, &mut value).unwrap() && value == *expected, "{key:?}");
-    }
-}
-
-fn assert_range<N: Nand>(plow: &mut Plow<N>, model: &Model, rng: &mut Rng, keys: u64) {
-    let bytes = plow.record.key_bytes;
-    let bound = |rng: &mut Rng| {
-        let key = key(rng.below(keys), bytes);
-        match rng.below(4) {
-            0 => Bound::Unbounded,
-            1 => Bound::Excluded(key),
-            _ => Bound::Included(key),
-        }
-    };
-    let (low, high) = (bound(rng), bound(rng));
-    let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
-    let is_within = |key: &Vec<u8>| within(key, bounds) == Ordering::Equal;
-    let mut expected: Vec<_> = model.iter().filter(|(key, _)| is_within(key)).collect();
-    let direction = if rng.chance(1, 2) { Direction::Ascending } else { Direction::Descending };
-    if direction == Direction::Descending {
-        expected.reverse();
-    }
-    expected.truncate(rng.below(200) as usize + 1);
-    let mut found = Vec::new();
-    plow.range(bounds.0, bounds.1, direction, &mut |key, value| {
-        found.push((key.to_vec(), value.to_vec()));
-        if found.len() == expected.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .unwrap();
-    found.truncate(expected.len());
-    assert!(found.iter().map(|(k, v)| (k, v)).eq(expected.iter().copied()), "{bounds:?} {direction:?}");
+    apply(plow, model, &op, Answers::Exact);
 }
 
 /// Random changes, look-ups, ranges and mounts, compared with a map.
 fn live(mut plow: Plow<SimChip>, set: &PlowConfig, keys: u64, steps: u32, rng: &mut Rng) -> Plow<SimChip> {
-    let (key_bytes, value_bytes) = (set.record.key_bytes, set.record.value_bytes);
     let mut model = everything(&mut plow);
+    let mix = Mix { reads: [120, 16], remounts: 2, ..Mix::updates(keys, [440, 200], 8) };
     for step in 0..steps {
-        let key = key(rng.below(keys), key_bytes);
-        let mut value = vec![0; value_bytes.into()];
-        match rng.below(100) {
-            0..55 => {
-                rng.fill(&mut value);
-                shorten(&mut value);
-                assert_eq!(plow.insert(&key, &value).unwrap(), model.insert(key, value).is_some());
-            }
-            55..80 => assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some()),
-            80..95 => {
-                let found = plow.get(&key, &mut value).unwrap();
-                assert_eq!(found.then_some(&value), model.get(&key), "step {step}");
-            }
-            95..97 => assert_range(&mut plow, &model, rng, keys),
-            97 => plow.sync().unwrap(),
-            _ if rng.chance(1, 8) => {
-                if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
-                plow = Plow::mount(plow.into_nand(), set).unwrap();
-                assert_holds(&mut plow, &model);
-            }
-            _ => {}
+        let mut op = mix.draw(rng, set.record);
+        if let Op::Insert(_, value) = &mut op {
+            shorten(value);
+        }
+        apply(&mut plow, &mut model, &op, Answers::Exact);
+        if op == Op::Remount {
+            if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
+            plow = Plow::mount(plow.into_nand(), set).unwrap();
+            assert_holds(&mut plow, &model);
         }
         if let Some(ram) = set.ram_bytes {
             assert!(plow.ram_bytes() <= ram, "step {step}: {} of {ram} bytes", plow.ram_bytes());
@@ -174,18 +100,16 @@ fn live(mut plow: Plow<SimChip>, set: &PlowConfig, keys: u64, steps: u32, rng: &
     plow
 }
 
-proptest! {
-    #![proptest_config(inputs::fixed(60))]
-
-    #[test]
-    fn it_is_a_map(
-        seed: u64, levels in 1u8..4, memtable in 4u64..60, every: bool, form in 0usize..6, spread in 0u32..3,
-    ) {
-        let (key, value) = [(4, 4), (8, 4), (2, 0), (16, 8), (12, 3), (1, 1)][form];
-        let class = if every { Durability::EveryOperation } else { Durability::EverySync };
-        let set = PlowConfig { levels: Some(levels.into()), memtable: Some(memtable as usize), ..settings(key, value, class) };
+#[test]
+fn it_is_a_map() {
+    inputs::cases(60, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (key, value) = [(4, 4), (8, 4), (2, 0), (16, 8), (12, 3), (1, 1)][rng.below(6) as usize];
+        let class = if rng.chance(1, 2) { Durability::EveryOperation } else { Durability::EverySync };
+        let (levels, memtable) = (Some(1 + rng.below(3) as usize), Some(4 + rng.below(56) as usize));
+        let set = PlowConfig { levels, memtable, ..settings(key, value, class) };
         let plow = Plow::format(chip(PAGE, 8, 64), &set).unwrap();
-        let keys = if key == 1 { 256 } else { [300, 3000, 50_000][spread as usize] };
-        live(plow, &set, keys, 2500, &mut Rng::new(seed));
-    }
+        let keys = if key == 1 { 256 } else { [300, 3000, 50_000][rng.below(3) as usize] };
+        live(plow, &set, keys, 2500, rng);
+    });
 }

@@ -1,23 +1,18 @@
 //! The common part of the tests of trees with waiting updates: small records, operations, a model, a power
 //! cut.
 
-use super::Answers;
 use crate::check::IndexError;
 use crate::nand::NandError;
 use crate::ordered::{Direction, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::testing::Store;
+use crate::testing::{self, Mix, Store};
 use crate::units::Lpn;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow, RangeBounds};
-use proptest::prelude::*;
 
-pub(in crate::ordered) type Bytes = [u8; 2];
-pub(in crate::ordered) type Model = BTreeMap<Bytes, Bytes>;
-/// Every value that a key had, or that it was removed.
-pub(in crate::ordered) type Values = BTreeSet<(Bytes, Option<Bytes>)>;
+pub(in crate::ordered) use crate::testing::{
+    History, Model, Op, assert_holds, assert_sound, contents, live, put, take,
+};
 
 pub(in crate::ordered) const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
@@ -25,149 +20,26 @@ pub(in crate::ordered) fn key(n: u16) -> [u8; 2] {
     n.to_be_bytes()
 }
 
-pub(in crate::ordered) fn walk(
-    index: &mut impl OrderedIndex,
-    (low, high): (Bound<u16>, Bound<u16>),
-    direction: Direction,
-    stop: usize,
-) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let (low, high) = (low.map(key), high.map(key));
-    let mut found = Vec::new();
-    let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
-    index.range(bounds.0, bounds.1, direction, &mut |key, value| {
-        found.push((key.try_into().unwrap(), value.try_into().unwrap()));
-        if found.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(found)
+/// Operations of every kind.
+pub(in crate::ordered) fn any_ops(rng: &mut Rng) -> Vec<Op> {
+    testing::ops(rng, 900, 400, SMALL)
 }
 
-pub(in crate::ordered) fn contents(index: &mut impl OrderedIndex) -> Result<Model, IndexError> {
-    let unbounded = (Bound::Unbounded, Bound::Unbounded);
-    Ok(walk(index, unbounded, Direction::Ascending, usize::MAX)?.into_iter().collect())
-}
-
-pub(in crate::ordered) fn assert_sound(index: &mut impl OrderedIndex, model: &Model) {
-    let report = index.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-}
-
-#[derive(Clone, Debug)]
-pub(in crate::ordered) enum Op {
-    Insert(u16, u16),
-    Remove(u16),
-    Get(u16),
-    Range(Bound<u16>, Bound<u16>, Direction, usize),
-    Sync,
-    Remount,
-}
-
-pub(in crate::ordered) fn any_bound() -> impl Strategy<Value = Bound<u16>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        (0..400u16).prop_map(Bound::Included),
-        (0..400u16).prop_map(Bound::Excluded)
-    ]
-}
-
-/// Operations with insertions and removals in any proportion, so that trees grow and wither.
-pub(in crate::ordered) fn any_ops() -> impl Strategy<Value = Vec<Op>> {
-    (1..20u32, 1..20u32).prop_flat_map(|(inserts, removes)| {
-        let direction = prop_oneof![Just(Direction::Ascending), Just(Direction::Descending)];
-        let op = prop_oneof![
-            inserts * 6 => (0..400u16, any::<u16>()).prop_map(|(k, v)| Op::Insert(k, v)),
-            removes * 6 => (0..400u16).prop_map(Op::Remove),
-            5 => (0..400u16).prop_map(Op::Get),
-            5 => (any_bound(), any_bound(), direction, 0..50usize)
-                .prop_map(|(low, high, direction, stop)| Op::Range(low, high, direction, stop)),
-            1 => Just(Op::Sync),
-            1 => Just(Op::Remount),
-        ];
-        proptest::collection::vec(op, 1..900)
-    })
-}
-
-/// Does one operation with index and model. With exact answers they agree on what existed.
-pub(in crate::ordered) fn run_op(
-    index: &mut impl OrderedIndex,
-    op: &Op,
-    model: &mut Model,
-    answers: Answers,
-) {
-    let exact = answers == Answers::Exact;
-    match *op {
-        Op::Insert(n, v) => {
-            let (found, expected) =
-                (index.insert(&key(n), &key(v)).unwrap(), model.insert(key(n), key(v)).is_some());
-            assert!(found == expected || !exact && !found);
+/// Works until the power fails.
+pub(in crate::ordered) fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
+    let mut history = History::new(Model::new());
+    let error = history.work(index, &mut Rng::new(3), Mix::updates(120, [29, 30], 1));
+    assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+    if index.sync() == Err(IndexError::Interrupted) {
+        // Where only the layer below gave up, what is read is told by its pages; nothing is ever written
+        // again.
+        if let Some(n) = history.in_flight() {
+            let found = index.get(n, &mut [0; 2]);
+            assert!(matches!(found, Ok(_) | Err(IndexError::Interrupted)), "{found:?}");
         }
-        Op::Remove(n) => {
-            let (found, expected) = (index.remove(&key(n)).unwrap(), model.remove(&key(n)).is_some());
-            assert!(found == expected || !exact && !found);
-        }
-        Op::Get(n) => {
-            let mut found = [0; 2];
-            assert_eq!(index.get(&key(n), &mut found), Ok(model.contains_key(&key(n))));
-            assert!(model.get(&key(n)).is_none_or(|expected| *expected == found));
-        }
-        Op::Range(low, high, direction, stop) => {
-            let bounds = (low.map(key), high.map(key));
-            let within = |entry: &(&[u8; 2], &[u8; 2])| bounds.contains(entry.0);
-            let mut expected: Vec<_> = model.iter().filter(within).map(|(k, v)| (*k, *v)).collect();
-            if direction == Direction::Descending {
-                expected.reverse();
-            }
-            expected.truncate(stop + 1);
-            assert_eq!(walk(index, (low, high), direction, stop).unwrap(), expected);
-        }
-        Op::Sync => index.sync().unwrap(),
-        Op::Remount => {}
+        assert_eq!(index.sync(), Err(IndexError::Interrupted));
     }
-}
-
-/// Works until the power fails; returns the contents at the last sync, and every value that a key had since.
-pub(in crate::ordered) fn work_until_the_cut(index: &mut impl OrderedIndex) -> (Model, Values) {
-    let (mut synced, mut model, mut since) = (Model::new(), Model::new(), BTreeSet::new());
-    let mut rng = Rng::new(3);
-    loop {
-        let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
-        let done = match rng.below(60) {
-            0 => {
-                let done = index.sync();
-                if done.is_ok() {
-                    (synced, since) = (model.clone(), BTreeSet::new());
-                }
-                done
-            }
-            1..30 => {
-                since.insert((n, Some(v)));
-                model.insert(n, v);
-                index.insert(&n, &v).map(drop)
-            }
-            _ => {
-                since.insert((n, None));
-                model.remove(&n);
-                index.remove(&n).map(drop)
-            }
-        };
-        if let Err(error) = done {
-            assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-            if index.sync() == Err(IndexError::Interrupted) {
-                // Where only the layer below gave up, what is read is told by its pages; nothing is ever
-                // written again.
-                assert!(matches!(index.get(&n, &mut [0; 2]), Ok(_) | Err(IndexError::Interrupted)));
-                assert_eq!(index.sync(), Err(IndexError::Interrupted));
-            }
-            return (synced, since);
-        }
-    }
-}
-
-pub(in crate::ordered) fn assert_each_key_is_synced_or_later(found: &Model, synced: &Model, since: &Values) {
-    for n in (0..120).map(key) {
-        let value = found.get(&n).copied();
-        assert!(value == synced.get(&n).copied() || since.contains(&(n, value)), "{n:?}");
-    }
+    history
 }
 
 /// Which records go from a full store.
@@ -181,32 +53,24 @@ pub(in crate::ordered) enum Gone {
 /// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds
 /// room for half as many records as went before it. Every removal finds room, and what is refused changes
 /// nothing.
-pub(in crate::ordered) fn assert_takes_again(index: &mut impl OrderedIndex, gone: Gone, seed: u64) {
+pub(in crate::ordered) fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     let mut removed = 0;
     for round in 0..4u16 {
-        let mut inserted = 0;
-        loop {
-            let n = key(rng.below(60_000) as u16);
-            match index.insert(&n, &key(round)) {
-                Ok(existed) => assert_eq!(existed, model.insert(n, key(round)).is_some()),
-                Err(error) => break assert_eq!(error, IndexError::Full),
-            }
-            inserted += 1;
-        }
+        let mut next = || (key(rng.below(60_000) as u16).to_vec(), key(round).to_vec());
+        let inserted = testing::fill(index, &mut model, &mut next);
         assert!(inserted > 0 && 2 * inserted >= removed, "round {round}: {inserted} for {removed}");
-        assert_sound(index, &model);
-        assert_eq!(contents(index).unwrap(), model);
+        assert_holds(index, &model);
         let (count, lower) = (model.len(), model.len() / 2);
         let goes = |i: usize| match gone {
             Gone::LowerHalf => i < lower,
             Gone::UpperHalf => i >= lower,
             Gone::Scattered => i.is_multiple_of(2),
         };
-        let keys: Vec<_> = model.keys().enumerate().filter(|&(i, _)| goes(i)).map(|(_, n)| *n).collect();
+        let keys: Vec<_> =
+            model.keys().enumerate().filter(|&(i, _)| goes(i)).map(|(_, n)| n.clone()).collect();
         for n in &keys {
-            assert_eq!(index.remove(n), Ok(true), "round {round}, {count} records");
-            model.remove(n);
+            assert_eq!(take(index, &mut model, n), Ok(true), "round {round}, {count} records");
         }
         removed = keys.len();
         assert_sound(index, &model);
@@ -214,7 +78,18 @@ pub(in crate::ordered) fn assert_takes_again(index: &mut impl OrderedIndex, gone
             index.sync().unwrap();
         }
     }
-    assert_eq!(contents(index).unwrap(), model);
+    assert_holds(index, &model);
+}
+
+/// Places, offsets and bytes of forgeries, fewer than `most`.
+pub(in crate::ordered) fn any_forgeries(
+    rng: &mut Rng,
+    (pages, offsets): (u64, u64),
+    most: u64,
+) -> Vec<(u32, usize, u8)> {
+    let count = 1 + rng.below(most - 1);
+    let mut one = || (rng.below(pages) as u32, 4 + rng.below(offsets - 4) as usize, rng.next_u64() as u8);
+    (0..count).map(|_| one()).collect()
 }
 
 /// Overwrites bytes of pages, and lets the checksums say that all is well.
@@ -229,7 +104,7 @@ pub(in crate::ordered) fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>)
 }
 
 /// Uses an index that may hold anything.
-pub(in crate::ordered) fn use_forged(index: &mut impl OrderedIndex, seed: u64) {
+pub(in crate::ordered) fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..120 {
         let n = key(rng.below(70) as u16);
@@ -239,52 +114,39 @@ pub(in crate::ordered) fn use_forged(index: &mut impl OrderedIndex, seed: u64) {
             _ => index.get(&n, &mut [0; 2]),
         };
     }
-    let _ = contents(index);
+    let _ = testing::walk(index, &testing::ALL, Direction::Ascending, usize::MAX);
     let _ = index.sync();
     let _ = index.check();
 }
 
 /// Fills an index three times and removes half of its records each time; `changes`: what is there can be
 /// changed while it is full.
-pub(in crate::ordered) fn fill_and_drain(index: &mut impl OrderedIndex, changes: bool) {
+pub(in crate::ordered) fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..3u16 {
-        let mut inserted = 0;
-        loop {
-            let n = key(rng.next_u64() as u16);
-            match index.insert(&n, &key(round)) {
-                Ok(_) => model.insert(n, key(round)),
-                Err(error) => {
-                    assert_eq!(error, IndexError::Full);
-                    break;
-                }
-            };
-            inserted += 1;
-        }
+        let mut next = || (key(rng.next_u64() as u16).to_vec(), key(round).to_vec());
+        let inserted = testing::fill(index, &mut model, &mut next);
         assert!(inserted > 40, "{inserted}");
         assert_sound(index, &model);
         for (n, value) in model.iter_mut().filter(|_| changes) {
-            *value = key(round);
+            *value = key(round).to_vec();
             assert_eq!(index.insert(n, value), Ok(true));
         }
-        let gone: Vec<Bytes> = model.keys().take(model.len() / 2).copied().collect();
+        let gone: Vec<_> = model.keys().take(model.len() / 2).cloned().collect();
         for n in gone {
-            assert_eq!(index.remove(&n), Ok(true));
-            model.remove(&n);
+            assert_eq!(take(index, &mut model, &n), Ok(true));
         }
         index.sync().unwrap();
-        assert_eq!(contents(index).unwrap(), model);
-        assert_sound(index, &model);
+        assert_holds(index, &model);
     }
 }
 
 /// Records in random order, some of them several times, and a close.
-pub(in crate::ordered) fn put_some(index: &mut impl OrderedIndex, rng: &mut Rng) -> Model {
+pub(in crate::ordered) fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
     let mut model = Model::new();
     for _ in 0..900 {
         let n = key(rng.below(300) as u16);
-        index.insert(&n, &n).unwrap();
-        model.insert(n, n);
+        put(index, &mut model, &n, &n).unwrap();
     }
     index.close().unwrap();
     model

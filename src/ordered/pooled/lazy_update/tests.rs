@@ -8,8 +8,8 @@ use crate::ordered::buffered::tests::*;
 use crate::rng::Rng;
 use crate::testing::Store;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
 use alloc::vec::Vec;
-use proptest::prelude::*;
 
 /// Nodes of at most `order` entries.
 fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {
@@ -23,39 +23,28 @@ fn small_index(order: usize, pool_requests: u32, policy: CommitPolicy) -> LazyUp
     LazyUpdateTree::format(Store::new(128, 2_000), config).unwrap()
 }
 
-fn any_config() -> impl Strategy<Value = LazyUpdateConfig> {
-    let pool = prop_oneof![1..6u32, 1..60u32, Just(1_000u32)];
-    (3..9usize, pool, proptest::sample::select(&CommitPolicy::ALL[..]), any::<bool>()).prop_map(
-        |(order, pool, policy, exact)| {
-            let answers = if exact { Answers::Exact } else { Answers::Pool };
-            LazyUpdateConfig { policy, answers, ..config(order, pool) }
-        },
-    )
+fn any_config(rng: &mut Rng) -> LazyUpdateConfig {
+    let pool = [1 + rng.below(5), 1 + rng.below(59), 1_000][rng.below(3) as usize] as u32;
+    let policy = CommitPolicy::ALL[rng.below(4) as usize];
+    let answers = if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool };
+    LazyUpdateConfig { policy, answers, ..config(3 + rng.below(6) as usize, pool) }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(300))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = LazyUpdateTree::format(Store::new(128, 2_000).with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, config.answers);
-            prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = LazyUpdateTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            prop_assert!(index.pooled_requests() <= config.pool_requests as usize);
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
-    }
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(300, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
+        let index = LazyUpdateTree::format(Store::new(128, 2_000).with_cache(frames), config).unwrap();
+        let remount = |mut index: LazyUpdateTree<Store>| {
+            index.close().unwrap();
+            LazyUpdateTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.pooled_requests() == 0);
+            assert!(index.pooled_requests() <= config.pool_requests as usize);
+        });
+    });
 }
 
 fn host_writes(index: &LazyUpdateTree<Store>) -> u64 {
@@ -85,7 +74,7 @@ enum Request {
 }
 use Request::{Del, Put};
 
-fn submit(index: &mut impl OrderedIndex, requests: &[Request]) {
+fn submit(index: &mut dyn OrderedIndex, requests: &[Request]) {
     for request in requests {
         match *request {
             Put(n) => assert_eq!(index.insert(&key(n), &[1; 2]), Ok(false)),
@@ -146,7 +135,7 @@ fn eight_requests_write_five_pages_when_the_pool_goes_whole_and_three_by_biggest
 }
 
 fn contents_without_pool(keys: &[u16]) -> Model {
-    keys.iter().map(|n| (key(*n), [0; 2])).collect()
+    keys.iter().map(|n| (key(*n).to_vec(), vec![0; 2])).collect()
 }
 
 #[test]
@@ -221,7 +210,7 @@ fn published_pairs_are_right_where_keys_come_back_as_they_were() {
             }
         }
         assert!(index.pool.counts.cancellations > 50, "seed {seed}: {:?}", index.pool.counts);
-        let expected: Model = model.iter().map(|&n| (key(n), (n * 3).to_be_bytes())).collect();
+        let expected: Model = model.iter().map(|&n| (key(n).to_vec(), key(n * 3).to_vec())).collect();
         assert_sound(&mut index, &expected);
         assert_eq!(contents(&mut index).unwrap(), expected, "seed {seed}");
         index.sync().unwrap();
@@ -374,8 +363,7 @@ fn a_group_of_any_size_is_committed() {
         let mut index = small_index(4, 600, policy);
         let mut model = Model::new();
         for n in 0..1_900 {
-            index.insert(&key(n), &key(n)).unwrap();
-            model.insert(key(n), key(n));
+            put(&mut index, &mut model, &key(n), &key(n)).unwrap();
         }
         assert_sound(&mut index, &model);
         for n in 0..1_900 {
@@ -395,12 +383,9 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
         let mut model = Model::new();
         let mut refused = 0;
         for n in (0..400u16).map(|n| n * 17 % 400) {
-            match index.insert(&key(n), &key(n)) {
-                Ok(_) => drop(model.insert(key(n), key(n))),
-                Err(error) => {
-                    assert_eq!(error, IndexError::Full);
-                    refused += 1;
-                }
+            if let Err(error) = put(&mut index, &mut model, &key(n), &key(n)) {
+                assert_eq!(error, IndexError::Full);
+                refused += 1;
             }
         }
         assert!(refused > 100 && model.len() > 60);
@@ -434,20 +419,22 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
         let config = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..config(4, 16) };
         let store = LazyUpdateTree::format(Store::new(128, 400), config).unwrap().into_store();
         let mut index = LazyUpdateTree::mount(store.failing_after(writes), config).unwrap();
-        let (synced, since) = work_until_the_cut(&mut index);
+        let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
         match LazyUpdateTree::mount(store.copy(), config) {
             Err(error) => {
                 assert_eq!(error, IndexError::NotCleanlyClosed);
                 refused += 1;
             }
-            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced, "after {writes} writes"),
+            Ok(mut index) => {
+                assert_eq!(contents(&mut index).unwrap(), *history.synced(), "after {writes} writes");
+            }
         }
         let mut index = LazyUpdateTree::mount_after_cut(store, config).unwrap();
         let found = contents(&mut index).unwrap();
         assert_sound(&mut index, &found);
-        mixed += u32::from(found != synced);
-        assert_each_key_is_synced_or_later(&found, &synced, &since);
+        mixed += u32::from(found != *history.synced());
+        history.assert_each_key(&found);
         index.insert(&key(5), &[0; 2]).unwrap();
         index.close().unwrap();
         assert!(LazyUpdateTree::mount(index.into_store(), config).is_ok());
@@ -455,25 +442,21 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(1_500))]
-
-    /// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
-    #[test]
-    fn forged_pages_never_panic(
-        forgeries in proptest::collection::vec((0..30u32, 4..40usize, any::<u8>()), 1..8),
-        policy in proptest::sample::select(&CommitPolicy::ALL[..]),
-        seed: u64,
-    ) {
-        let config = LazyUpdateConfig { policy, ..config(4, 12) };
+/// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
+#[test]
+fn forged_pages_never_panic() {
+    crate::inputs::cases(1_500, |seed| {
+        let rng = &mut Rng::new(seed);
+        let config = LazyUpdateConfig { policy: CommitPolicy::ALL[rng.below(4) as usize], ..config(4, 12) };
         let mut index = LazyUpdateTree::format(Store::new(64, 60), config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();
         let store = index.into_store();
-        forge(&store, forgeries);
-        let Ok(mut index) = LazyUpdateTree::mount(store, config) else { return Ok(()) };
-        use_forged(&mut index, seed);
-    }
+        forge(&store, any_forgeries(rng, (30, 40), 8));
+        if let Ok(mut index) = LazyUpdateTree::mount(store, config) {
+            use_forged(&mut index, rng.next_u64());
+        }
+    });
 }
 
 #[test]
@@ -481,7 +464,8 @@ fn a_group_of_many_leaves_goes_in_portions_that_do_not_touch_the_rest() {
     for policy in CommitPolicy::ALL {
         let mut index = small_index(8, 2_000, policy);
         // In an empty tree all belong to one leaf.
-        let model: Model = (0..2_000u16).map(|n| (key(n.wrapping_mul(7_919)), key(n))).collect();
+        let model: Model =
+            (0..2_000u16).map(|n| (key(n.wrapping_mul(7_919)).to_vec(), key(n).to_vec())).collect();
         model.iter().for_each(|(key, value)| assert_eq!(index.insert(key, value), Ok(false)));
         assert_eq!(index.stats().metrics.iter().find(|m| m.name == "pool_groups").unwrap().value, 1);
         index.sync().unwrap();

@@ -8,8 +8,7 @@ use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::shared::Shared;
 use crate::store::StoreError;
-use crate::testing::{Call, Store};
-use proptest::prelude::*;
+use crate::testing::{Call, Mix, Store};
 
 fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
     let small = LsbConfig::new(SMALL);
@@ -17,38 +16,30 @@ fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
     LsbConfig { tree, log_nodes, log_pages: Some(log_pages), merge_ram: Some(0) }
 }
 
-fn any_config() -> impl Strategy<Value = LsbConfig> {
-    let order = prop_oneof![Just(None), (3..9usize).prop_map(Some)];
-    (1..9u32, order, prop_oneof![1..6u32, Just(300)])
-        .prop_map(|(log_nodes, order, log_pages)| config(log_nodes, order, log_pages))
+fn any_config(rng: &mut Rng) -> LsbConfig {
+    let order = rng.chance(1, 2).then(|| 3 + rng.below(6) as usize);
+    let log_pages = if rng.chance(1, 2) { 1 + rng.below(5) as u32 } else { 300 };
+    config(1 + rng.below(8) as u32, order, log_pages)
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(200))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(200, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
         let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let mut index = LsbTree::format(store.with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, Answers::Exact);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = LsbTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            prop_assert!(index.open_logs() <= config.log_nodes as usize);
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
+        let index = LsbTree::format(store.with_cache(frames), config).unwrap();
+        let remount = |mut index: LsbTree<Store>| {
+            index.close().unwrap();
+            LsbTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, _| {
+            assert!(index.open_logs() <= config.log_nodes as usize);
+        });
         let own = index.ram_bytes() - index.tree().store().look(PageStore::ram_bytes);
-        prop_assert!(own <= most, "{} of {} bytes", own, most);
-    }
+        assert!(own <= most, "{own} of {most} bytes");
+    });
 }
 
 #[test]
@@ -57,16 +48,16 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
         for writes in (4..400).step_by(3) {
             let store = LsbTree::format(Store::new(128, 1_000), config).unwrap().into_store();
             let mut index = LsbTree::mount(store.failing_after(writes), config).unwrap();
-            let (synced, since) = work_until_the_cut(&mut index);
+            let history = work_until_the_cut(&mut index);
             let mut store = index.into_store().copy();
             match LsbTree::mount(store.copy(), config) {
-                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
             for _ in 0..2 {
                 let mut index = LsbTree::mount_after_cut(store, config).unwrap();
                 let found = contents(&mut index).unwrap();
-                assert_each_key_is_synced_or_later(&found, &synced, &since);
+                history.assert_each_key(&found);
                 assert_sound(&mut index, &found);
                 index.insert(&key(500), &[1; 2]).unwrap();
                 index.remove(&key(500)).unwrap();
@@ -88,30 +79,8 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(durability) };
         let store = Index::format(Store::new(128, 1_000), config, journal).unwrap().into_store();
         let mut index = Index::mount(store.failing_after(writes), config, journal).unwrap();
-        let (mut states, mut synced) = (vec![Model::new()], 0);
-        let mut rng = Rng::new(writes);
-        loop {
-            let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
-            let mut state = states[states.len() - 1].clone();
-            let done = match rng.below(40) {
-                0 => index.sync().map(|()| synced = states.len() - 1),
-                1..25 => {
-                    state.insert(n, v);
-                    index.insert(&n, &v).map(drop)
-                }
-                _ => {
-                    state.remove(&n);
-                    index.remove(&n).map(drop)
-                }
-            };
-            states.push(state);
-            if done.is_err() {
-                break;
-            }
-            if durability == Durability::EveryOperation {
-                synced = states.len() - 1;
-            }
-        }
+        let mut history = History::new(Model::new());
+        history.work(&mut index, &mut Rng::new(writes), Mix::updates(120, [24, 15], 1));
         // A cut in the recovery, and then a whole one.
         let store = index.into_store().copy();
         store.fail_after(writes % 7);
@@ -119,7 +88,8 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         store.fail_after(u64::MAX);
         let mut index = Index::mount(store, config, journal).unwrap();
         let found = contents(&mut index).unwrap();
-        assert!(states[synced..].contains(&found), "after {writes} writes");
+        let least = if durability == Durability::EveryOperation { history.acknowledged() } else { 0 };
+        assert!(history.had(&found, least), "after {writes} writes");
         assert_sound(&mut index, &found);
     }
 }
@@ -156,7 +126,7 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         index.sync().unwrap();
         drop(index);
         store.fail_after(writes);
-        let (synced, since) = work_until_the_cut(&mut LsbTree::mount(store.handle(), config).unwrap());
+        let history = work_until_the_cut(&mut LsbTree::mount(store.handle(), config).unwrap());
         let mut rng = Rng::new(writes);
         came_back += store.cut(&mut rng);
         // Cuts in the recovery, and then a whole one.
@@ -169,7 +139,7 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         }
         let mut index = LsbTree::mount_after_cut(store.handle(), config).unwrap();
         let found = contents(&mut index).unwrap();
-        assert_each_key_is_synced_or_later(&found, &synced, &since);
+        history.assert_each_key(&found);
         assert_sound(&mut index, &found);
         index.sync().unwrap();
         drop(index);
@@ -233,8 +203,7 @@ fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
     let mut index = Index::format(Store::new(128, 1_000), config, journal).unwrap();
     let mut model = Model::new();
     for n in 0..60 {
-        index.insert(&key(n * 7 % 60), &key(n)).unwrap();
-        model.insert(key(n * 7 % 60), key(n));
+        put(&mut index, &mut model, &key(n * 7 % 60), &key(n)).unwrap();
     }
     let store = index.into_store();
     wear_out(&store, None, u64::MAX);

@@ -1,7 +1,7 @@
 //! The index against `BTreeMap`, what batches and searches cost, leaf sizes, full stores, power cuts, damage.
 
 use super::*;
-use crate::nand::Cause;
+use crate::nand::{Cause, NandError};
 use crate::ordered::OrderedIndex;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
@@ -10,48 +10,39 @@ use crate::ordered::{Durability, RecordFormat};
 use crate::rng::Rng;
 use crate::store::PageStore;
 use crate::store::StoreError;
-use crate::testing::Store;
+use crate::testing::{Mix, Store};
 use alloc::vec::Vec;
-use proptest::prelude::*;
 
 fn config(leaf_pages: usize, pool_requests: u32) -> MbConfig {
     MbConfig { order: Some(5), leaf_pages, ..MbConfig::new(SMALL, pool_requests) }
 }
 
-fn any_config() -> impl Strategy<Value = MbConfig> {
-    let pool = prop_oneof![1..6u32, 1..60u32, Just(1_000u32)];
-    (1..7usize, pool, any::<bool>(), any::<bool>()).prop_map(|(leaf_pages, pool, exact, auto)| MbConfig {
-        answers: if exact { Answers::Exact } else { Answers::Pool },
-        write_cost: auto.then_some(3),
-        ..config(leaf_pages, pool)
-    })
-}
-
-proptest! {
-    #![proptest_config(crate::inputs::fixed(200))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = MbTree::format(Store::new(128, 900).with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, config.answers);
-            prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = MbTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
+fn any_config(rng: &mut Rng) -> MbConfig {
+    let pool = [1 + rng.below(5), 1 + rng.below(59), 1_000][rng.below(3) as usize] as u32;
+    MbConfig {
+        answers: if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool },
+        write_cost: rng.chance(1, 2).then_some(3),
+        ..config(1 + rng.below(6) as usize, pool)
     }
 }
 
-fn metric(index: &impl OrderedIndex, name: &str) -> u64 {
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(200, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
+        let index = MbTree::format(Store::new(128, 900).with_cache(frames), config).unwrap();
+        let remount = |mut index: MbTree<Store>| {
+            index.close().unwrap();
+            MbTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.pooled_requests() == 0);
+        });
+    });
+}
+
+fn metric(index: &dyn OrderedIndex, name: &str) -> u64 {
     index.stats().metrics.iter().find(|m| m.name == name).unwrap().value
 }
 
@@ -179,12 +170,11 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
         for _ in 0..6_000 {
             let n = key(rng.below(3_000) as u16);
             if rng.below(20) == 0 {
-                index.remove(&n).unwrap();
-                model.remove(&n);
+                take(&mut index, &mut model, &n).unwrap();
                 continue;
             }
-            match index.insert(&n, &[3; 2]) {
-                Ok(_) => drop(model.insert(n, [3; 2])),
+            match put(&mut index, &mut model, &n, &[3; 2]) {
+                Ok(_) => {}
                 Err(IndexError::Full) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -193,10 +183,8 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
             }
         }
         assert!(refused > 100 && model.len() as u32 > pages * 8, "{refused} {}", model.len());
-        assert_sound(&mut index, &model);
-        assert_eq!(contents(&mut index).unwrap(), model);
-        let keys: Vec<_> = model.keys().copied().collect();
-        keys.iter().for_each(|n| assert_eq!(index.remove(n), Ok(true)));
+        assert_holds(&mut index, &model);
+        model.keys().for_each(|n| assert_eq!(index.remove(n), Ok(true)));
         index.sync().unwrap();
         assert_sound(&mut index, &Model::new());
     }
@@ -220,13 +208,13 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
         let store = Store::new(128, 300);
         let mut index = MbTree::format(store.handle(), config).unwrap();
         store.fail_after(writes);
-        let (synced, since) = work_until_the_cut(&mut index);
+        let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
         let mut index = MbTree::mount_after_cut(store.copy(), config).unwrap();
         assert!(index.check().unwrap().is_sound());
-        assert_each_key_is_synced_or_later(&contents(&mut index).unwrap(), &synced, &since);
+        history.assert_each_key(&contents(&mut index).unwrap());
         match MbTree::mount(store, config) {
-            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
             Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
         }
     }
@@ -250,42 +238,21 @@ fn a_journal_loses_nothing() {
         let store = Store::new(128, 300);
         let mut index = Tree::format(store.handle(), config, journal).unwrap();
         store.fail_after(writes);
-        let (mut model, mut rng) = (Model::new(), Rng::new(writes));
-        let in_flight = loop {
-            let (n, v) = (key(rng.below(200) as u16), key(rng.below(99) as u16));
-            let put = rng.below(3) > 0;
-            let done = if put { index.insert(&n, &v) } else { index.remove(&n) };
-            match done {
-                Ok(_) if put => drop(model.insert(n, v)),
-                Ok(_) => drop(model.remove(&n)),
-                Err(error) => {
-                    assert_eq!(error, IndexError::Store(StoreError::Nand(crate::nand::NandError::PowerLost)));
-                    break (n, put.then_some(v));
-                }
-            }
-        };
+        let mut history = History::new(Model::new());
+        let error = history.work(&mut index, &mut Rng::new(writes), Mix::updates(200, [2, 1], 0));
+        assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
         let store = index.into_store().copy();
         let mut index = Tree::mount(store, config, journal).unwrap();
-        let mut found = contents(&mut index).unwrap();
-        if found != model {
-            match in_flight.1 {
-                Some(v) => drop(model.insert(in_flight.0, v)),
-                None => drop(model.remove(&in_flight.0)),
-            }
-        }
-        assert_eq!(core::mem::take(&mut found), model);
+        let found = contents(&mut index).unwrap();
+        assert!(history.had(&found, history.acknowledged()), "after {writes} writes");
         assert!(index.check().unwrap().is_sound());
     }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(150))]
-
-    #[test]
-    fn forged_pages_never_make_it_panic(
-        forgeries in proptest::collection::vec((0..40u32, 4..64usize, any::<u8>()), 1..6),
-        seed in any::<u64>(),
-    ) {
+#[test]
+fn forged_pages_never_make_it_panic() {
+    crate::inputs::cases(150, |seed| {
+        let rng = &mut Rng::new(seed);
         let config = MbConfig { order: Some(4), leaf_pages: 2, ..MbConfig::new(SMALL, 6) };
         let mut index = MbTree::format(Store::new(64, 60), config).unwrap();
         for n in 0..70u16 {
@@ -293,11 +260,11 @@ proptest! {
         }
         index.close().unwrap();
         let store = index.into_store();
-        forge(&store, forgeries);
+        forge(&store, any_forgeries(rng, (40, 64), 6));
         if let Ok(mut index) = MbTree::mount(store, config) {
-            use_forged(&mut index, seed);
+            use_forged(&mut index, rng.next_u64());
         }
-    }
+    });
 }
 
 #[test]

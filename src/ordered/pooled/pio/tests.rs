@@ -13,55 +13,49 @@ use crate::ordered::lazy_update::PoolCount;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
-use crate::testing::Store;
-use alloc::collections::BTreeMap;
+use crate::testing::{Mix, Store, fill};
+use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
-use proptest::prelude::*;
 
 fn config(leaf_pages: usize, pool_requests: u32) -> PioConfig {
     PioConfig { order: Some(5), leaf_pages, requests: 6, ..PioConfig::new(SMALL, pool_requests) }
 }
 
-fn any_config() -> impl Strategy<Value = PioConfig> {
-    let pool = prop_oneof![1..6u32, 1..60u32, Just(1_000u32)];
-    (2..5usize, pool, any::<bool>(), 1..20usize).prop_map(|(leaf_pages, pool, exact, requests)| PioConfig {
-        answers: if exact { Answers::Exact } else { Answers::Pool },
-        requests,
-        ..config(leaf_pages, pool)
-    })
+fn any_config(rng: &mut Rng) -> PioConfig {
+    let pool = [1 + rng.below(5), 1 + rng.below(59), 1_000][rng.below(3) as usize] as u32;
+    PioConfig {
+        answers: if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool },
+        requests: 1 + rng.below(19) as usize,
+        ..config(2 + rng.below(3) as usize, pool)
+    }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(200))]
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(200, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
+        let index = PioTree::format(Store::new(64, 1_500).with_cache(frames), config).unwrap();
+        let remount = |mut index: PioTree<Store>| {
+            index.close().unwrap();
+            PioTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.pooled_requests() == 0);
+        });
+    });
+}
 
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let mut index = PioTree::format(Store::new(64, 1_500).with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, config.answers);
-            prop_assert!(!matches!(op, Op::Sync) || index.pooled_requests() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = PioTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
-    }
-
-    #[test]
-    fn a_search_for_many_keys_finds_what_single_ones_do(
-        mut keys in proptest::collection::btree_set(0..9_000u16, 1..200),
-        frames in 1..30usize,
-    ) {
+#[test]
+fn a_search_for_many_keys_finds_what_single_ones_do() {
+    crate::inputs::cases(200, |seed| {
+        let rng = &mut Rng::new(seed);
         let mut index = loaded(config(2, 10), 1_500);
-        keys.insert(0);
+        let count = 1 + rng.below(199);
+        let keys: BTreeSet<u16> = (0..count).map(|_| rng.below(9_000) as u16).chain([0]).collect();
+        let frames = 1 + rng.below(29) as usize;
         let keys: Vec<_> = keys.into_iter().map(key).collect();
         let some: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let directory = &mut index.tree.directory;
@@ -69,13 +63,13 @@ proptest! {
         let one_by_one = together.iter().flat_map(|&(page, count)| core::iter::repeat_n(page, count));
         let found: Vec<Lpn> = one_by_one.collect();
         for (key, found) in keys.iter().zip(&found) {
-            prop_assert_eq!(directory.name_of(key, Cause::Host).unwrap().unwrap().page, *found);
+            assert_eq!(directory.name_of(key, Cause::Host).unwrap().unwrap().page, *found);
         }
-        prop_assert_eq!(found.len(), keys.len());
-    }
+        assert_eq!(found.len(), keys.len());
+    });
 }
 
-fn metric(index: &impl OrderedIndex, name: &str) -> u64 {
+fn metric(index: &dyn OrderedIndex, name: &str) -> u64 {
     index.stats().metrics.iter().find(|m| m.name == name).unwrap().value
 }
 
@@ -189,12 +183,11 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
         for _ in 0..8_000 {
             let n = key(rng.below(4_000) as u16);
             if rng.below(20) == 0 {
-                index.remove(&n).unwrap();
-                model.remove(&n);
+                take(&mut index, &mut model, &n).unwrap();
                 continue;
             }
-            match index.insert(&n, &[3; 2]) {
-                Ok(_) => drop(model.insert(n, [3; 2])),
+            match put(&mut index, &mut model, &n, &[3; 2]) {
+                Ok(_) => {}
                 Err(IndexError::Full) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -203,8 +196,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
             }
         }
         assert!(refused > 100 && model.len() as u32 > pages * 4, "{refused} {}", model.len());
-        assert_sound(&mut index, &model);
-        assert_eq!(contents(&mut index).unwrap(), model);
+        assert_holds(&mut index, &model);
         index.sync().unwrap();
     }
 }
@@ -244,13 +236,13 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
         let store = Store::new(64, 400);
         let mut index = PioTree::format(store.handle(), config).unwrap();
         store.fail_after(writes);
-        let (synced, since) = work_until_the_cut(&mut index);
+        let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
         let mut index = PioTree::mount_after_cut(store.copy(), config).unwrap();
-        assert_each_key_is_synced_or_later(&contents(&mut index).unwrap(), &synced, &since);
+        history.assert_each_key(&contents(&mut index).unwrap());
         assert!(index.check().unwrap().is_sound());
         match PioTree::mount(store, config) {
-            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
             Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
         }
     }
@@ -261,26 +253,20 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
     let config = config(3, 4);
     let mut index = PioTree::format(Store::new(128, 40), config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
-    loop {
-        let n = key(rng.below(60_000) as u16);
-        if index.insert(&n, &[3; 2]).is_err() {
-            break;
-        }
-        model.insert(n, [3; 2]);
-    }
-    for n in model.keys().copied().collect::<Vec<_>>().iter().filter(|n| n[0] < 150 && n[1] % 8 > 0) {
-        assert_eq!(index.remove(n), Ok(true));
-        model.remove(n);
+    fill(&mut index, &mut model, &mut || (key(rng.below(60_000) as u16).to_vec(), vec![3; 2]));
+    let gone: Vec<_> = model.keys().filter(|n| n[0] < 150 && n[1] % 8 > 0).cloned().collect();
+    for n in gone {
+        assert_eq!(take(&mut index, &mut model, &n), Ok(true));
     }
     index.close().unwrap();
     let synced = index.into_store();
     // Until no power is missed: the store is full again.
     for writes in 0.. {
         let mut index = PioTree::mount(synced.copy().failing_after(writes), config).unwrap();
-        let (mut since, mut rng) = (Values::new(), Rng::new(6));
+        let (mut tried, mut rng) = (BTreeSet::new(), Rng::new(6));
         let error = loop {
             let n = key(rng.below(60_000) as u16);
-            since.insert((n, Some([4; 2])));
+            tried.insert(n.to_vec());
             if let Err(error) = index.insert(&n, &[4; 2]) {
                 break error;
             }
@@ -290,8 +276,9 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
         assert!(index.check().unwrap().is_sound());
         let found = contents(&mut index).unwrap();
         assert!(model.keys().all(|n| found.contains_key(n)), "{writes}");
-        let is_known = |(n, v): (&Bytes, &Bytes)| model.get(n) == Some(v) || since.contains(&(*n, Some(*v)));
-        assert!(found.iter().all(is_known), "{writes}");
+        let is_known =
+            |n: &Vec<u8>, v: &Vec<u8>| model.get(n) == Some(v) || *v == [4; 2] && tried.contains(n);
+        assert!(found.iter().all(|(n, v)| is_known(n, v)), "{writes}");
         if error == IndexError::Full {
             assert!(joins > 2 && writes > 50, "{joins} joins, {writes} writes");
             return;
@@ -308,40 +295,20 @@ fn a_journal_loses_nothing() {
         let store = Store::new(64, 500);
         let mut index = Tree::format(store.handle(), config, journal).unwrap();
         store.fail_after(writes);
-        let (mut model, mut rng) = (Model::new(), Rng::new(writes));
-        let in_flight = loop {
-            let (n, v) = (key(rng.below(200) as u16), key(rng.below(99) as u16));
-            let put = rng.below(3) > 0;
-            match if put { index.insert(&n, &v) } else { index.remove(&n) } {
-                Ok(_) if put => drop(model.insert(n, v)),
-                Ok(_) => drop(model.remove(&n)),
-                Err(error) => {
-                    assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                    break (n, put.then_some(v));
-                }
-            }
-        };
+        let mut history = History::new(Model::new());
+        let error = history.work(&mut index, &mut Rng::new(writes), Mix::updates(200, [2, 1], 0));
+        assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
         let mut index = Tree::mount(index.into_store().copy(), config, journal).unwrap();
         let found = contents(&mut index).unwrap();
-        if found != model {
-            match in_flight.1 {
-                Some(v) => drop(model.insert(in_flight.0, v)),
-                None => drop(model.remove(&in_flight.0)),
-            }
-        }
-        assert_eq!(found, model);
+        assert!(history.had(&found, history.acknowledged()), "after {writes} writes");
         assert!(index.check().unwrap().is_sound());
     }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(150))]
-
-    #[test]
-    fn forged_pages_never_make_it_panic(
-        forgeries in proptest::collection::vec((0..120u32, 4..64usize, any::<u8>()), 1..9),
-        seed in any::<u64>(),
-    ) {
+#[test]
+fn forged_pages_never_make_it_panic() {
+    crate::inputs::cases(150, |seed| {
+        let rng = &mut Rng::new(seed);
         let config = PioConfig { order: Some(4), ..config(2, 6) };
         let mut index = PioTree::format(Store::new(64, 120), config).unwrap();
         for n in 0..70u16 {
@@ -349,11 +316,11 @@ proptest! {
         }
         index.close().unwrap();
         let store = index.into_store();
-        forge(&store, forgeries);
+        forge(&store, any_forgeries(rng, (120, 64), 9));
         if let Ok(mut index) = PioTree::mount(store, config) {
-            use_forged(&mut index, seed);
+            use_forged(&mut index, rng.next_u64());
         }
-    }
+    });
 }
 
 #[test]
@@ -414,21 +381,14 @@ fn a_full_chip_takes_records_again_below_a_journal() {
         let config = PioConfig::new(RecordFormat::new(8, 8), 500);
         type Tree<S> = Journaled<S, PioTree<Below>>;
         let mut index = Tree::format(ftl, config, JournalConfig::new(Durability::EverySync)).unwrap();
-        let (mut keys, mut rng) = (alloc::collections::BTreeSet::new(), Rng::new(1));
+        let (mut model, mut rng) = (Model::new(), Rng::new(1));
         for round in 0..4 {
-            let before = keys.len();
-            loop {
-                let n = rng.next_u64().to_be_bytes();
-                match index.insert(&n, &[round; 8]) {
-                    Ok(_) => keys.insert(n),
-                    Err(error) => break assert_eq!(error, IndexError::Full),
-                };
-            }
-            assert!(keys.len() - before > 60, "{blocks} blocks, round {round}: {before}, {}", keys.len());
-            assert!(index.check().unwrap().is_sound());
-            for n in keys.iter().copied().take(keys.len() / 2).collect::<Vec<_>>() {
-                assert_eq!(index.remove(&n), Ok(true));
-                keys.remove(&n);
+            let inserted =
+                fill(&mut index, &mut model, &mut || (rng.next_u64().to_be_bytes().to_vec(), vec![round; 8]));
+            assert!(inserted > 60, "{blocks} blocks, round {round}: {inserted} of {}", model.len());
+            assert_sound(&mut index, &model);
+            for n in model.keys().take(model.len() / 2).cloned().collect::<Vec<_>>() {
+                assert_eq!(take(&mut index, &mut model, &n), Ok(true));
             }
         }
     }
@@ -446,31 +406,15 @@ fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
         let config = PioConfig::new(RecordFormat::new(8, 8), 64);
         let journal = JournalConfig::new(Durability::EveryOperation);
         let mut index = Journaled::<_, PioTree<Below>>::format(ftl, config, journal).unwrap();
-        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(1));
+        let (mut model, mut rng) = (Model::new(), Rng::new(1));
         for round in 0..6u64 {
-            let mut inserted = 0;
-            loop {
-                let key = rng.next_u64().to_be_bytes();
-                match index.insert(&key, &round.to_be_bytes()) {
-                    Ok(_) => model.insert(key.to_vec(), round.to_be_bytes().to_vec()),
-                    Err(error) => {
-                        assert_eq!(error, IndexError::Full);
-                        break;
-                    }
-                };
-                inserted += 1;
-            }
+            let mut next = || (rng.next_u64().to_be_bytes().to_vec(), round.to_be_bytes().to_vec());
+            let inserted = fill(&mut index, &mut model, &mut next);
             let leaves = metric(&index, "leaves");
             assert!(inserted > 110, "{blocks} blocks, {leaves} leaves, round {round}: {inserted} inserts");
-            let mut found = BTreeMap::new();
-            let visit = &mut |key: &[u8], value: &[u8]| {
-                found.insert(key.to_vec(), value.to_vec());
-                ControlFlow::Continue(())
-            };
-            index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, visit).unwrap();
-            assert!(index.check().unwrap().is_sound() && found == model);
+            assert_holds(&mut index, &model);
             let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
-            gone.iter().for_each(|key| assert!(index.remove(key).unwrap() && model.remove(key).is_some()));
+            gone.iter().for_each(|key| assert_eq!(take(&mut index, &mut model, key), Ok(true)));
         }
         assert!(metric(&index, "leaf_shares") > 0 || blocks > 16, "the smaller one has two leaves");
     }

@@ -2,7 +2,7 @@
 //! two operations, and the mount refuses or finds everything.
 
 use super::part;
-use crate::sizes::{cases, stride};
+use crate::sizes::{sized, stride};
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, RecordFormat};
@@ -276,6 +276,6 @@ fn a_mount_in_the_class_none_refuses_or_is_right() {
             wrong.extend(faults.into_iter().map(|fault| format!("{place}: {fault}")));
         }
     }
-    assert!(stacks > cases(75, 300), "only {stacks} stacks opened");
+    assert!(stacks > sized(75, 300), "only {stacks} stacks opened");
     assert!(wrong.is_empty(), "{} faults of {stacks} stacks:\n{}", wrong.len(), wrong.join("\n"));
 }

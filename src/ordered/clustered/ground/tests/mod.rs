@@ -5,16 +5,15 @@ mod small;
 
 use super::super::{as_btree, cb_tree, fb_tree};
 use super::*;
-use crate::inputs::cases;
+use crate::inputs::sized;
 use crate::nand::NandError;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::store::StoreError;
-use crate::testing::{Call, ORDERED, SINGLE, Store, UNORDERED};
+use crate::testing::{Call, Mix, ORDERED, SINGLE, Store, UNORDERED};
 use alloc::vec::Vec;
-use proptest::prelude::*;
 
 pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
     [as_btree::config(record), cb_tree::config(record), fb_tree::config(record)]
@@ -25,94 +24,58 @@ fn small(config: ClusteredConfig) -> ClusteredConfig {
     ClusteredConfig { batch_nodes: Some(10), segment_pages: Some(8), checkpoint_flushes: 5, ..config }
 }
 
-fn any_config() -> impl Strategy<Value = ClusteredConfig> {
-    let order = prop_oneof![Just(None), (3..9usize).prop_map(Some)];
-    let batch = prop_oneof![1..6u32, 6..60u32];
-    (0..3usize, order, batch, 4..30u32, 1..20u32, 0..100u8).prop_map(
-        |(member, order, batch_nodes, segment_pages, checkpoint_flushes, recycle_percent)| {
-            let config = members(SMALL)[member];
-            let tree = order.map_or(config.tree, |order| config.tree.with_order(order));
-            let segment_pages = Some(segment_pages);
-            ClusteredConfig {
-                tree,
-                batch_nodes: Some(batch_nodes),
-                segment_pages,
-                checkpoint_flushes,
-                recycle_percent,
-                ..config
-            }
-        },
-    )
-}
-
-proptest! {
-    #![proptest_config(crate::inputs::fixed(200))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
-        let store = Store::new(128, 1_500);
-        let most = config.ram_bytes_max(&store).unwrap();
-        let mut index = ClusteredTree::format(store.with_cache(frames), config).unwrap();
-        let mut model = Model::new();
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, Answers::Exact);
-            prop_assert!(!matches!(op, Op::Sync) || index.layer().waiting_nodes() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                let store = index.into_store();
-                index = ClusteredTree::mount(store.with_cache(frames), config).unwrap();
-            }
-            if i % 16 == 0 {
-                assert_sound(&mut index, &model);
-            }
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
-        let own = index.ram_bytes() - index.layer().store().ram_bytes();
-        prop_assert!(own <= most, "{} of {} bytes", own, most);
+fn any_config(rng: &mut Rng) -> ClusteredConfig {
+    let config = members(SMALL)[rng.below(3) as usize];
+    let order = rng.chance(1, 2).then(|| 3 + rng.below(6) as usize);
+    let batch_nodes = if rng.chance(1, 2) { 1 + rng.below(5) } else { 6 + rng.below(54) };
+    ClusteredConfig {
+        tree: order.map_or(config.tree, |order| config.tree.with_order(order)),
+        batch_nodes: Some(batch_nodes as u32),
+        segment_pages: Some(4 + rng.below(26) as u32),
+        checkpoint_flushes: 1 + rng.below(19) as u32,
+        recycle_percent: rng.below(100) as u8,
+        ..config
     }
 }
 
-/// The history of an index: its state after each update, and which of them was the last at a sync.
-struct History {
-    states: Vec<Model>,
-    synced: usize,
-    refused: usize,
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(200, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (config, frames) = (any_config(rng), rng.below(20) as usize);
+        let store = Store::new(128, 1_500);
+        let most = config.ram_bytes_max(&store).unwrap();
+        let index = ClusteredTree::format(store.with_cache(frames), config).unwrap();
+        let remount = |mut index: ClusteredTree<Store>| {
+            index.close().unwrap();
+            ClusteredTree::mount(index.into_store().with_cache(frames), config).unwrap()
+        };
+        let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.layer().waiting_nodes() == 0);
+        });
+        let own = index.ram_bytes() - index.layer().store().ram_bytes();
+        assert!(own <= most, "{own} of {most} bytes");
+    });
 }
 
-/// Works until the power fails; an update in flight may have happened.
-fn work(index: &mut impl OrderedIndex, rng: &mut Rng, history: &mut History) {
+/// Works until the power fails; an update in flight may have happened. How many updates were refused?
+fn work(index: &mut dyn OrderedIndex, rng: &mut Rng, history: &mut History) -> usize {
+    let mut refused = 0;
     loop {
-        let (n, v) = (key(rng.below(500) as u16), key(rng.next_u64() as u16));
-        let mut state = history.states[history.states.len() - 1].clone();
-        let done = match rng.below(150) {
-            0 => index.sync().map(|()| history.synced = history.states.len() - 1),
-            1..90 => {
-                state.insert(n, v);
-                index.insert(&n, &v).map(drop)
-            }
-            _ => {
-                state.remove(&n);
-                index.remove(&n).map(drop)
-            }
-        };
-        if done.as_ref().is_err_and(IndexError::is_refusal) {
-            history.refused += 1;
-            assert_eq!(contents(index).as_ref(), Ok(&history.states[history.states.len() - 1]));
-            continue;
-        }
-        history.states.push(state);
-        if let Err(error) = done {
+        let error = history.work(index, rng, Mix::updates(500, [89, 60], 1));
+        if !error.is_refusal() {
             assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-            return;
+            return refused;
         }
+        refused += 1;
+        assert_eq!(contents(index).as_ref(), Ok(history.now()));
     }
 }
 
 #[test]
 fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
     let (cuts_with_progress, _) = cut_again_and_again(None);
-    assert!(cuts_with_progress > cases(35, 100), "{cuts_with_progress}");
+    assert!(cuts_with_progress > sized(35, 100), "{cuts_with_progress}");
 }
 
 /// A refused page ends nothing: the contents read, the next operation goes on, and a cut finds what was
@@ -121,7 +84,7 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
 fn a_refusal_changes_nothing_wherever_it_comes() {
     for most in [4, 40] {
         let (_, refused) = cut_again_and_again(Some(most));
-        assert!(refused > cases(140, 400), "{refused}");
+        assert!(refused > sized(140, 400), "{refused}");
     }
 }
 
@@ -143,7 +106,7 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
         .into_iter()
         .flat_map(|config| [SINGLE, ORDERED.single(), UNORDERED.single()].map(|order| (config, order)))
     {
-        for seed in 0..cases(3, 8) {
+        for seed in 0..sized(3, 8) {
             let mut rng = Rng::new(seed);
             let config = ClusteredConfig {
                 batch_nodes: Some(1 + rng.below(12) as u32),
@@ -165,17 +128,15 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
                 if let Some(most) = refuses {
                     refuse_at_times(&store, left, most);
                 }
-                let mut history = History { states: vec![state], synced: 0, refused: 0 };
-                work(&mut index, &mut rng, &mut history);
+                let mut history = History::new(state);
+                refused += work(&mut index, &mut rng, &mut history);
                 store.refuse_nothing();
                 store.cut(&mut rng);
                 index = ClusteredTree::mount_after_cut(store.handle(), config).unwrap();
                 state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
-                let found = history.states[history.synced..].contains(&state);
-                assert!(found, "{:?} {order:?} seed {seed}", config.policy);
-                cuts_with_progress += usize::from(history.states[history.synced] != state);
-                refused += history.refused;
+                assert!(history.had(&state, 0), "{:?} {order:?} seed {seed}", config.policy);
+                cuts_with_progress += usize::from(*history.synced() != state);
             }
         }
     }
@@ -200,15 +161,14 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
                 let state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
                 store.fail_after(1 + rng.below([40, 900][round % 2]));
-                let mut history = History { states: alloc::vec![state], synced: 0, refused: 0 };
-                work(&mut index, &mut rng, &mut history);
+                let mut history = History::new(state);
+                assert_eq!(work(&mut index, &mut rng, &mut history), 0);
                 drop(index);
                 store.cut(&mut rng);
                 let mut index = Index::mount(store.handle(), config, journal).unwrap();
                 let found = contents(&mut index).unwrap();
-                let last = history.states.len() - 1;
-                let least = if order.durable { last - 1 } else { history.synced };
-                assert!(history.states[least..].contains(&found), "{:?} seed {seed}", config.policy);
+                let least = if order.durable { history.acknowledged() } else { 0 };
+                assert!(history.had(&found, least), "{:?} seed {seed}", config.policy);
                 assert_sound(&mut index, &found);
             }
         }
@@ -344,7 +304,7 @@ fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
         let mut right = twice.iter().map(|key| (&key[..], &key[..]));
         assert_eq!(index.load(&mut right), Ok(300));
         index.sync().unwrap();
-        let model: Model = twice.iter().map(|key| (*key, *key)).collect();
+        let model: Model = twice.iter().map(|key| (key.to_vec(), key.to_vec())).collect();
         assert_sound(&mut index, &model);
         let store = index.into_store();
         store.cut(&mut Rng::new(1));
@@ -362,8 +322,7 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
         let mut rng = Rng::new(1);
         for i in 0..900 {
             let n = key(rng.below(300) as u16);
-            index.insert(&n, &n).unwrap();
-            model.insert(n, n);
+            put(&mut index, &mut model, &n, &n).unwrap();
             if i == 700 {
                 index.close().unwrap();
             }

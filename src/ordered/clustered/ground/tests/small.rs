@@ -4,13 +4,11 @@ use super::super::*;
 use super::members;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
-use crate::testing::Store;
-use alloc::collections::BTreeMap;
+use crate::testing::{Model, Store, assert_holds, fill, take};
 use alloc::vec::Vec;
 
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 
-type Contents = BTreeMap<[u8; 8], [u8; 8]>;
 type Plain = ClusteredTree<Store>;
 type Safe = Journaled<Store, ClusteredTree<Below>>;
 
@@ -18,47 +16,24 @@ fn journal() -> JournalConfig {
     JournalConfig::new(Durability::EveryOperation)
 }
 
-fn assert_holds(index: &mut impl OrderedIndex, model: &Contents, what: &str) {
-    let report = index.check().unwrap();
-    assert!(report.is_sound(), "{what}: {:?}", report.violations);
-    let mut all = model.iter();
-    let mut is_same = true;
-    index
-        .range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-            is_same &= all.next().is_some_and(|(k, v)| k == key && v == value);
-            core::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert!(is_same && all.next().is_none(), "{what}: contents differ");
-}
-
 /// Inserts until the index is full, removes the lower half, and so on; opens it again on the way.
 fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: &str) {
-    let (mut model, mut rng) = (Contents::new(), Rng::new(1));
+    let (mut model, mut rng) = (Model::new(), Rng::new(1));
     let mut reopen = Some(reopen);
     for round in 0..3u64 {
-        let mut inserted = 0;
-        loop {
-            let (key, value) = (rng.next_u64().to_be_bytes(), round.to_be_bytes());
-            match index.insert(&key, &value) {
-                Ok(_) => model.insert(key, value),
-                Err(IndexError::Full) => break,
-                Err(error) => panic!("{what}: {error}"),
-            };
-            inserted += 1;
-        }
+        let mut next = || (rng.next_u64().to_be_bytes().to_vec(), round.to_be_bytes().to_vec());
+        let inserted = fill(&mut index, &mut model, &mut next);
         assert!(inserted > 60, "{what}, round {round}: only {inserted} inserts");
-        assert_holds(&mut index, &model, what);
-        let gone: Vec<[u8; 8]> = model.keys().take(model.len() / 2).copied().collect();
+        assert_holds(&mut index, &model);
+        let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
         for key in gone {
-            assert_eq!(index.remove(&key), Ok(true), "{what}");
-            model.remove(&key);
+            assert_eq!(take(&mut index, &mut model, &key), Ok(true), "{what}");
         }
-        assert_holds(&mut index, &model, what);
+        assert_holds(&mut index, &model);
         if round == 1 {
             index.close().unwrap();
             index = reopen.take().unwrap()(index);
-            assert_holds(&mut index, &model, what);
+            assert_holds(&mut index, &model);
         }
     }
 }

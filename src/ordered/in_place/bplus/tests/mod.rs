@@ -11,211 +11,88 @@ use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::nand::NandError;
+use crate::ordered::buffered::Answers;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
-use crate::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
-use alloc::collections::BTreeMap;
+use crate::testing::{
+    self, Change, Model, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH, apply, assert_holds,
+    assert_sound, contents, live, ops, put, take, value,
+};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
-use proptest::prelude::*;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Pages = Vec<Vec<u8>>;
 
-fn contents(tree: &mut impl OrderedIndex) -> Result<Model, IndexError> {
-    let mut found = Model::new();
-    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-        assert_eq!(found.insert(key.to_vec(), value.to_vec()), None);
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
-}
-
-fn assert_sound(tree: &mut impl OrderedIndex, model: &Model) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-}
-
-/// Key `n` of a format: the number at the end, so that order is kept.
-fn key(n: u16, record: RecordFormat) -> Vec<u8> {
-    let mut key = vec![0x5a; usize::from(record.key_bytes)];
-    let bytes = n.to_be_bytes();
-    let width = key.len().min(2);
-    let at = key.len() - width;
-    key[at..].copy_from_slice(&bytes[2 - width..]);
-    key
-}
-
-fn value(seed: u64, record: RecordFormat) -> Vec<u8> {
-    let mut value = vec![0; usize::from(record.value_bytes)];
-    Rng::new(seed).fill(&mut value);
-    value
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Insert(u16, u64),
-    Remove(u16),
-    Get(u16),
-    Range(Bound<u16>, Bound<u16>, Direction, usize),
-    Sync,
-    Remount,
-}
-
-fn any_bound() -> impl Strategy<Value = Bound<u16>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        (0..600u16).prop_map(Bound::Included),
-        (0..600u16).prop_map(Bound::Excluded)
-    ]
-}
-
-/// Operations with insertions and removals in any proportion, so that trees grow and wither.
-fn any_ops() -> impl Strategy<Value = Vec<Op>> {
-    (1..20u32, 1..20u32).prop_flat_map(|(inserts, removes)| {
-        let direction = prop_oneof![Just(Direction::Ascending), Just(Direction::Descending)];
-        let op = prop_oneof![
-            inserts * 3 => (0..600u16, any::<u64>()).prop_map(|(k, v)| Op::Insert(k, v)),
-            removes * 3 => (0..600u16).prop_map(Op::Remove),
-            3 => (0..600u16).prop_map(Op::Get),
-            3 => (any_bound(), any_bound(), direction, 0..50usize)
-                .prop_map(|(low, high, direction, stop)| Op::Range(low, high, direction, stop)),
-            1 => Just(Op::Sync),
-            1 => Just(Op::Remount),
-        ];
-        proptest::collection::vec(op, 1..600)
-    })
-}
-
-fn any_config() -> impl Strategy<Value = (usize, BPlusConfig)> {
-    let page = prop_oneof![Just(64usize), Just(64), Just(96), Just(128), Just(256), Just(1024), Just(4096)];
-    let record = (prop_oneof![Just(1u8), Just(2), Just(4), Just(8), Just(16), Just(255)], 0..40u8);
-    let rules = prop_oneof![
-        3 => Just((Overflow::Split, Underflow::Merge)),
-        1 => Just((Overflow::Split, Underflow::Expel)),
-        1 => Just((Overflow::Split, Underflow::ExpelLeaves)),
-        1 => Just((Overflow::KeepContiguous, Underflow::Expel)),
-        1 => Just((Overflow::KeepAscending, Underflow::Expel)),
+/// The nodes of some configurations are too small; others are drawn then.
+fn any_config(rng: &mut Rng) -> (usize, BPlusConfig) {
+    const PAGES: [usize; 7] = [64, 64, 96, 128, 256, 1024, 4096];
+    const KEYS: [u8; 6] = [1, 2, 4, 8, 16, 255];
+    const RULES: [(Overflow, Underflow); 7] = [
+        (Overflow::Split, Underflow::Merge),
+        (Overflow::Split, Underflow::Merge),
+        (Overflow::Split, Underflow::Merge),
+        (Overflow::Split, Underflow::Expel),
+        (Overflow::Split, Underflow::ExpelLeaves),
+        (Overflow::KeepContiguous, Underflow::Expel),
+        (Overflow::KeepAscending, Underflow::Expel),
     ];
-    (page, record, proptest::option::of((2..9usize, 3..9usize)), rules).prop_filter_map(
-        "nodes too small",
-        |(page_bytes, (key, value), capacities, (overflow, underflow))| {
-            let record = RecordFormat::new(key, value);
-            let config = BPlusConfig {
-                leaf_capacity: capacities.map(|(leaf, _)| leaf),
-                internal_capacity: capacities.map(|(_, internal)| internal),
-                overflow,
-                underflow,
-                ..BPlusConfig::new(record)
-            };
-            super::Layout::new(&config, page_bytes, 4000).ok().map(|_| (page_bytes, config))
-        },
-    )
-}
-
-fn run_ops(page_bytes: usize, config: BPlusConfig, ops: &[Op]) {
-    let record = config.record;
-    let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
-    let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
-    let mut model = Model::new();
-    for op in ops {
-        match *op {
-            Op::Insert(n, v) => {
-                let (key, value) = (key(n, record), value(v, record));
-                assert_eq!(tree.insert(&key, &value), Ok(model.insert(key.clone(), value).is_some()));
-            }
-            Op::Remove(n) => {
-                let key = key(n, record);
-                assert_eq!(tree.remove(&key), Ok(model.remove(&key).is_some()));
-            }
-            Op::Get(n) => {
-                let (key, mut found) = (key(n, record), value(0, record));
-                assert_eq!(tree.get(&key, &mut found), Ok(model.contains_key(&key)));
-                assert!(model.get(&key).is_none_or(|expected| *expected == found));
-            }
-            Op::Range(low, high, direction, stop) => {
-                let (low, high) = (low.map(|n| key(n, record)), high.map(|n| key(n, record)));
-                let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
-                assert_range(&mut tree, &model, bounds, direction, stop);
-            }
-            Op::Sync => tree.sync().unwrap(),
-            Op::Remount => tree = BPlusTree::mount_as(tree.into_store(), config).unwrap(),
+    loop {
+        let page_bytes = PAGES[rng.below(7) as usize];
+        let record = RecordFormat::new(KEYS[rng.below(6) as usize], rng.below(40) as u8);
+        let (overflow, underflow) = RULES[rng.below(7) as usize];
+        let capacities = [2 + rng.below(7) as usize, 3 + rng.below(6) as usize];
+        let [leaf, internal] = if rng.chance(1, 2) { capacities.map(Some) } else { [None; 2] };
+        let base = BPlusConfig::new(record);
+        let config =
+            BPlusConfig { leaf_capacity: leaf, internal_capacity: internal, overflow, underflow, ..base };
+        if super::Layout::new(&config, page_bytes, 4000).is_ok() {
+            return (page_bytes, config);
         }
-        assert!(tree.ram_bytes() <= ram_bytes_max);
     }
-    assert_sound(&mut tree, &model);
-    assert_eq!(contents(&mut tree).unwrap(), model);
 }
 
-fn assert_range(
-    tree: &mut BPlusTree<Store>,
-    model: &Model,
-    (low, high): (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-    stop: usize,
-) {
-    use core::ops::RangeBounds;
-    let within = |key: &&Vec<u8>| {
-        <(Bound<&[u8]>, Bound<&[u8]>) as RangeBounds<[u8]>>::contains(&(low, high), &key[..])
-    };
-    let mut expected: Vec<&Vec<u8>> = model.keys().filter(within).collect();
-    if direction == Direction::Descending {
-        expected.reverse();
-    }
-    expected.truncate(stop + 1);
-    let mut found = Vec::new();
-    tree.range(low, high, direction, &mut |key, value| {
-        assert_eq!(model[key], value);
-        found.push(key.to_vec());
-        if found.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .unwrap();
-    assert!(found.iter().eq(expected));
+#[test]
+fn the_tree_is_a_sorted_map() {
+    crate::inputs::cases(600, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (page_bytes, config) = any_config(rng);
+        let tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
+        let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
+        let remount = |tree: BPlusTree<Store>| BPlusTree::mount_as(tree.into_store(), config).unwrap();
+        live(tree, &ops(rng, 600, 600, config.record), Answers::Exact, &remount, &mut |tree, _| {
+            assert!(tree.ram_bytes() <= ram_bytes_max);
+        });
+    });
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(600))]
-
-    #[test]
-    fn the_tree_is_a_sorted_map((page_bytes, config) in any_config(), ops in any_ops()) {
-        run_ops(page_bytes, config, &ops);
-    }
-
-    #[test]
-    fn a_bulk_load_is_the_same_as_insertions(
-        (page_bytes, config) in any_config(),
-        count in 0..1200u16,
-        percent in 50..=100u8,
-        ops in any_ops(),
-    ) {
+#[test]
+fn a_bulk_load_is_the_same_as_insertions() {
+    crate::inputs::cases(600, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (page_bytes, config) = any_config(rng);
         let record = config.record;
-        let model: Model = (0..count).map(|n| (key(n * 3, record), value(u64::from(n), record))).collect();
+        let loaded = 0..rng.below(1200);
+        let mut model: Model =
+            loaded.map(|n| (testing::key(n * 3, record), testing::value(n, record))).collect();
         let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
-        prop_assert_eq!(tree.bulk_load(&model, Fill::percent(percent).unwrap()), Ok(model.len() as u64));
-        assert_sound(&mut tree, &model);
-        prop_assert_eq!(&contents(&mut tree).unwrap(), &model);
-        prop_assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store).unwrap());
+        let fill = Fill::percent(50 + rng.below(51) as u8).unwrap();
+        assert_eq!(tree.bulk_load(&model, fill), Ok(model.len() as u64));
+        assert_holds(&mut tree, &model);
+        assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store).unwrap());
         // The loaded tree goes on like any other.
         let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
-        let mut model = model;
-        for op in ops {
-            match op {
-                Op::Insert(n, v) => {
-                    tree.insert(&key(n, record), &value(v, record)).unwrap();
-                    model.insert(key(n, record), value(v, record));
-                }
-                Op::Remove(n) | Op::Get(n) => {
-                    prop_assert_eq!(tree.remove(&key(n, record)).unwrap(), model.remove(&key(n, record)).is_some());
-                }
-                _ => {}
-            }
+        for op in ops(rng, 600, 600, record) {
+            apply(&mut tree, &mut model, &op, Answers::Exact);
         }
-        assert_sound(&mut tree, &model);
-    }
+        assert_holds(&mut tree, &model);
+    });
+}
+
+fn key(n: u16, record: RecordFormat) -> Vec<u8> {
+    testing::key(n.into(), record)
 }
 
 const SMALL: RecordFormat = RecordFormat::new(2, 2);
@@ -230,8 +107,7 @@ fn small_tree(promise: Promise, pages: u32) -> BPlusTree<Store> {
 
 fn fill(tree: &mut BPlusTree<Store>, model: &mut Model, keys: impl Iterator<Item = u16>) {
     for n in keys {
-        assert_eq!(tree.insert(&key(n, SMALL), &value(u64::from(n), SMALL)), Ok(false));
-        model.insert(key(n, SMALL), value(u64::from(n), SMALL));
+        assert_eq!(put(tree, model, &key(n, SMALL), &value(u64::from(n), SMALL)), Ok(false));
     }
 }
 
@@ -318,12 +194,9 @@ fn a_full_store_changes_nothing() {
     let mut full = 0;
     for n in (0..1_000u16).map(|n| n * 17 % 1_000) {
         let before = tree.store.pages();
-        match tree.insert(&key(n, SMALL), &[1; 2]) {
-            Ok(_) => drop(model.insert(key(n, SMALL), vec![1; 2])),
-            Err(error) => {
-                assert_eq!((error, &before), (IndexError::Full, &tree.store.pages()));
-                full += 1;
-            }
+        if let Err(error) = put(&mut tree, &mut model, &key(n, SMALL), &[1; 2]) {
+            assert_eq!((error, &before), (IndexError::Full, &tree.store.pages()));
+            full += 1;
         }
     }
     assert!(full > 500 && model.len() > 50);
@@ -506,8 +379,7 @@ fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
             assert_eq!(is_present.then_some(&found[..]), model.get(&key).map(|value| &value[..]));
         }
     }
-    let all = contents(&mut tree)?;
-    assert_eq!(&all, model);
+    assert_eq!(&contents(&mut tree)?, model);
     assert!(tree.check()?.is_sound());
     Ok(())
 }
@@ -557,21 +429,17 @@ fn pages_in_each_others_place_are_noticed() {
     }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(2_000))]
-
-    /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
-    #[test]
-    fn forged_pages_never_panic(
-        forgeries in proptest::collection::vec((0..24usize, 4..64usize, any::<u8>()), 1..8),
-        seed: u64,
-    ) {
-        let (mut pages, _) = some_tree();
-        for (page, at, byte) in forgeries {
-            pages[page][at] = byte;
-            let crc = crc32(&[&pages[page][4..]]);
-            put_u32(&mut pages[page], 0, crc);
+/// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
+#[test]
+fn forged_pages_never_panic() {
+    crate::inputs::cases(2_000, |seed| {
+        let (mut rng, (mut pages, _)) = (Rng::new(seed), some_tree());
+        for _ in 0..1 + rng.below(7) {
+            let page = &mut pages[rng.below(24) as usize];
+            page[4 + rng.below(60) as usize] = rng.next_u64() as u8;
+            let crc = crc32(&[&page[4..]]);
+            put_u32(page, 0, crc);
         }
-        use_everything(pages, seed);
-    }
+        use_everything(pages, rng.next_u64());
+    });
 }

@@ -1,6 +1,7 @@
 //! The worked examples of the paper and its equations, counted.
 
 use super::*;
+use crate::testing::put;
 
 type Tree = WpcbTree<Store, Chip>;
 
@@ -24,7 +25,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     let mut model = Model::new();
     for key in (0..200).step_by(10) {
         insert(&mut tree, key);
-        model.insert(key, !key);
+        model.extend([record(key)]);
     }
     // A fresh TBM: the mount merges what the buffer blocks hold.
     let (store, blocks) = tree.into_parts();
@@ -34,7 +35,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     let mut written = 0;
     for key in [41, 71, 101, 131] {
         written += node_writes(&mut tree, |tree| insert(tree, key));
-        model.insert(key, !key);
+        model.extend([record(key)]);
     }
     let pages: Vec<u32> = tree.tbm().buffer_blocks().map(|(_, _, pages)| pages).collect();
     assert_eq!((written, pages.iter().sum::<u32>()), (4, 4));
@@ -42,8 +43,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     let blocks = |tree: &Tree| tree.tbm().buffer_blocks().collect::<Vec<(u32, Pbn, u32)>>();
     let mut before = blocks(&tree);
     for value in 1.. {
-        tree.insert(&41_u16.to_be_bytes(), &u16::to_be_bytes(value)).unwrap();
-        model.insert(41, value);
+        put(&mut tree, &mut model, &41_u16.to_be_bytes(), &u16::to_be_bytes(value)).unwrap();
         if metric(&tree, "conversions") > 0 {
             break;
         }
@@ -57,7 +57,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     assert!(kept + dropped == 4 && kept < 4, "{kept} kept, {dropped} dropped");
     let erased = pbn.0 * 4;
     assert!((erased..erased + 4).all(|ppn| tree.tbm().range().nand().lock().is_erased(Ppn(ppn))));
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn figure_8_contiguous_keys_fill_leaves_that_are_never_split() {
     assert_eq!(node_writes(&mut tree, |tree| insert(tree, 20)), 2);
     assert_eq!((metric(&tree, "splits"), metric(&tree, "overflows")), (splits, overflows + 1));
     assert_eq!(node_writes(&mut tree, |tree| insert(tree, 21)), 1);
-    let model = [1, 2, 3, 4, 13, 14, 15, 16, 20, 21].map(|key| (key, !key));
-    assert_sound(&mut tree, &Model::from(model));
+    let model = [1, 2, 3, 4, 13, 14, 15, 16, 20, 21].map(record);
+    assert_holds(&mut tree, &Model::from(model));
 }
 
 /// Section 6.2: a leaf that its ascending keys fill goes to the FTL at once; its versions in the buffer are
@@ -92,11 +92,11 @@ fn a_full_leaf_goes_to_the_ftl_at_once_or_to_the_buffer() {
             // 20, 22, 23, 24 are no contiguous keys: that leaf is to be split.
             assert_eq!((after.0 - before.0, after.1 - before.1), (direct, direct), "{full_nodes:?} {key}");
         }
-        let model = Model::from([1, 2, 3, 4, 13, 14, 15, 16, 20, 22, 23, 24].map(|key| (key, !key)));
-        assert_sound(&mut tree, &model);
+        let model = Model::from([1, 2, 3, 4, 13, 14, 15, 16, 20, 22, 23, 24].map(record));
+        assert_holds(&mut tree, &model);
         let (store, blocks) = tree.into_parts();
         let mut tree = WpcbTree::mount(store, blocks, config(4, 17)).unwrap();
-        assert_sound(&mut tree, &model);
+        assert_holds(&mut tree, &model);
     }
 }
 
@@ -144,32 +144,32 @@ fn an_empty_node_is_expelled_and_none_is_merged() {
     let mut model = Model::new();
     for key in 0..120 {
         insert(&mut tree, key);
-        model.insert(key, !key);
+        model.extend([record(key)]);
     }
     let height = tree.stats().height;
     let pages = tree.stats().live_pages;
     // All but one key of each leaf: every removal writes its leaf and nothing else.
     for key in (0..120).filter(|key| key % 4 != 1) {
         assert_eq!(node_writes(&mut tree, |tree| assert!(remove(tree, key))), 1);
-        model.remove(&key);
+        model.remove(&key.to_be_bytes()[..]);
     }
     assert_eq!((metric(&tree, "expelled"), tree.stats().live_pages), (0, pages));
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     // The last key of a leaf: its parent is written, the leaf is not.
     assert_eq!(node_writes(&mut tree, |tree| assert!(remove(tree, 61))), 1);
-    model.remove(&61);
+    model.remove(&61_u16.to_be_bytes()[..]);
     assert_eq!((metric(&tree, "expelled"), tree.stats().live_pages), (1, pages - 1));
     // A key in the gap goes to a neighbour.
     insert(&mut tree, 62);
-    model.insert(62, !62);
-    assert_sound(&mut tree, &model);
+    model.extend([record(62)]);
+    assert_holds(&mut tree, &model);
     for key in core::mem::take(&mut model).into_keys() {
-        assert!(remove(&mut tree, key));
+        assert_eq!(tree.remove(&key), Ok(true));
         assert!(tree.check().unwrap().is_sound());
     }
     assert!(height >= 4);
     assert_eq!((tree.stats().height, tree.stats().live_pages), (1, 2));
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
 }
 
 /// Equations (1) to (4), index-level reads and writes, and M conversions.

@@ -13,18 +13,15 @@ use crate::ftl::tbm::TbmSettings;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
+use crate::ordered::{Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::PageStore;
 use crate::store::StoreError;
-use crate::testing::{Chip, Store};
+use crate::testing::{Chip, Model, Store, assert_holds, contents, get};
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow};
 
 type Range = BlockRange<Chip>;
-type Model = BTreeMap<u16, u16>;
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 const PAPER_CHIP: Geometry = Geometry::new(2048, 64, 64, 1024);
@@ -104,31 +101,20 @@ impl Bench {
     }
 }
 
-fn contents(tree: &mut impl OrderedIndex) -> Result<Model, IndexError> {
-    let (mut found, number) = (Model::new(), |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]));
-    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
-        found.insert(number(key), number(value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
+/// A key and the value that [`insert`] gives it.
+fn record(key: u16) -> (Vec<u8>, Vec<u8>) {
+    (key.to_be_bytes().to_vec(), (!key).to_be_bytes().to_vec())
 }
 
-fn assert_sound(tree: &mut impl OrderedIndex, model: &Model) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64);
-    assert_eq!(&contents(tree).unwrap(), model);
-}
-
-fn insert(tree: &mut impl OrderedIndex, key: u16) {
+fn insert(tree: &mut dyn OrderedIndex, key: u16) {
     tree.insert(&key.to_be_bytes(), &(!key).to_be_bytes()).unwrap();
 }
 
-fn remove(tree: &mut impl OrderedIndex, key: u16) -> bool {
+fn remove(tree: &mut dyn OrderedIndex, key: u16) -> bool {
     tree.remove(&key.to_be_bytes()).unwrap()
 }
 
-fn metric(tree: &impl OrderedIndex, name: &str) -> u64 {
+fn metric(tree: &dyn OrderedIndex, name: &str) -> u64 {
     let stats = tree.stats();
     stats.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
 }
@@ -136,34 +122,33 @@ fn metric(tree: &impl OrderedIndex, name: &str) -> u64 {
 /// One random operation, on the model too, whether or not it succeeds on the tree. Runs of ascending keys
 /// among them, and waves of insertion and removal.
 fn step(
-    tree: &mut impl OrderedIndex,
+    tree: &mut dyn OrderedIndex,
     model: &mut Model,
     rng: &mut Rng,
     (round, keys): (usize, u64),
 ) -> Result<(), IndexError> {
+    let number = |key: &Vec<u8>| u16::from_be_bytes([key[0], key[1]]);
     let key = match rng.below(4) {
-        0 => model.last_key_value().map_or(0, |(key, _)| (key + 1) % keys as u16),
+        0 => model.last_key_value().map_or(0, |(key, _)| (number(key) + 1) % keys as u16),
         _ => rng.below(keys) as u16,
     };
-    let value = rng.next_u64() as u16;
+    let (key, value) = (key.to_be_bytes(), (rng.next_u64() as u16).to_be_bytes());
     let grows = if (round / 60).is_multiple_of(2) { 13 } else { 4 };
     match rng.below(16) {
         15 => tree.sync(),
         14 => {
-            let mut found = [0; 2];
-            let is_there = tree.get(&key.to_be_bytes(), &mut found)?;
-            assert_eq!(is_there.then_some(u16::from_be_bytes(found)), model.get(&key).copied());
+            assert_eq!(get(tree, &key)?.as_ref(), model.get(&key[..]));
             Ok(())
         }
         n if n < grows => {
-            model.insert(key, value);
-            tree.insert(&key.to_be_bytes(), &value.to_be_bytes()).map(drop)
+            model.insert(key.to_vec(), value.to_vec());
+            tree.insert(&key, &value).map(drop)
         }
         _ => {
             // A key that is there, as a rule.
-            let key = model.range(key..).next().map_or(key, |(key, _)| *key);
+            let key = model.range(key.to_vec()..).next().map_or(key.to_vec(), |(key, _)| key.clone());
             model.remove(&key);
-            tree.remove(&key.to_be_bytes()).map(drop)
+            tree.remove(&key).map(drop)
         }
     }
 }
@@ -190,7 +175,7 @@ fn is_a_sorted_map<S: Below>() {
         for round in 0..3_000 {
             step(&mut tree, &mut model, &mut rng, (round, keys)).unwrap();
             if round % 250 == 249 {
-                assert_sound(&mut tree, &model);
+                assert_holds(&mut tree, &model);
                 for (sum, name) in seen.iter_mut().zip(["splits", "overflows", "expelled", "conversions"]) {
                     *sum += metric(&tree, name);
                 }
@@ -199,7 +184,7 @@ fn is_a_sorted_map<S: Below>() {
                 }
                 drop(tree);
                 tree = bench.mount().unwrap();
-                assert_sound(&mut tree, &model);
+                assert_holds(&mut tree, &model);
             }
         }
     }
@@ -220,16 +205,15 @@ fn it_is_a_sorted_map_over_a_page_map() {
 fn sorted_records_are_loaded_page_by_page() {
     let bench = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17));
     let (mut tree, mut model) = (bench.format::<FastFtl<Range>>(), Model::new());
-    model.extend((0..200).map(|n| (n * 3, n)));
-    let bytes: Vec<[[u8; 2]; 2]> = model.iter().map(|(k, v)| [k.to_be_bytes(), v.to_be_bytes()]).collect();
-    let mut records = bytes.iter().map(|[key, value]| (&key[..], &value[..]));
+    model.extend((0..200).map(|n| record(n * 3)));
+    let mut records = model.iter().map(|(key, value)| (&key[..], &value[..]));
     assert_eq!(tree.load(&mut records), Ok(200));
     drop(tree);
     let mut tree = bench.mount::<FastFtl<Range>>().unwrap();
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     let mut rng = Rng::new(5);
     (0..300).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 600)).unwrap());
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
 }
 
 #[test]
@@ -253,15 +237,15 @@ fn a_cache_spares_reads_and_holds_no_write_back() {
     let mut tree = WpcbTree::format_cached(store, high, bench.config, (policy, frames)).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     (0..2000).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 300)).unwrap());
-    assert_sound(&mut tree, &model);
     let stats = tree.stats();
     assert!(stats.cache_hits > 3 * stats.cache_misses, "{stats:?}");
+    assert_holds(&mut tree, &model);
     let most = bench.config.ram_bytes_max(tree.tbm().store(), tree.tbm().range().geometry()).unwrap();
     let cache = frames * (256 + 64);
     assert!(tree.ram_bytes() <= most + tree.tbm().store().ram_bytes() + cache, "{}", tree.ram_bytes());
     assert_eq!(tree.durability(), Durability::EveryOperation);
     drop(tree);
-    assert_sound(&mut bench.mount::<PageMapFtl<Range>>().unwrap(), &model);
+    assert_holds(&mut bench.mount::<PageMapFtl<Range>>().unwrap(), &model);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The power is cut at every operation of the chip, blocks fail and bits flip: nothing acknowledged is lost.
 
 use super::*;
-use crate::inputs::{cases, stride};
+use crate::inputs::{sized, stride};
 use crate::testing::Wrong;
 
 /// The small tree: five levels, so that one operation writes up to eleven pages.
@@ -56,12 +56,12 @@ fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerC
     bench.chip.lock().plan_power_cut(far);
     let found = contents(&mut tree).unwrap();
     assert!(found == before || found == model, "{cut:?}: neither before nor after the operation");
-    assert_sound(&mut tree, &found);
+    assert_holds(&mut tree, &found);
     let mut model = found;
     for round in 0..10 {
         step(&mut tree, &mut model, &mut rng, (round, 120)).unwrap();
     }
-    assert_sound(&mut tree, &model);
+    assert_holds(&mut tree, &model);
     true
 }
 
@@ -106,7 +106,7 @@ fn nothing_acknowledged_is_lost_at_any_cut_over_a_page_map() {
 #[test]
 fn failing_blocks_lose_nothing() {
     let mut replaced = 0;
-    for seed in 0..cases(4, 12) {
+    for seed in 0..sized(4, 12) {
         let mut bench = Bench::new(Geometry::new(64, 32, 4, 260), config(4, 17));
         bench.config.spare_blocks = 50;
         let faults =
@@ -125,11 +125,11 @@ fn failing_blocks_lose_nothing() {
                 replaced += metric(&tree, "replaced_blocks");
                 drop(tree);
                 tree = bench.mount().unwrap();
-                assert_sound(&mut tree, &model);
+                assert_holds(&mut tree, &model);
             }
         }
     }
-    assert!(replaced > cases(3, 10), "{replaced} blocks replaced");
+    assert!(replaced > sized(3, 10), "{replaced} blocks replaced");
 }
 
 /// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block,
@@ -141,7 +141,7 @@ fn wrong_bits_are_put_right_or_noticed() {
     drop(tree);
     let mut tree = bench.mount::<FastFtl<Range>>().unwrap();
     for key in 0..30 {
-        model.insert(500 + key, !(500 + key));
+        model.extend([record(500 + key)]);
         insert(&mut tree, 500 + key);
     }
     drop(tree);
@@ -171,6 +171,6 @@ fn wrong_bits_are_put_right_or_noticed() {
             }
         }
     }
-    assert!(right > cases(250, 500) && refused > cases(25, 50), "{right} right, {refused} refused");
+    assert!(right > sized(250, 500) && refused > sized(25, 50), "{right} right, {refused} refused");
     assert!(older < refused, "{older} with an older version, {refused} refused");
 }

@@ -7,19 +7,18 @@ use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::vm::Keep;
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
+use crate::ordered::{Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::shared::Shared;
-use crate::testing::{Access, Chip};
+use crate::testing::{
+    Access, Chip, History, Mix, Model, Op, apply, assert_holds, contents, fill, get, key, live, put, take,
+};
 use crate::units::{Pbn, Ppn};
 use crate::{IndexError, StoreError};
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::{Bound, ControlFlow};
-use proptest::prelude::*;
 
-type Model = BTreeMap<[u8; 4], [u8; 4]>;
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
 type Tree = OverwriteTree<Chip>;
 
@@ -51,7 +50,7 @@ fn small_chip(blocks: u32) -> Chip {
 }
 
 fn settings(marks: Marks) -> OverwriteConfig {
-    OverwriteConfig { marks, ..OverwriteConfig::new(RecordFormat::new(4, 4)) }
+    OverwriteConfig { marks, ..OverwriteConfig::new(RECORD) }
 }
 
 /// With a log buffer of so many pages, and what it has to be told.
@@ -59,44 +58,24 @@ fn logged(marks: Marks, log_pages: u32) -> OverwriteConfig {
     OverwriteConfig { durability: Durability::EverySync, log_pages, ..settings(marks) }
 }
 
-fn contents(tree: &mut Tree, direction: Direction) -> Vec<([u8; 4], [u8; 4])> {
-    let mut all = Vec::new();
-    let visit = &mut |k: &[u8], v: &[u8]| {
-        all.push((k.try_into().unwrap(), v.try_into().unwrap()));
-        ControlFlow::Continue(())
-    };
-    tree.range(Bound::Unbounded, Bound::Unbounded, direction, visit).unwrap();
-    all
-}
-
-fn assert_holds(tree: &mut Tree, model: &Model, when: &str) {
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{when}: {:?}", report.violations);
-    assert_eq!(report.records, model.len() as u64, "{when}");
-    let expected: Vec<_> = model.iter().map(|(k, v)| (*k, *v)).collect();
-    assert!(contents(tree, Direction::Ascending) == expected, "{when}");
-    let mut backwards = contents(tree, Direction::Descending);
-    backwards.reverse();
-    assert!(backwards == expected, "{when}");
+fn key_of(op: &mut Op) -> Option<&mut Vec<u8>> {
+    match op {
+        Op::Insert(key, _) | Op::Remove(key) | Op::Get(key) => Some(key),
+        Op::Range(..) | Op::Sync | Op::Remount => None,
+    }
 }
 
 /// One random operation on tree and model.
 fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, keys: u64) {
-    let number = rng.below(keys) as u32;
+    let mut op = Mix { reads: [10, 0], ..Mix::updates(keys, [55, 35], 0) }.draw(rng, RECORD);
     // The smallest and the largest key are bounds as well.
-    let key = if number == 1 { [0xff; 4] } else { number.to_be_bytes() };
-    let value = (rng.next_u64() as u32).to_be_bytes();
-    match rng.below(100) {
-        0..55 => match tree.insert(&key, &value) {
-            Err(IndexError::Full) => {}
-            done => assert_eq!(done.unwrap(), model.insert(key, value).is_some()),
+    key_of(&mut op).into_iter().filter(|key| **key == [0, 0, 0, 1]).for_each(|key| key.fill(0xff));
+    match &op {
+        Op::Insert(key, value) => match put(tree, model, key, value) {
+            Ok(_) | Err(IndexError::Full) => {}
+            Err(error) => panic!("{error}"),
         },
-        55..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some()),
-        _ => {
-            let mut got = [0; 4];
-            let found = tree.get(&key, &mut got).unwrap();
-            assert_eq!(found.then_some(got), model.get(&key).copied());
-        }
+        op => apply(tree, model, op, Answers::Exact),
     }
 }
 
@@ -121,17 +100,16 @@ fn it_is_a_map_over_growth_emptying_and_remounts() {
             let keys = if op % 4000 < 3000 { 6000 } else { 40 };
             step(&mut tree, &mut model, &mut rng, keys);
             if op % 4000 == 3500 {
-                for key in model.keys().copied().collect::<Vec<_>>() {
+                for key in core::mem::take(&mut model).into_keys() {
                     assert!(tree.remove(&key).unwrap());
                 }
-                model.clear();
             }
             if op % 333 == 0 {
-                assert_holds(&mut tree, &model, &alloc::format!("op {op}"));
+                assert_holds(&mut tree, &model);
             }
             if op % 1500 == 1499 {
                 tree = remount(tree, &settings);
-                assert_holds(&mut tree, &model, &alloc::format!("mounted at {op}"));
+                assert_holds(&mut tree, &model);
             }
         }
         let erases = tree.into_nand().lock().counters().block_erases[Cause::GarbageCollection as usize];
@@ -139,73 +117,51 @@ fn it_is_a_map_over_growth_emptying_and_remounts() {
     }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(24))]
-
-    #[test]
-    fn it_is_a_map(ops in prop::collection::vec((0u8..12, 0u32..300, any::<u32>()), 1..1500)) {
-        let settings = settings(Marks::Checked);
-        let mut tree = OverwriteTree::format(chip(16), &settings).unwrap();
-        let mut model = Model::new();
-        for (kind, key, value) in ops {
-            let (key, value) = ((key * 0x00da_7a5e).to_be_bytes(), value.to_be_bytes());
-            match kind {
-                0..6 => prop_assert_eq!(tree.insert(&key, &value).unwrap(), model.insert(key, value).is_some()),
-                6..11 => prop_assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some()),
-                _ if value[3] % 16 == 0 => tree = remount(tree, &settings),
-                _ => {
-                    let mut got = [0; 4];
-                    let found = tree.get(&key, &mut got).unwrap();
-                    prop_assert_eq!(found.then_some(got), model.get(&key).copied());
-                }
-            }
+#[test]
+fn it_is_a_map() {
+    crate::inputs::cases(24, |seed| {
+        let (mut rng, settings) = (Rng::new(seed), settings(Marks::Checked));
+        let mix = Mix { reads: [15, 0], remounts: 1, ..Mix::updates(300, [96, 80], 0) };
+        let mut ops: Vec<Op> = (0..=rng.below(1_500)).map(|_| mix.draw(&mut rng, RECORD)).collect();
+        for key in ops.iter_mut().filter_map(key_of) {
+            let number = u32::from_be_bytes([key[0], key[1], key[2], key[3]]);
+            key.copy_from_slice(&(number * 0x00da_7a5e).to_be_bytes());
         }
-        assert_holds(&mut tree, &model, "at the end");
-    }
+        let tree = OverwriteTree::format(chip(16), &settings).unwrap();
+        live(tree, &ops, Answers::Exact, &|tree| remount(tree, &settings), &mut |_, _| {});
+    });
 }
 
 /// The operations that a chip went through until it lost power.
 struct Work {
     nand: Chip,
-    /// The states after each operation.
-    states: Vec<Model>,
-    /// The first of them that may be found.
-    promised: usize,
+    history: History,
 }
 
 /// Works on a chip that holds these records until it loses power.
 fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
     let Ok(mut tree) = OverwriteTree::mount(nand, settings) else { unreachable!("a formatted chip") };
-    let (mut states, mut rng) = (vec![held.clone()], Rng::new(5));
-    let mut promised = 0;
+    let (mut history, mut rng) = (History::new(held.clone()), Rng::new(5));
     for op in 0..operations {
         // Keys spread over a few nodes and then taken away, such that nodes split, fill with dead slots and
         // go.
         let grows = op % 130 < 90;
-        let key = rng.below(if grows { 140 } else { 60 } + 2 * held.len() as u64) as u32;
-        let (key, value) = (key.to_be_bytes(), op.to_be_bytes());
-        let mut next = states[states.len() - 1].clone();
-        let done = if rng.below(10) < if grows { 8 } else { 1 } {
-            next.insert(key, value);
-            tree.insert(&key, &value)
-        } else {
-            next.remove(&key);
-            tree.remove(&key)
-        };
+        let keys = if grows { 140 } else { 60 } + 2 * held.len() as u64;
+        let mix = Mix::updates(keys, if grows { [8, 2] } else { [1, 9] }, 0);
+        let mut done = history.apply(&mut tree, &mix.draw(&mut rng, RECORD));
         if done == Err(IndexError::Full) {
             continue;
         }
-        states.push(next);
-        let each = settings.durability == Durability::EveryOperation;
-        let done = done.and_then(|_| if op % 23 == 0 { tree.sync() } else { Ok(()) });
+        if op % 23 == 0 {
+            done = done.and_then(|()| history.apply(&mut tree, &Op::Sync));
+        }
         match done {
-            Ok(()) if each || op % 23 == 0 => promised = states.len() - 1,
             Ok(()) => {}
             Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => break,
             Err(error) => panic!("operation {op}: {error}"),
         }
     }
-    Work { nand: tree.into_nand(), states, promised }
+    Work { nand: tree.into_nand(), history }
 }
 
 /// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is
@@ -242,14 +198,14 @@ fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     let again = watched(work.nand.sim());
     let at_operation = again.lock().operations() + cut.at_operation % 7;
     again.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
-    let known = &work.states[work.promised..];
-    assert!(known.len() <= 2 || settings.durability == Durability::EverySync, "one operation is under way");
+    let is_each = settings.durability == Durability::EveryOperation;
+    let least = if is_each { work.history.acknowledged() } else { 0 };
     let mut found = Vec::new();
     for chip in [Some(work.nand), cut_mount(again, settings)].into_iter().flatten() {
         let mut tree = OverwriteTree::mount(chip, settings).unwrap();
-        let held: Model = contents(&mut tree, Direction::Ascending).into_iter().collect();
-        assert_holds(&mut tree, &held, &alloc::format!("{cut:?}"));
-        assert!(known.contains(&held), "{cut:?}: a state that never was");
+        let held = contents(&mut tree).unwrap();
+        assert_holds(&mut tree, &held);
+        assert!(work.history.had(&held, least), "{cut:?}: a state that never was");
         found.push((tree, held));
     }
     // Goes on from there, and finds it again.
@@ -258,7 +214,7 @@ fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     for _ in 0..20 {
         step(&mut tree, &mut model, &mut rng, 200);
     }
-    assert_holds(&mut remount(tree, settings), &model, "mounted again");
+    assert_holds(&mut remount(tree, settings), &model);
 }
 
 /// The chip after a mount that was cut; none when the mount writes nothing.
@@ -293,25 +249,23 @@ fn a_power_cut_of_a_collection_loses_nothing() {
         let (mut model, mut rng) = (Model::new(), Rng::new(12));
         for _ in 0..2500 {
             let key = (rng.below(4000) as u32).to_be_bytes();
-            match tree.insert(&key, &[1; 4]) {
+            match put(&mut tree, &mut model, &key, &[1; 4]) {
                 Err(IndexError::Full) => {
-                    let gone = *model.keys().nth(rng.below(model.len() as u64) as usize).unwrap();
-                    assert!(tree.remove(&gone).unwrap());
-                    model.remove(&gone);
+                    let gone = model.keys().nth(rng.below(model.len() as u64) as usize).unwrap().clone();
+                    assert_eq!(take(&mut tree, &mut model, &gone), Ok(true));
                 }
-                done => assert_eq!(done.unwrap(), model.insert(key, [1; 4]).is_some()),
+                done => drop(done.unwrap()),
             }
         }
         assert!(tree.stats().collections > 20, "{:?}", tree.stats());
         // Empty leaves leave room, which has to be collected.
-        for key in model.keys().copied().take(model.len() / 3).collect::<Vec<_>>() {
-            assert!(tree.remove(&key).unwrap());
-            model.remove(&key);
+        for key in model.keys().take(model.len() / 3).cloned().collect::<Vec<_>>() {
+            assert_eq!(take(&mut tree, &mut model, &key), Ok(true));
         }
         let before = tree.stats().collections;
         while tree.stats().collections == before {
             let key = (4000 + rng.below(4000) as u32).to_be_bytes();
-            assert_eq!(tree.insert(&key, &[1; 4]).unwrap(), model.insert(key, [1; 4]).is_some());
+            put(&mut tree, &mut model, &key, &[1; 4]).unwrap();
         }
         tree.sync().unwrap();
         let start = tree.into_nand();
@@ -338,26 +292,20 @@ fn a_full_tree_with_a_log_buffer_keeps_what_it_accepted() {
 fn fill_and_shrink(settings: &OverwriteConfig, blocks: u32, least: usize) {
     let mut tree = OverwriteTree::format(chip(blocks), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(9));
-    for round in 0..3 {
-        let refused = loop {
-            let key = (rng.next_u64() as u32).to_be_bytes();
-            match tree.insert(&key, &key) {
-                Ok(_) => model.insert(key, key),
-                Err(error) => break error,
-            };
-        };
-        assert_eq!(refused, IndexError::Full);
+    for _ in 0..3 {
+        fill(&mut tree, &mut model, &mut || {
+            let key = (rng.next_u64() as u32).to_be_bytes().to_vec();
+            (key.clone(), key)
+        });
         assert!(model.len() > least, "{} records on {blocks} blocks", model.len());
-        assert_holds(&mut tree, &model, &alloc::format!("full, round {round}"));
+        assert_holds(&mut tree, &model);
         assert!(tree.stats().collections > 3, "{:?}", tree.stats());
         // Most of the keys of the lower half, which empties leaves; some of the others.
-        let keys: Vec<[u8; 4]> = model.keys().copied().collect();
-        for key in keys.iter().filter(|key| key[0] < 128 || key[3] % 8 == 0) {
-            assert!(tree.remove(key).unwrap());
-            model.remove(key);
+        for key in model.keys().filter(|key| key[0] < 128 || key[3] % 8 == 0).cloned().collect::<Vec<_>>() {
+            assert_eq!(take(&mut tree, &mut model, &key), Ok(true));
         }
         tree = remount(tree, settings);
-        assert_holds(&mut tree, &model, &alloc::format!("smaller, round {round}"));
+        assert_holds(&mut tree, &model);
     }
 }
 
@@ -380,11 +328,11 @@ fn fail_and_go_on(settings: &OverwriteConfig, blocks: u32, least_bad: usize) {
     for op in 0..6000 {
         step(&mut tree, &mut model, &mut rng, 1200);
         if op % 1000 == 999 {
-            assert_holds(&mut tree, &model, &alloc::format!("op {op}"));
+            assert_holds(&mut tree, &model);
             tree = remount(tree, settings);
         }
     }
-    assert_holds(&mut tree, &model, "at the end");
+    assert_holds(&mut tree, &model);
     let bad = (0..blocks).filter(|&block| tree.tree.nand.is_bad(Pbn(block)).unwrap()).count();
     assert!(bad > least_bad, "{bad} blocks are bad");
 }
@@ -405,12 +353,11 @@ fn flipped_bits_are_noticed() {
             noticed += 1;
             continue;
         };
-        for key in 0..1000u32 {
-            let mut value = [0; 4];
-            match tree.get(&key.to_be_bytes(), &mut value) {
+        for key in (0..1000).map(|n| key(n, RECORD)) {
+            match get(&mut tree, &key) {
                 Ok(found) => {
                     sound += 1;
-                    assert_eq!(found.then_some(value), model.get(&key.to_be_bytes()).copied(), "{key}");
+                    assert_eq!(found.as_ref(), model.get(&key), "{key:?}");
                 }
                 Err(_) => noticed += 1,
             }

@@ -10,9 +10,9 @@ use super::units::State;
 use super::*;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::tests::*;
+use crate::rng::Rng;
 use crate::testing::Store;
 use alloc::vec;
-use proptest::prelude::*;
 
 /// Nodes of at most `order` entries, and a buffer of so many slabs more than the fewest.
 fn config(order: usize, slabs: usize) -> LsLruConfig {
@@ -45,53 +45,43 @@ fn state_of(index: &mut LsLruTree<Store>, n: u16) -> Option<State> {
     index.buffer().units.get(unit).state()
 }
 
-fn any_config() -> impl Strategy<Value = LsLruConfig> {
-    let window = proptest::sample::select(vec![0u8, 25, 50, 75, 100]);
-    let slabs = prop_oneof![0..4usize, 4..40usize, Just(300usize)];
-    let (every, least) = (prop_oneof![Just(0u64), 1..200u64], prop_oneof![Just(0u32), 1..40u32]);
-    let inner = prop_oneof![Just(Inner::Kept), Just(Inner::Units)];
+fn any_config(rng: &mut Rng) -> LsLruConfig {
+    let slabs = [rng.below(4), 4 + rng.below(36), 300][rng.below(3) as usize] as usize;
+    let mut config = config(3 + rng.below(6) as usize, slabs);
+    config.tree.underflow = if rng.chance(1, 2) { Underflow::Merge } else { Underflow::ExpelLeaves };
     let policies = [CommitPolicy::WriteMinimized, CommitPolicy::FirstAssociated, CommitPolicy::ExactFit];
-    let ram = prop_oneof![Just(UnitRam::Held), Just(UnitRam::Record)];
-    let split = prop_oneof![Just(LeafSplit::Multi), Just(LeafSplit::TwoNodes)];
-    let underflow = prop_oneof![Just(Underflow::Merge), Just(Underflow::ExpelLeaves)];
-    let policy = (inner, proptest::sample::select(policies.to_vec()), ram, split, underflow);
-    (3..9usize, slabs, window, 2..5u32, (every, least), any::<bool>(), policy).prop_map(
-        |(order, slabs, window_percent, split_factor, (full_merge_every, commit_entries), exact, policy)| {
-            let answers = if exact { Answers::Exact } else { Answers::Pool };
-            let mut config = config(order, slabs);
-            let (inner, commit, ram, split, underflow) = policy;
-            config.tree.underflow = underflow;
-            let config = LsLruConfig { inner, commit, ram, split, answers, ..config };
-            LsLruConfig { window_percent, split_factor, full_merge_every, commit_entries, ..config }
-        },
-    )
+    LsLruConfig {
+        inner: if rng.chance(1, 2) { Inner::Kept } else { Inner::Units },
+        commit: policies[rng.below(3) as usize],
+        ram: if rng.chance(1, 2) { UnitRam::Held } else { UnitRam::Record },
+        split: if rng.chance(1, 2) { LeafSplit::Multi } else { LeafSplit::TwoNodes },
+        answers: if rng.chance(1, 2) { Answers::Exact } else { Answers::Pool },
+        window_percent: 25 * rng.below(5) as u8,
+        split_factor: 2 + rng.below(3) as u32,
+        full_merge_every: if rng.chance(1, 2) { 0 } else { 1 + rng.below(199) },
+        commit_entries: if rng.chance(1, 2) { 0 } else { 1 + rng.below(39) as u32 },
+        ..config
+    }
 }
 
-proptest! {
-    #![proptest_config(crate::inputs::fixed(400))]
-
-    #[test]
-    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops()) {
-        let mut index = small_index(config);
-        let mut model = Model::new();
+#[test]
+fn the_index_is_a_sorted_map() {
+    crate::inputs::cases(400, |seed| {
+        let rng = &mut Rng::new(seed);
+        let config = any_config(rng);
+        let index = small_index(config);
         let ram = buffer_ram(&index);
         let is_held = config.ram == UnitRam::Held;
-        prop_assert!(!is_held || ram <= config.buffer_bytes);
-        for (i, op) in ops.iter().enumerate() {
-            run_op(&mut index, op, &mut model, config.answers);
-            prop_assert!(!matches!(op, Op::Sync) || index.waiting_entries() == 0);
-            if let Op::Remount = op {
-                index.close().unwrap();
-                index = LsLruTree::mount(index.into_store(), config).unwrap();
-            }
-            if i % 8 == 0 {
-                assert_sound(&mut index, &model);
-            }
-            prop_assert!(!is_held || buffer_ram(&index) == ram);
-        }
-        assert_sound(&mut index, &model);
-        prop_assert_eq!(contents(&mut index).unwrap(), model);
+        assert!(!is_held || ram <= config.buffer_bytes);
+        let remount = |mut index: LsLruTree<Store>| {
+            index.close().unwrap();
+            LsLruTree::mount(index.into_store(), config).unwrap()
+        };
+        let (index, _) = live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
+            assert!(*op != Op::Sync || index.waiting_entries() == 0);
+            assert!(!is_held || buffer_ram(index) == ram);
+        });
         // In the smallest buffers the path of an operation may leave no room for an entry.
-        prop_assert!(index.counts.bypasses == 0 || config.buffer_bytes < self::config(3, 20).buffer_bytes);
-    }
+        assert!(index.counts.bypasses == 0 || config.buffer_bytes < self::config(3, 20).buffer_bytes);
+    });
 }

@@ -3,7 +3,6 @@
 use super::victims::figure_5;
 use super::*;
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use crate::rng::Rng;
 use crate::store::ram::RamCounters;
 use alloc::vec::Vec;
 
@@ -40,7 +39,7 @@ fn records() -> impl Iterator<Item = ([u8; 4], [u8; 4])> {
 }
 
 /// Gets of a skewed choice of keys, changes of values, and now and then an insertion or a removal.
-fn work(index: &mut impl OrderedIndex) {
+fn work(index: &mut dyn OrderedIndex) {
     let mut rng = Rng::new(11);
     for step in 1..=20_000u32 {
         // A new value each time: a leaf that does not differ is not written.

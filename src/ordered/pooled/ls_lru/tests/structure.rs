@@ -64,7 +64,7 @@ fn lazy_coalescing_leaves_leaves_until_they_are_empty() {
     // From the middle, so that leaves are the first and the last of their parents.
     for n in (503..1_000).step_by(10).chain((3..503).step_by(10)) {
         assert_eq!(index.remove(&key(n)), Ok(true));
-        model.remove(&key(n));
+        model.remove(&key(n)[..]);
         index.sync().unwrap();
         assert_sound(&mut index, &model);
         // The keys of a leaf that is gone belong to its neighbour.

@@ -4,6 +4,7 @@ use super::super::victims::{Class, choose, classes, writes};
 use super::*;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use proptest::prelude::*;
 
 /// A unit as the statistical table has it: entries freed and nodes written.
 type Row = (u64, u32);

@@ -86,7 +86,7 @@ fn flipped_bits_are_never_returned_as_data() {
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
         // All over the chip: where an index holds few pages, chance would rarely meet one.
-        let trials_here = trials(stack, sized(60, 600));
+        let trials_here = trials(stack, sized(36, 600));
         for trial in 0..trials_here {
             let target = pages[trial * pages.len() / trials_here];
             let flips = [1, 1, 3, 40][trial % 4];

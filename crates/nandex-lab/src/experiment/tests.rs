@@ -373,10 +373,10 @@ fn the_second_reading_of_the_wpcb_paper_runs() {
     }
     let blocks = |cell: &str| results.cell(cell).unwrap().chip.as_ref().unwrap().blocks;
     assert_eq!((blocks("rs0/fill-of-btree-rs0/mu*"), blocks("rs0/fill-of-btree-rs0/dIPL")), (206, 506));
-    assert!(figure("rs1/full-direct/WPCB", "inserts.metrics.direct_pages") > 100.0);
+    assert!(figure("rs1/full-direct/WPCB", "inserts.metrics.direct_pages") > 10.0);
     let reads = |variant: &str| figure(&format!("rs0/{variant}/WPCB"), "inserts.page_reads");
     assert!(reads("reads-every") > reads("c128-30-logs"));
     let writes = |cell: &str| figure(cell, "removals.tree_page_writes");
     assert!(writes("rs0/apart/B-tree apart") > writes("rs0/c192-30-logs/B-tree"));
-    assert_eq!(figure("rs1-mixed-50/mixed-8-logs/WPCB", "inserts.remove.operations"), 10_000.0);
+    assert_eq!(figure("rs1-mixed-50/mixed-8-logs/WPCB", "inserts.remove.operations"), 2_500.0);
 }

@@ -63,14 +63,17 @@ fn use_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>, seed: u
 fn flip_every_byte<R: Rules<i32, 2>>(config: &SpatialConfig<R>) {
     let (pages, model) = some_tree(config);
     let (mut errors, mut rng) = (0, Rng::new(7));
-    for (page, at) in (0..pages.len()).flat_map(|page| (0..128).map(move |at| (page, at))) {
+    let step = crate::inputs::stride(4);
+    for (page, at) in
+        (0..pages.len()).flat_map(|page| (page % step..128).step_by(step).map(move |at| (page, at)))
+    {
         let mut damaged = pages.clone();
         damaged[page][at] ^= 1 << rng.below(8);
         errors += usize::from(ask_everything::<R>(damaged.clone(), &model).is_err());
         use_everything::<R>(damaged, &model, at as u64);
     }
     let used = pages.iter().filter(|page| page.iter().any(|&byte| byte != 0)).count();
-    assert_eq!(errors, used * 128, "every byte of a page in use is covered by a checksum");
+    assert_eq!(errors, used * 128 / step, "every byte of a page in use is covered by a checksum");
 }
 
 #[test]

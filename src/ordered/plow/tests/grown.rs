@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
-    for class in [Durability::EverySync, Durability::EveryOperation] {
+    for class in [Durability::EverySync, Durability::EveryOperation].into_iter().take(inputs::sized(1, 2)) {
         let set = PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, class) };
         let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
         let (mut model, mut rng, mut heights) = (Model::new(), Rng::new(1), vec![]);

@@ -180,7 +180,7 @@ fn cut_everywhere_from(start: &Chip, held: &Model, settings: &OverwriteConfig, o
     let torn = [TornModel::Prefix, TornModel::RandomBits, TornModel::LooksErased];
     let inside = torn.map(|torn| (CutWhen::Inside, torn));
     let ways = [inside[0], inside[1], inside[2], (CutWhen::After, TornModel::Prefix)];
-    for at_operation in first..last {
+    for at_operation in (first..last).step_by(crate::inputs::stride(4)) {
         for (when, torn) in ways {
             let cut = PowerCut { at_operation, when, torn, seed: at_operation };
             let chip = watched(start.sim());

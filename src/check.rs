@@ -268,6 +268,3 @@ impl CheckReport {
         self.violations.is_empty()
     }
 }
-
-#[cfg(test)]
-mod tests;

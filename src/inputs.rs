@@ -44,8 +44,8 @@ impl Drop for Case {
     }
 }
 
-/// Asks a property for `all` cases in the nightly run and a third of them in the gate, each with a seed of its own
-/// for all that it draws; one that fails is named.
+/// Asks a property for `all` cases in the nightly run and a third of them in the gate, each with a seed of
+/// its own for all that it draws; one that fails is named.
 #[allow(dead_code, reason = "not every target that includes this file has such properties")]
 pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
     for case in 0..sized(all.div_ceil(3), all) {
@@ -55,8 +55,8 @@ pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
     }
 }
 
-/// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate, drawn
-/// from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.
+/// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate,
+/// drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.
 ///
 /// # Panics
 ///

@@ -173,7 +173,7 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             (shelf, history.now().clone())
         };
         let writes = run(None).0.writes().len() as u64;
-        for power in (1..writes).step_by(3) {
+        for power in (1..writes).step_by(3 * crate::inputs::stride(5)) {
             let (shelf, before) = run(Some(power));
             shelf.store.refuse_nothing();
             let mut tree = open(shelf.chip(), &settings(), false).unwrap();

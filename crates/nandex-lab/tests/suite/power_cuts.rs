@@ -101,8 +101,8 @@ fn classes(target: Target) -> Vec<Durability> {
     }
 }
 
-/// In the nightly run at every cut on the first FTL and on raw NAND; at some over the other FTLs, which are cut
-/// everywhere themselves, and where nothing is promised, so that most cuts are refused.
+/// In the nightly run at every cut on the first FTL and on raw NAND; at some over the other FTLs, which are
+/// cut everywhere themselves, and where nothing is promised, so that most cuts are refused.
 #[test]
 fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for target in targets() {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
 
-use crate::inputs::{fixed, sized, stride};
+use crate::inputs::{sized, stride};
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::{Faults, SimChip};
@@ -19,7 +19,7 @@ use nandex_testkit::fuzz::{self, contents, ordered_ops, part};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(fixed(300))]
+    #![proptest_config(crate::inputs::fixed(300))]
 
     #[test]
     fn an_index_is_a_map(bytes in prop::collection::vec(any::<u8>(), 10..1500)) {

@@ -39,7 +39,7 @@ fn run_into_cut(chip: &Shared<SimChip>, at_operation: u64) -> History {
     unreachable!("the cut ends the loop")
 }
 
-/// What look-ups find, and a range too.
+/// The records that look-ups find; a range finds the same.
 fn found(tree: &mut dyn OrderedIndex) -> Model {
     let all = contents(tree).unwrap();
     for key in (0..200).map(|n| key(n, RECORD)) {

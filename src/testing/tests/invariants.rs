@@ -1,7 +1,6 @@
-//! What a check names, with the words for it and without.
+//! Checks name the invariant that is broken, in builds with words and without.
 
-use super::Invariant;
-use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError, Invariant};
 use crate::codec::{crc32, put_u32};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};

@@ -56,7 +56,8 @@ pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
 }
 
 /// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate,
-/// drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it again.
+/// drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it
+/// again.
 ///
 /// # Panics
 ///

@@ -2,7 +2,6 @@
 //!
 //! More of them, with other seeds: `nandex torture --geometry`.
 
-use crate::inputs::sized;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, RecordFormat};
@@ -20,7 +19,7 @@ fn every_key_is_found_on_chips_of_any_geometry() {
     let all = indexes.chain(STORES.iter().map(Target::Store)).chain(SPATIAL.iter().map(Target::Spatial));
     let victims = all.map(|target| Victim { target, ftl: None }).collect();
     let fate = Fate { any_geometry: true, ..Fate::default() };
-    let plan = Plan { victims, order: Order::Lives(sized(1, 2)), fate, seed: 1, threads: cores() };
+    let plan = Plan { victims, order: Order::Lives(2), fate, seed: 1, threads: cores() };
     let report = run(&plan, &Control::default(), &|_| {});
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     for row in &report.rows {

@@ -123,7 +123,7 @@ fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=60) || exit 1; done
 
 soak: tools ## the tests with new inputs, and the campaigns with a new seed
-	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked && \
+	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_NIGHTLY=1 NANDEX_SEED=$$seed $(CARGO) test --workspace --locked && \
 		$(MAKE) campaigns SEED=$$seed
 
 MINUTES ?= 60

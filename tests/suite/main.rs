@@ -2,10 +2,7 @@
 
 mod chip_docs;
 mod chip_model;
-mod closed_while_dying;
 mod counted;
-mod dying_batches;
-mod edge;
 mod firmware_docs;
 #[path = "../../src/inputs.rs"]
 mod inputs;
@@ -17,9 +14,7 @@ mod page_map_damage;
 mod placed;
 mod plow;
 mod plow_room;
-mod promises;
 mod quoted;
-mod raw_lives;
 mod sensor_damage;
 mod sensor_dying;
 mod services;

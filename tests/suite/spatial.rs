@@ -1,14 +1,8 @@
 //! Spatial indexes from outside: the same answers as the `rstar` crate gives, the pages a query reads against
-//! what packing predicts, and a tree over the page-mapping FTL with the power cut at every physical
-//! operation.
+//! what packing predicts.
 #![allow(clippy::unwrap_used)]
 
-use crate::inputs::stride;
-use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::index::{Durability, Fill};
-use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::nand::{Geometry, Part, Timing};
+use nandex::index::Fill;
 use nandex::rng::Rng;
 use nandex::spatial::hilbert::{self, HilbertRTree};
 use nandex::spatial::paged::PagedNodes;
@@ -17,7 +11,7 @@ use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::tree::{Rules, SpatialConfig, packed_nodes};
 use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
 use nandex::store::ram::RamStore;
-use nandex::{IndexError, NandError, PageStore, StoreError};
+use nandex::{IndexError, PageStore};
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, PointDistance, RTreeObject};
 use std::ops::ControlFlow;
@@ -207,102 +201,4 @@ fn little_ram_makes_operations_narrow_but_not_impossible() {
     assert_eq!(little_ram(&hilbert::config(None)), 0);
     assert!(little_ram(&r_star::config()) > 0);
     little_ram(&r_tree::config(Split::Linear));
-}
-
-type Chip = Shared<SimChip>;
-type Tree = RStarTree<PageMapFtl<Chip>, i32, 2>;
-type Model = Vec<([i32; 2], u64)>;
-
-fn new_chip() -> Chip {
-    let timing =
-        Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Shared::new(SimChip::new(&Part::new("test", Geometry::new(128, 16, 8, 32), timing)).unwrap())
-}
-
-fn settings() -> FtlSettings {
-    FtlSettings { atomic_pages: 20, checkpoint_blocks: Some(16), ..FtlSettings::default() }
-}
-
-/// A tree that takes much of the chip, so that garbage collection has live pages to move.
-fn format(chip: &Chip) -> (Tree, Model) {
-    let store = PageMapFtl::format(chip.clone(), settings()).unwrap();
-    let mut tree = RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap();
-    let mut rng = Rng::new(6);
-    let mut model: Model = (0..160).map(|id| ([rng.below(500) as i32, rng.below(500) as i32], id)).collect();
-    model.sort_unstable();
-    let mut entries = model.iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id));
-    tree.load(&mut entries, Packing::SortTileRecursive, Fill::FULL).unwrap();
-    (tree, model)
-}
-
-fn contents(tree: &mut Tree) -> Model {
-    let mut found = Vec::new();
-    let all = Rect::new([i32::MIN; 2], [i32::MAX; 2]).unwrap();
-    tree.window(&all, Relation::Within, &mut |rect, id| {
-        found.push((rect.low(), id));
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    found.sort_unstable();
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{:?}", report.violations);
-    found
-}
-
-/// One random operation, on the model too, whether or not it succeeds on the tree.
-fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Result<(), IndexError> {
-    let grows = if (round / 60).is_multiple_of(2) { 9 } else { 3 };
-    if rng.below(10) < grows || model.is_empty() {
-        let entry = ([rng.below(500) as i32, rng.below(500) as i32], rng.below(90));
-        model.push(entry);
-        model.sort_unstable();
-        tree.insert(&Rect::point(entry.0).unwrap(), entry.1)
-    } else {
-        let entry = model.remove(rng.below(model.len() as u64) as usize);
-        tree.remove(&Rect::point(entry.0).unwrap(), entry.1).map(|was_there| assert!(was_there))
-    }
-}
-
-/// Runs until the power is cut, mounts again, and goes on for a while.
-fn survive(cut: PowerCut, operations: usize) {
-    let chip = new_chip();
-    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
-    chip.lock().plan_power_cut(cut);
-    for round in 0..operations {
-        let acknowledged = model.clone();
-        let Err(error) = step(&mut tree, &mut model, &mut rng, round) else { continue };
-        assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-        chip.lock().power_on();
-        tree = Tree::mount(PageMapFtl::mount(chip, settings()).unwrap()).unwrap();
-        let found = contents(&mut tree);
-        assert!(found == acknowledged || found == model, "{cut:?}: neither before nor after the operation");
-        model = found;
-        for round in 0..10 {
-            step(&mut tree, &mut model, &mut rng, round).unwrap();
-        }
-        assert_eq!(contents(&mut tree), model);
-        return;
-    }
-    panic!("{cut:?} never struck");
-}
-
-#[test]
-fn nothing_acknowledged_is_lost_at_any_cut() {
-    const OPERATIONS: usize = 160;
-    let chip = new_chip();
-    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
-    assert_eq!(tree.durability(), Durability::EveryOperation);
-    let first = chip.lock().operations();
-    for round in 0..OPERATIONS {
-        step(&mut tree, &mut model, &mut rng, round).unwrap();
-    }
-    assert_eq!(contents(&mut tree), model);
-    let (reinsertions, moved) = (tree.counts().reinsertions, tree.store().counters().moved_pages);
-    assert!(reinsertions > 100 && moved > 50, "{reinsertions} entries inserted again, {moved} pages moved");
-    for at_operation in (first..chip.lock().operations()).step_by(stride(5)) {
-        let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
-        survive(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at_operation }, OPERATIONS);
-        let when = if at_operation % 2 == 0 { CutWhen::Before } else { CutWhen::After };
-        survive(PowerCut { at_operation, when, torn, seed: at_operation }, OPERATIONS);
-    }
 }

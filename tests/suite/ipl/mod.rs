@@ -1,9 +1,8 @@
-//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. Power cuts are in
-//! `cuts`.
+//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks. What cuts, damage and dying
+//! chips do is asked of all indexes alike (`nandex torture`, `crates/nandex-lab/tests/suite`).
 
 #![allow(clippy::unwrap_used)]
 
-mod cuts;
 mod harm;
 mod mounts;
 mod ram;

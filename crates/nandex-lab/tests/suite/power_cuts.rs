@@ -114,7 +114,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let cuts = match (is_sampled, is_promised) {
                 (true, _) => Cuts::Sample(sized(12, 60)),
                 (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(sized(30, 200)),
-                _ => sized(Cuts::Sample(150), Cuts::All),
+                _ => sized(Cuts::Sample(60), Cuts::All),
             };
             let plan = CrashPlan { operations: 130, slots: 650, cuts, ..CrashPlan::new(target, settings) };
             let report = run(plan);

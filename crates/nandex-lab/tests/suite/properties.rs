@@ -12,7 +12,7 @@ use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::parallel;
-use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, STORES, Stack, stacks};
+use nandex_lab::registry::{INDEXES, IndexEntry, STORES, Stack, stacks};
 use nandex_stacks::needed::ram_needed;
 use nandex_stacks::options::{Options, Settings};
 use nandex_testkit::fuzz::{self, contents, ordered_ops, part};

@@ -19,10 +19,12 @@
 //!
 //! A [`Model`] is a map of what an index must hold: [`Mix`] draws operations, [`apply`] and [`live`] do them
 //! with both, [`assert_holds`] compares them. A [`History`] knows which states a power cut may leave.
+//! Model and operations of stores are in [`pages`].
 
 mod chip;
 mod history;
 mod model;
+pub mod pages;
 mod store;
 #[cfg(test)]
 mod tests;

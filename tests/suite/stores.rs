@@ -11,7 +11,7 @@ use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
-use nandex::rng::Rng;
+use nandex::testing::pages::{contents, page, tag_of};
 use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -132,25 +132,10 @@ impl Model {
     }
 }
 
-fn page(tag: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    if tag != 0 {
-        Rng::new(tag).fill(&mut data);
-        data[..8].copy_from_slice(&tag.to_le_bytes());
-    }
-    data
-}
-
 fn read(store: &mut dyn PageStore, lpn: u32, cause: Cause) -> Result<u64, StoreError> {
     let mut data = vec![0; store.page_bytes()];
     store.read(Lpn(lpn), cause, &mut data)?;
-    let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-    assert_eq!(data, page(tag, data.len()), "lpn {lpn} holds what was never written");
-    Ok(tag)
-}
-
-fn contents(store: &mut dyn PageStore) -> Vec<u64> {
-    (0..store.page_count()).map(|lpn| read(store, lpn, Cause::Check).unwrap()).collect()
+    Ok(tag_of(&data).unwrap_or_else(|| panic!("lpn {lpn} holds what was never written")))
 }
 
 fn write(store: &mut dyn PageStore, model: &mut Model, lpns: &[u32]) -> Result<(), StoreError> {

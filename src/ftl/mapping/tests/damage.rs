@@ -2,7 +2,7 @@
 //!
 //! Allowed is the right answer, `Corrupted`, and a refused mount; never other contents, never a panic.
 
-use super::{Ftl, Model, Op, apply, chip, page, random_op, small};
+use super::{Ftl, Model, Op, apply, chip, model, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
 use crate::inputs::{sized, stride};
@@ -90,7 +90,7 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
 /// or cleanly.
 fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model(&ftl);
     let (mut rng, mut last) = (Rng::new(seed), 0);
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
@@ -227,7 +227,7 @@ fn judge<S: Scheme>(
         let tag = model.next_tag;
         match ftl.write(Lpn(lpn), Cause::Host, &page(tag, 128)) {
             Ok(()) => {
-                model.write(lpn, tag);
+                model.write(lpn);
                 unasked.remove(&lpn);
             }
             Err(StoreError::Corrupted { .. }) => {
@@ -277,7 +277,7 @@ fn read_all<S: Scheme>(
                 let found = u64::from_le_bytes(data[..8].try_into().unwrap());
                 // The loss of the last record cannot be told from a cut in it, and takes the trims in it
                 // back.
-                let was_there = || found == 0 || model.ever[lpn as usize].contains(&found);
+                let was_there = || model.was_ever(lpn, found);
                 let is_right = found == tag || (tag == 0 && was_there());
                 let pages = if is_right { String::new() } else { describe(image, &ftl.nand().spoilt()) };
                 assert!(

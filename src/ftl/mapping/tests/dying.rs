@@ -1,6 +1,6 @@
 //! Chips that fail more and more until nothing can be written, and chips on which reads fail now and then.
 
-use super::{Ftl, Model, Op, apply, assert_sound, chip, contents, page, random_op, remount, small};
+use super::{Ftl, Op, apply, assert_sound, chip, contents, model, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
 use crate::inputs::sized;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
@@ -24,7 +24,7 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let (mut rng, mut last, mut refused, mut step) = (Rng::new(seed), 0, 0, 0);
         let worse = |step: u32| {
             let ppm = (step / 50 * 2_000).min(300_000);
@@ -60,12 +60,11 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             let found = contents(&mut ftl);
             assert!(model.allows(&found), "seed {seed} round {round}: {found:?} for {:?}", model.pages);
             assert_sound(&mut ftl);
-            model.pages = found;
-            model.settle();
+            model.become_found(found);
             for lpn in 0..8 {
                 let tag = model.next_tag;
                 match ftl.write(Lpn(lpn), Cause::Host, &page(tag, 128)) {
-                    Ok(()) => model.write(lpn, tag),
+                    Ok(()) => assert_eq!(model.write(lpn), tag),
                     Err(StoreError::WornOut) => {}
                     Err(error) => panic!("seed {seed} round {round}: {error:?}"),
                 }
@@ -81,7 +80,7 @@ pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::S
     let mut refusals = 0;
     for seed in 0..sized(8, 24) {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for step in 0..600 {
             if step % 8 == 7 {
@@ -131,12 +130,12 @@ pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
         let mut ftl = Ftl::<S>::format(chip(small(0)), settings(0)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         for lpn in 0..8 {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
         }
-        let (before, tag) = (model.clone(), model.next_tag);
-        model.write(0, tag);
+        let before = model.clone();
+        let tag = model.write(0);
         let data = page(tag, 128);
         let mut sources = vec![Some(Source::Host(&data, Cause::Host))];
         let (flash, scheme) = ftl.parts_mut();
@@ -163,7 +162,7 @@ pub(crate) fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
         let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         let mut data = vec![0; 128];
         for step in 0..1500 {

@@ -18,9 +18,8 @@ use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
 use crate::testing::Chip;
+use crate::testing::pages::{self, Model, Op, Undone, contents, page};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,81 +35,6 @@ fn small(seed: u64) -> Geometry {
 
 fn chip(geometry: Geometry) -> SimChip {
     SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
-}
-
-fn page(tag: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    if tag != 0 {
-        Rng::new(tag).fill(&mut data);
-        data[..8].copy_from_slice(&tag.to_le_bytes());
-    }
-    data
-}
-
-/// The contents of each page; what a trimmed one held before, since a trim that was not synced may be
-/// undone. It is copied before every operation, so that its lists are shared by the copies.
-#[derive(Clone, Debug)]
-struct Model {
-    pages: Vec<u64>,
-    trimmed: BTreeMap<u32, Rc<Vec<u64>>>,
-    /// Since the last sync.
-    former: Vec<Rc<Vec<u64>>>,
-    /// Since the beginning.
-    ever: Vec<Rc<Vec<u64>>>,
-    next_tag: u64,
-}
-
-impl Model {
-    fn new(pages: u32) -> Model {
-        Model {
-            pages: vec![0; pages as usize],
-            trimmed: BTreeMap::new(),
-            former: vec![Rc::default(); pages as usize],
-            ever: vec![Rc::default(); pages as usize],
-            next_tag: 1,
-        }
-    }
-
-    fn write(&mut self, lpn: u32, tag: u64) {
-        self.pages[lpn as usize] = tag;
-        Rc::make_mut(&mut self.former[lpn as usize]).push(tag);
-        Rc::make_mut(&mut self.ever[lpn as usize]).push(tag);
-        self.trimmed.remove(&lpn);
-        self.next_tag = self.next_tag.max(tag + 1);
-    }
-
-    fn trim(&mut self, lpn: u32) {
-        if self.pages[lpn as usize] != 0 {
-            self.pages[lpn as usize] = 0;
-            self.trimmed.insert(lpn, self.former[lpn as usize].clone());
-        }
-    }
-
-    fn settle(&mut self) {
-        self.trimmed.clear();
-        for (former, &now) in self.former.iter_mut().zip(&self.pages) {
-            *former = Rc::new(Vec::from_iter(Some(now).filter(|&tag| tag != 0)));
-        }
-    }
-
-    fn allows(&self, found: &[u64]) -> bool {
-        let fits = |lpn: usize| {
-            let wanted = self.pages[lpn];
-            let former = || self.trimmed.get(&(lpn as u32)).is_some_and(|f| f.contains(&found[lpn]));
-            found[lpn] == wanted || (wanted == 0 && former())
-        };
-        (0..found.len()).all(fits)
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Write(u32),
-    Group(Vec<u32>),
-    Trim(u32),
-    Read(u32),
-    Sync,
-    Checkpoint,
 }
 
 fn random_op(rng: &mut Rng, store: &dyn PageStore, last: &mut u32) -> Op {
@@ -142,46 +66,14 @@ fn random_op(rng: &mut Rng, store: &dyn PageStore, last: &mut u32) -> Op {
 }
 
 fn apply<S: Scheme>(ftl: &mut Ftl<S>, model: &mut Model, op: &Op) -> Result<(), StoreError> {
-    let bytes = ftl.page_bytes();
     match op {
-        Op::Write(lpn) => {
-            let tag = model.next_tag;
-            model.write(*lpn, tag);
-            ftl.write(Lpn(*lpn), Cause::Host, &page(tag, bytes))
-        }
-        Op::Group(lpns) => {
-            let first = model.next_tag;
-            let data: Vec<Vec<u8>> = (0..lpns.len()).map(|i| page(first + i as u64, bytes)).collect();
-            lpns.iter().enumerate().for_each(|(i, &lpn)| model.write(lpn, first + i as u64));
-            let group: Vec<(Lpn, &[u8])> =
-                lpns.iter().zip(&data).map(|(&lpn, data)| (Lpn(lpn), &data[..])).collect();
-            ftl.write_atomic(&group, Cause::Host)
-        }
-        Op::Trim(lpn) => {
-            model.trim(*lpn);
-            ftl.trim(Lpn(*lpn))
-        }
-        Op::Read(lpn) => {
-            let mut data = vec![0; bytes];
-            ftl.read(Lpn(*lpn), Cause::Host, &mut data)?;
-            assert_eq!(data, page(model.pages[*lpn as usize], bytes), "lpn {lpn}");
-            Ok(())
-        }
-        Op::Sync => ftl.sync().map(|()| model.settle()),
         Op::Checkpoint => ftl.checkpoint().map(|()| model.settle()),
+        op => pages::apply(ftl, model, op),
     }
 }
 
-fn contents<S: Scheme>(ftl: &mut Ftl<S>) -> Vec<u64> {
-    let mut data = vec![0; ftl.page_bytes()];
-    let mut tags = Vec::new();
-    for lpn in 0..ftl.page_count() {
-        ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
-        let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-        assert_eq!(data, page(tag, data.len()), "lpn {lpn}");
-        tags.push(tag);
-    }
-    tags
+fn model<S: Scheme>(ftl: &Ftl<S>) -> Model {
+    Model::new(ftl.page_count(), Undone::Any)
 }
 
 fn assert_sound<S: Scheme>(ftl: &mut Ftl<S>) {
@@ -223,7 +115,7 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
     for (seed, geometry) in (1..).zip(geometries) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let mut last = 0;
         for step in 0..6000 {
             let op = random_op(&mut rng, &ftl, &mut last);
@@ -287,8 +179,7 @@ fn remount<S: Scheme>(ftl: Ftl<S>, model: &mut Model, before: &Model, settings: 
         panic!("found {wrong:?}");
     }
     assert_sound(&mut ftl);
-    model.pages = found;
-    model.settle();
+    model.become_found(found);
     ftl
 }
 
@@ -300,7 +191,7 @@ fn cut_run<S: Scheme>(
 ) -> bool {
     let mut rng = Rng::new(seed);
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model(&ftl);
     // Half of the store is full before the first cut is due.
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
@@ -351,7 +242,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
     for seed in 0..sized(3, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         for lpn in 0..ftl.page_count() {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
         }
@@ -374,7 +265,7 @@ pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Se
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 120) };
         let chip = chip(geometry).with_factory_bad_blocks(30_000, seed).with_faults(faults);
         let mut ftl = Ftl::<S>::format(chip, settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let mut last = 0;
         for step in 0..3000 {
             let op = random_op(&mut rng, &ftl, &mut last);
@@ -431,7 +322,7 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
     for seed in 0..3 {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for _ in 0..400 {
             let op = random_op(&mut rng, &ftl, &mut last);
@@ -467,7 +358,7 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
                         // The last note of a trim cannot be told from one that was cut.
                         Ok(()) if tag == 0 => {
                             let found = u64::from_le_bytes(data[..8].try_into().unwrap());
-                            assert!(found == 0 || model.ever[lpn].contains(&found), "lpn {lpn}");
+                            assert!(model.was_ever(lpn as u32, found), "lpn {lpn}");
                         }
                         Ok(()) => assert_eq!(data, page(tag, 128), "{ppn} bit {bit} lpn {lpn}"),
                         Err(StoreError::Corrupted { .. }) => wrong += 1,

@@ -27,7 +27,7 @@ enum End {
 fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
     let mut rng = Rng::new(seed);
     let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model_of(&ftl);
     let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
     let ops = 150 + rng.below(200);
     let mut earlier = ftl.nand().clone();
@@ -56,13 +56,13 @@ fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
     let mut chip = match end {
         End::Closed => {
             before = model.clone();
-            model.trimmed.clear();
-            before.trimmed.clear();
+            model.settle();
+            before.settle();
             ftl.close().unwrap()
         }
         End::Synced => {
             ftl.sync().unwrap();
-            model.trimmed.clear();
+            model.settle();
             before = model.clone();
             ftl.into_nand()
         }
@@ -70,8 +70,8 @@ fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
     };
     chip.power_on();
     let allowed = (0..model.pages.len()).map(|lpn| {
-        let of = |m: &Model| [Some(m.pages[lpn]), m.trimmed.get(&(lpn as u32)).copied()];
-        of(&before).into_iter().chain(of(&model)).flatten().collect()
+        let of = |m: &Model| m.allowed(lpn as u32);
+        of(&before).into_iter().chain(of(&model)).collect()
     });
     Aged { allowed: allowed.collect(), ever, earlier, chip }
 }
@@ -231,7 +231,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(Geometry::new(64, 16, 4, 60)), settings).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model_of(&ftl);
         let mut refused = 0;
         for round in 0..400 {
             let rate = if refused > 0 && round % 3 == 0 { 0 } else { 500 * (1 + round) };
@@ -277,7 +277,7 @@ fn transient_read_errors_lose_nothing() {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model_of(&ftl);
         let faults = Faults { seed, read_failures_ppm: 5_000, ..Faults::default() };
         ftl.nand_mut().set_faults(faults);
         let mut data = vec![0; 64];

@@ -12,7 +12,7 @@ use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::testing::Chip;
-use alloc::collections::BTreeMap;
+use crate::testing::pages::{self, Model, Op, Undone, contents, page};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -53,60 +53,6 @@ fn variant(number: u64) -> FtlSettings {
     }
 }
 
-/// The page that stands for a number; 0 is the page of zeros.
-fn page(tag: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    if tag != 0 {
-        Rng::new(tag).fill(&mut data);
-        data[..8].copy_from_slice(&tag.to_le_bytes());
-    }
-    data
-}
-
-/// The contents that the store should have.
-#[derive(Clone, Debug)]
-struct Model {
-    pages: Vec<u64>,
-    /// The values that a trim that is not synced may give back after a cut.
-    trimmed: BTreeMap<u32, u64>,
-    next_tag: u64,
-}
-
-impl Model {
-    fn new(page_count: u32) -> Model {
-        Model { pages: vec![0; page_count as usize], trimmed: BTreeMap::new(), next_tag: 1 }
-    }
-
-    fn write(&mut self, lpn: u32, tag: u64) {
-        self.pages[lpn as usize] = tag;
-        self.trimmed.remove(&lpn);
-        self.next_tag = self.next_tag.max(tag + 1);
-    }
-
-    fn trim(&mut self, lpn: u32) {
-        let old = core::mem::replace(&mut self.pages[lpn as usize], 0);
-        if old != 0 {
-            self.trimmed.insert(lpn, old);
-        }
-    }
-
-    fn allows(&self, found: &[u64]) -> bool {
-        let allowed = |lpn: usize| {
-            let wanted = self.pages[lpn];
-            found[lpn] == wanted || (wanted == 0 && self.trimmed.get(&(lpn as u32)) == Some(&found[lpn]))
-        };
-        (0..found.len()).all(allowed)
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Write(Vec<u32>),
-    Trim(u32),
-    Sync,
-    Checkpoint,
-}
-
 fn random_op(rng: &mut Rng, page_count: u32, group_max: u64) -> Op {
     let lpn = |rng: &mut Rng| {
         // Four fifths of the writes go to a fifth of the pages.
@@ -114,13 +60,13 @@ fn random_op(rng: &mut Rng, page_count: u32, group_max: u64) -> Op {
         rng.below(u64::from(range)) as u32
     };
     match rng.below(40) {
-        0..=23 => Op::Write(vec![lpn(rng)]),
+        0..=23 => Op::Group(vec![lpn(rng)]),
         24..=31 => {
             let mut group: Vec<u32> = (0..=rng.below(group_max)).map(|_| lpn(rng)).collect();
             group.sort_unstable();
             group.dedup();
             rng.shuffle(&mut group);
-            Op::Write(group)
+            Op::Group(group)
         }
         32..=35 => Op::Trim(lpn(rng)),
         36..=38 => Op::Sync,
@@ -130,42 +76,13 @@ fn random_op(rng: &mut Rng, page_count: u32, group_max: u64) -> Op {
 
 fn apply(ftl: &mut PageMapFtl<SimChip>, model: &mut Model, op: &Op) -> Result<(), StoreError> {
     match op {
-        Op::Write(lpns) => {
-            let bytes = ftl.page_bytes();
-            let first = model.next_tag;
-            let data: Vec<Vec<u8>> = (0..lpns.len()).map(|i| page(first + i as u64, bytes)).collect();
-            lpns.iter().enumerate().for_each(|(i, &lpn)| model.write(lpn, first + i as u64));
-            let group: Vec<(Lpn, &[u8])> =
-                lpns.iter().zip(&data).map(|(&lpn, data)| (Lpn(lpn), &data[..])).collect();
-            ftl.write_atomic(&group, Cause::Host)
-        }
-        Op::Trim(lpn) => {
-            model.trim(*lpn);
-            ftl.trim(Lpn(*lpn))
-        }
-        Op::Sync => {
-            ftl.sync()?;
-            model.trimmed.clear();
-            Ok(())
-        }
-        Op::Checkpoint => {
-            ftl.checkpoint()?;
-            model.trimmed.clear();
-            Ok(())
-        }
+        Op::Checkpoint => ftl.checkpoint().map(|()| model.settle()),
+        op => pages::apply(ftl, model, op),
     }
 }
 
-fn contents(ftl: &mut PageMapFtl<SimChip>) -> Vec<u64> {
-    let mut data = vec![0; ftl.page_bytes()];
-    let mut tags = Vec::new();
-    for lpn in 0..ftl.page_count() {
-        ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
-        let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-        assert_eq!(data, page(tag, data.len()), "lpn {lpn}");
-        tags.push(tag);
-    }
-    tags
+fn model_of(ftl: &dyn PageStore) -> Model {
+    Model::new(ftl.page_count(), Undone::Last)
 }
 
 fn assert_sound(ftl: &mut PageMapFtl<SimChip>) {
@@ -207,7 +124,7 @@ fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageM
     );
     assert_sound(&mut ftl);
     model.pages = found;
-    model.trimmed.clear();
+    model.settle();
     ftl
 }
 
@@ -215,7 +132,7 @@ fn cut_run(first: u64, when: CutWhen, torn: TornModel, settings: FtlSettings) ->
     let seed = first % 3;
     let mut rng = Rng::new(seed);
     let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model_of(&ftl);
     let mut struck = false;
     for (cut, wait) in [first, rng.below(6), rng.below(60), 10_000].into_iter().enumerate() {
         let at_operation = ftl.nand().operations() + wait;
@@ -262,7 +179,7 @@ fn it_is_an_array_of_pages() {
         let (geometry, settings) = (geometries[seed as usize % 4], variant(seed / 2));
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model_of(&ftl);
         for step in 0..4000 {
             let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
             apply(&mut ftl, &mut model, &op).unwrap();
@@ -271,7 +188,7 @@ fn it_is_an_array_of_pages() {
                 assert_sound(&mut ftl);
                 ftl = PageMapFtl::mount(ftl.close().unwrap(), settings).unwrap();
                 assert!(!ftl.stale, "nothing was written after the checkpoint");
-                model.trimmed.clear();
+                model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
             }
         }
@@ -282,14 +199,14 @@ fn it_is_an_array_of_pages() {
 #[test]
 fn a_completely_written_store_can_be_overwritten_for_ever() {
     let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model_of(&ftl);
     for lpn in 0..ftl.page_count() {
-        apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+        apply(&mut ftl, &mut model, &Op::Group(vec![lpn])).unwrap();
     }
     let mut rng = Rng::new(9);
     for _ in 0..5000 {
         let lpn = rng.below(u64::from(ftl.page_count())) as u32;
-        apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+        apply(&mut ftl, &mut model, &Op::Group(vec![lpn])).unwrap();
     }
     assert_eq!(contents(&mut ftl), model.pages);
 }
@@ -304,9 +221,9 @@ fn cut_after_cut_does_not_fill_it() {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model_of(&ftl);
         for lpn in 0..ftl.page_count() {
-            apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+            apply(&mut ftl, &mut model, &Op::Group(vec![lpn])).unwrap();
         }
         for session in 0..700 {
             let at_operation = ftl.nand().operations() + rng.below([4, 12, 40][session % 3]);
@@ -328,7 +245,7 @@ fn failing_blocks_cost_room_but_no_data() {
         let chip =
             chip(Geometry::new(64, 16, 4, 80)).with_factory_bad_blocks(30_000, seed).with_faults(faults);
         let mut ftl = PageMapFtl::format(chip, settings).unwrap();
-        let mut model = Model::new(ftl.page_count());
+        let mut model = model_of(&ftl);
         let mut full = false;
         for step in 0..3000 {
             let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
@@ -353,7 +270,7 @@ fn failing_blocks_cost_room_but_no_data() {
 
 fn aged(seed: u64, settings: FtlSettings) -> (SimChip, Vec<u64>) {
     let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
-    let mut model = Model::new(ftl.page_count());
+    let mut model = model_of(&ftl);
     let mut rng = Rng::new(seed);
     for _ in 0..400 {
         let op = random_op(&mut rng, ftl.page_count(), 4);
@@ -362,7 +279,7 @@ fn aged(seed: u64, settings: FtlSettings) -> (SimChip, Vec<u64>) {
     ftl.sync().unwrap();
     // The loss of the very last write looks like a cut; nobody asks for this one.
     let last = ftl.page_count() - 1;
-    apply(&mut ftl, &mut model, &Op::Write(vec![last])).unwrap();
+    apply(&mut ftl, &mut model, &Op::Group(vec![last])).unwrap();
     model.pages.pop();
     (ftl.into_nand(), model.pages)
 }

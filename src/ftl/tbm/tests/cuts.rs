@@ -47,7 +47,7 @@ fn plan(bench: &Bench, wait: u64, when: CutWhen, torn: TornModel, seed: u64) {
 fn prepared<S: Below>(seed: u64) -> (Bench, Tbm<S, Chip>, Model, Rng) {
     let (bench, mut rng) = (Bench::small(seed), Rng::new(seed));
     let mut tbm = bench.format::<S>();
-    let mut model = Model::new(tbm.page_count());
+    let mut model = model_of(&tbm);
     for lpn in 0..tbm.page_count() / 2 {
         apply(&mut tbm, &mut model, &Op::Write(lpn)).unwrap();
     }
@@ -192,7 +192,7 @@ fn failing_blocks_lose_nothing() {
         let ftl = FastFtl::format(low, FastSettings { common, ..FastSettings::default() }).unwrap();
         let mut tbm = Tbm::format(ftl, high, bench.settings).unwrap();
         let (mut rng, mut last) = (Rng::new(seed), 0);
-        let mut model = Model::new(tbm.page_count());
+        let mut model = model_of(&tbm);
         for step in 0..2500 {
             let op = random_op(&mut rng, &tbm, &mut last);
             let before = model.clone();

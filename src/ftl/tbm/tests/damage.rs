@@ -22,7 +22,7 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
     let bench = Bench::small(seed);
     let mut rng = Rng::new(seed);
     let mut tbm = bench.format::<S>();
-    let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
+    let (mut model, mut last) = (model_of(&tbm), 0);
     let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
     let mut earlier = bench.chip.lock().clone();
     let mut before = model.clone();
@@ -55,7 +55,7 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
     }
     bench.chip.lock().power_on();
     let allowed = (0..model.pages.len()).map(|lpn| {
-        let of = |m: &Model| [&[m.pages[lpn]][..], m.trimmed.get(&lpn).map_or(&[], |f| &f[..])].concat();
+        let of = |m: &Model| m.allowed(lpn as u32);
         of(&before).into_iter().chain(of(&model)).collect()
     });
     let chip = bench.chip.lock().clone();
@@ -173,7 +173,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
         let bench = Bench::new(Geometry::new(128, 32, 4, 72), 3 + seed as u32 % 4, 6);
         let mut rng = Rng::new(seed);
         let mut tbm = bench.format::<PageMapFtl<Range>>();
-        let (mut model, mut last, mut refused) = (Model::new(tbm.page_count()), 0, 0);
+        let (mut model, mut last, mut refused) = (model_of(&tbm), 0, 0);
         for round in 0..400 {
             let rate = if refused > 0 && round % 3 == 0 { 0 } else { 500 * (1 + round) };
             let faults = Faults {
@@ -222,7 +222,7 @@ fn transient_read_errors_lose_nothing() {
         let mut tbm = bench.format::<PageMapFtl<Range>>();
         let faults = Faults { seed, read_failures_ppm: 5_000, ..Faults::default() };
         bench.chip.lock().set_faults(faults);
-        let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
+        let (mut model, mut last) = (model_of(&tbm), 0);
         for step in 0..3000 {
             let op = random_op(&mut rng, &tbm, &mut last);
             apply(&mut tbm, &mut model, &op).unwrap();

@@ -15,11 +15,11 @@ use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub(super) use crate::testing::Chip;
+use crate::testing::pages::{self, Model, Op, Undone, contents, page};
 type Range = BlockRange<Chip>;
 
 pub(super) fn new_chip(geometry: Geometry) -> Chip {
@@ -116,73 +116,6 @@ impl Bench {
     }
 }
 
-fn page(tag: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    if tag != 0 {
-        Rng::new(tag).fill(&mut data);
-        data[..8].copy_from_slice(&tag.to_le_bytes());
-    }
-    data
-}
-
-/// The contents of each page; what a trimmed one held since the last sync, for that may come back. It is
-/// copied before every operation, so that its lists are shared by the copies.
-#[derive(Clone, Debug)]
-struct Model {
-    pages: Vec<u64>,
-    trimmed: BTreeMap<usize, Rc<Vec<u64>>>,
-    former: Vec<Rc<Vec<u64>>>,
-    next_tag: u64,
-}
-
-impl Model {
-    fn new(pages: u32) -> Model {
-        let former = (0..pages).map(|_| Rc::new(vec![0])).collect();
-        Model { pages: vec![0; pages as usize], trimmed: BTreeMap::new(), former, next_tag: 1 }
-    }
-
-    fn write(&mut self, lpn: u32) -> u64 {
-        let (tag, lpn) = (self.next_tag, lpn as usize);
-        self.next_tag += 1;
-        self.pages[lpn] = tag;
-        Rc::make_mut(&mut self.former[lpn]).push(tag);
-        self.trimmed.remove(&lpn);
-        tag
-    }
-
-    fn trim(&mut self, lpn: u32) {
-        let lpn = lpn as usize;
-        if self.pages[lpn] != 0 {
-            self.pages[lpn] = 0;
-            self.trimmed.insert(lpn, self.former[lpn].clone());
-        }
-    }
-
-    fn settle(&mut self) {
-        self.trimmed.clear();
-        for (former, &now) in self.former.iter_mut().zip(&self.pages) {
-            *former = Rc::new(vec![now]);
-        }
-    }
-
-    fn allows(&self, found: &[u64]) -> bool {
-        (0..found.len()).all(|lpn| {
-            found[lpn] == self.pages[lpn]
-                || self.trimmed.get(&lpn).is_some_and(|former| former.contains(&found[lpn]))
-        })
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Write(u32),
-    Group(Vec<u32>),
-    Trim(u32),
-    Read(u32),
-    Sync,
-    Checkpoint,
-}
-
 fn random_op(rng: &mut Rng, store: &impl PageStore, last: &mut u32) -> Op {
     let pages = u64::from(store.page_count());
     let mut lpn = |rng: &mut Rng| {
@@ -211,43 +144,14 @@ fn random_op(rng: &mut Rng, store: &impl PageStore, last: &mut u32) -> Op {
 }
 
 fn apply<S: Below>(tbm: &mut Tbm<S, Chip>, model: &mut Model, op: &Op) -> Result<(), StoreError> {
-    let bytes = tbm.page_bytes();
     match op {
-        Op::Write(lpn) => {
-            let tag = model.write(*lpn);
-            tbm.write(Lpn(*lpn), Cause::Host, &page(tag, bytes))
-        }
-        Op::Group(lpns) => {
-            let data: Vec<Vec<u8>> = lpns.iter().map(|&lpn| page(model.write(lpn), bytes)).collect();
-            let group: Vec<(Lpn, &[u8])> =
-                lpns.iter().zip(&data).map(|(&lpn, data)| (Lpn(lpn), &data[..])).collect();
-            tbm.write_atomic(&group, Cause::Host)
-        }
-        Op::Trim(lpn) => {
-            model.trim(*lpn);
-            tbm.trim(Lpn(*lpn))
-        }
-        Op::Read(lpn) => {
-            let mut data = vec![0; bytes];
-            tbm.read(Lpn(*lpn), Cause::Host, &mut data)?;
-            assert_eq!(data, page(model.pages[*lpn as usize], bytes), "lpn {lpn}");
-            Ok(())
-        }
-        Op::Sync => tbm.sync().map(|()| model.settle()),
         Op::Checkpoint => tbm.checkpoint().map(|()| model.settle()),
+        op => pages::apply(tbm, model, op),
     }
 }
 
-fn contents<S: Below>(tbm: &mut Tbm<S, Chip>) -> Vec<u64> {
-    let mut data = vec![0; tbm.page_bytes()];
-    let mut tags = Vec::new();
-    for lpn in 0..tbm.page_count() {
-        tbm.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
-        let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-        assert_eq!(data, page(tag, data.len()), "lpn {lpn}");
-        tags.push(tag);
-    }
-    tags
+fn model_of(store: &dyn PageStore) -> Model {
+    Model::new(store.page_count(), Undone::Any)
 }
 
 fn assert_sound<S: Below>(tbm: &mut Tbm<S, Chip>) {
@@ -290,7 +194,7 @@ fn is_an_array_of_pages<S: Below>() -> TbmCounters {
     for (seed, bench) in (1..).zip(benches) {
         let mut rng = Rng::new(seed);
         let mut tbm = bench.format::<S>();
-        let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
+        let (mut model, mut last) = (model_of(&tbm), 0);
         for step in 0..4000 {
             let op = random_op(&mut rng, &tbm, &mut last);
             apply(&mut tbm, &mut model, &op).unwrap();

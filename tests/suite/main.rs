@@ -23,6 +23,7 @@ mod store_nand;
 mod stores;
 mod tidy;
 mod tidy_circles;
+mod tidy_types;
 mod torn_pages;
 mod trims;
 mod value_log_full;

@@ -227,6 +227,7 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "in-parts")]
     #[test]
     fn one_part_is_looked_at_at_a_time() {
         let mut space = Space::windowed(150, 64);

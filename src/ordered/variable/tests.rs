@@ -251,6 +251,8 @@ fn cut_everywhere<I: OrderedIndex>(
     }
 }
 
+// Its plow seals many pages of a small chip.
+#[cfg(feature = "full")]
 #[test]
 fn a_cut_leaves_whole_values_only() {
     let record = RecordFormat::variable(MAX_KEY as u8, 9);

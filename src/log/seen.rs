@@ -254,8 +254,8 @@ mod tests {
         }
     }
 
-    // Pages of a flush are of a write part.
-    #[cfg(feature = "embedded")]
+    // Pages of a flush are of a write part, and leaves of a journal are noted where nodes move.
+    #[cfg(feature = "full")]
     #[test]
     fn a_flush_whose_end_was_reclaimed_counts() {
         let mut seen = Seen::new(100, 6, None);

@@ -15,6 +15,7 @@ mod placed;
 mod plow;
 mod plow_room;
 mod quoted;
+mod raw_lives;
 mod sensor_damage;
 mod sensor_dying;
 mod services;

@@ -20,7 +20,7 @@ const CRATES: [&str; 5] = [
 ];
 
 /// Every source file below a folder, with its path from there.
-fn sources(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>) {
+pub(crate) fn sources(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = format!("{prefix}{}", path.file_name().unwrap().to_string_lossy());

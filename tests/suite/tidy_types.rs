@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::tidy_circles::sources;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,19 +51,6 @@ struct Type {
     fields: usize,
     methods: BTreeMap<String, String>,
     calls: BTreeMap<String, BTreeSet<String>>,
-}
-
-/// Every source file below a folder that is no test, with its path from there.
-fn sources(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = format!("{prefix}{}", path.file_name().unwrap().to_string_lossy());
-        if path.is_dir() {
-            sources(&path, &format!("{name}/"), found);
-        } else if name.ends_with(".rs") && !name.contains("tests") {
-            found.push((name, fs::read_to_string(&path).unwrap()));
-        }
-    }
 }
 
 /// The folder or file at the root of a crate; below `ordered` one folder more.
@@ -190,6 +178,7 @@ fn largest_circle(found: &Type) -> usize {
 fn sizes(root: &Path, name: &str) -> BTreeMap<String, Size> {
     let (mut files, mut types) = (Vec::new(), BTreeMap::new());
     sources(root, "", &mut files);
+    files.retain(|(path, _)| !path.contains("tests"));
     files.iter().for_each(|(path, text)| read(path, text, &mut types));
     let size = |found: &Type| [found.fields, found.methods.len(), largest_circle(found)];
     types

@@ -42,7 +42,8 @@ mod log;
 mod share;
 mod tell;
 // Its plow seals many pages of a small chip, which builds of less than everything refuse.
-#[cfg(all(test, feature = "full"))]
+#[cfg(test)]
+#[cfg(feature = "full")]
 mod tests;
 mod waiting;
 mod walk;

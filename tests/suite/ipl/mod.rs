@@ -1,5 +1,5 @@
-//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks. What cuts, damage and dying
-//! chips do is asked of all indexes alike (`nandex torture`, `crates/nandex-lab/tests/suite`).
+//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. What cuts do is
+//! asked of all indexes alike (`nandex crash`, `crates/nandex-lab/tests/suite`).
 
 #![allow(clippy::unwrap_used)]
 

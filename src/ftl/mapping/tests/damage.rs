@@ -2,7 +2,7 @@
 //!
 //! Allowed is the right answer, `Corrupted`, and a refused mount; never other contents, never a panic.
 
-use super::{Ftl, Model, Op, apply, chip, model, page, random_op, small};
+use super::{Ftl, Model, Op, apply, chip, model_of, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
 use crate::inputs::{sized, stride};
@@ -90,7 +90,7 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
 /// or cleanly.
 fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
-    let mut model = model(&ftl);
+    let mut model = model_of(&ftl);
     let (mut rng, mut last) = (Rng::new(seed), 0);
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();

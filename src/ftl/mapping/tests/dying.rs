@@ -1,6 +1,6 @@
 //! Chips that fail more and more until nothing can be written, and chips on which reads fail now and then.
 
-use super::{Ftl, Op, apply, assert_sound, chip, contents, model, page, random_op, remount, small};
+use super::{Ftl, Op, apply, assert_sound, chip, contents, model_of, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
 use crate::inputs::sized;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
@@ -24,7 +24,7 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let (mut rng, mut last, mut refused, mut step) = (Rng::new(seed), 0, 0, 0);
         let worse = |step: u32| {
             let ppm = (step / 50 * 2_000).min(300_000);
@@ -80,7 +80,7 @@ pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::S
     let mut refusals = 0;
     for seed in 0..sized(8, 24) {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for step in 0..600 {
             if step % 8 == 7 {
@@ -130,7 +130,7 @@ pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
         let mut ftl = Ftl::<S>::format(chip(small(0)), settings(0)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         for lpn in 0..8 {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
         }
@@ -162,7 +162,7 @@ pub(crate) fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
         let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         let mut data = vec![0; 128];
         for step in 0..1500 {

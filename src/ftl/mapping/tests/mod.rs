@@ -72,7 +72,7 @@ fn apply<S: Scheme>(ftl: &mut Ftl<S>, model: &mut Model, op: &Op) -> Result<(), 
     }
 }
 
-fn model<S: Scheme>(ftl: &Ftl<S>) -> Model {
+fn model_of<S: Scheme>(ftl: &Ftl<S>) -> Model {
     Model::new(ftl.page_count(), Undone::Any)
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
     for (seed, geometry) in (1..).zip(geometries) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let mut last = 0;
         for step in 0..6000 {
             let op = random_op(&mut rng, &ftl, &mut last);
@@ -191,7 +191,7 @@ fn cut_run<S: Scheme>(
 ) -> bool {
     let mut rng = Rng::new(seed);
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
-    let mut model = model(&ftl);
+    let mut model = model_of(&ftl);
     // Half of the store is full before the first cut is due.
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
@@ -242,7 +242,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
     for seed in 0..sized(3, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         for lpn in 0..ftl.page_count() {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
         }
@@ -265,7 +265,7 @@ pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Se
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 120) };
         let chip = chip(geometry).with_factory_bad_blocks(30_000, seed).with_faults(faults);
         let mut ftl = Ftl::<S>::format(chip, settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let mut last = 0;
         for step in 0..3000 {
             let op = random_op(&mut rng, &ftl, &mut last);
@@ -322,7 +322,7 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
     for seed in 0..3 {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
-        let mut model = model(&ftl);
+        let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for _ in 0..400 {
             let op = random_op(&mut rng, &ftl, &mut last);

@@ -13,8 +13,7 @@ struct Aged {
     earlier: SimChip,
     /// The values that each logical page may read as.
     allowed: Vec<BTreeSet<u64>>,
-    /// The values that each page ever was.
-    ever: Vec<BTreeSet<u64>>,
+    model: Model,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,6 @@ fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
     let mut rng = Rng::new(seed);
     let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
     let mut model = model_of(&ftl);
-    let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
     let ops = 150 + rng.below(200);
     let mut earlier = ftl.nand().clone();
     let mut before = model.clone();
@@ -43,11 +41,7 @@ fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
         }
         let op = random_op(&mut rng, ftl.page_count(), 4);
         before = model.clone();
-        let done = apply(&mut ftl, &mut model, &op);
-        for (lpn, &tag) in model.pages.iter().enumerate() {
-            ever[lpn].insert(tag);
-        }
-        match done {
+        match apply(&mut ftl, &mut model, &op) {
             Ok(()) => {}
             Err(StoreError::Nand(NandError::PowerLost)) => break,
             Err(error) => panic!("{error:?}"),
@@ -73,7 +67,7 @@ fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
         let of = |m: &Model| m.allowed(lpn as u32);
         of(&before).into_iter().chain(of(&model)).collect()
     });
-    Aged { allowed: allowed.collect(), ever, earlier, chip }
+    Aged { allowed: allowed.collect(), model, earlier, chip }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,16 +94,12 @@ fn outcome(aged: &Aged, damaged: SimChip, settings: FtlSettings) -> (Outcome, St
         let found = match ftl.read(Lpn(lpn), Cause::Host, &mut data) {
             Err(StoreError::Corrupted { .. }) => Outcome::Noticed,
             Err(error) => panic!("{error:?}"),
-            Ok(()) => {
-                let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-                let is_known = data == page(tag, 64) && aged.ever[lpn as usize].contains(&tag);
-                match () {
-                    () if is_known && aged.allowed[lpn as usize].contains(&tag) => Outcome::Right,
-                    () if is_known && tag == 0 => Outcome::Zeros,
-                    () if is_known => Outcome::Older,
-                    () => Outcome::Wrong,
-                }
-            }
+            Ok(()) => match tag_of(&data).filter(|&tag| aged.model.was_ever(lpn, tag)) {
+                Some(tag) if aged.allowed[lpn as usize].contains(&tag) => Outcome::Right,
+                Some(0) => Outcome::Zeros,
+                Some(_) => Outcome::Older,
+                None => Outcome::Wrong,
+            },
         };
         if found > worst {
             note = format!("lpn {lpn}: {:?} allowed", aged.allowed[lpn as usize]);

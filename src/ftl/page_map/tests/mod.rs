@@ -12,7 +12,7 @@ use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::testing::Chip;
-use crate::testing::pages::{self, Model, Op, Undone, contents, page};
+use crate::testing::pages::{self, Model, Op, Undone, contents, page, tag_of};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -123,8 +123,7 @@ fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageM
         "found {found:?}\nbefore {before:?}\nafter {model:?}"
     );
     assert_sound(&mut ftl);
-    model.pages = found;
-    model.settle();
+    model.become_found(found);
     ftl
 }
 

@@ -15,7 +15,7 @@ struct Aged {
     chip: SimChip,
     earlier: SimChip,
     allowed: Vec<BTreeSet<u64>>,
-    ever: Vec<BTreeSet<u64>>,
+    model: Model,
 }
 
 fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
@@ -23,7 +23,6 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
     let mut rng = Rng::new(seed);
     let mut tbm = bench.format::<S>();
     let (mut model, mut last) = (model_of(&tbm), 0);
-    let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
     let mut earlier = bench.chip.lock().clone();
     let mut before = model.clone();
     if !is_closed {
@@ -38,11 +37,7 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
         }
         let op = random_op(&mut rng, &tbm, &mut last);
         before = model.clone();
-        let done = apply(&mut tbm, &mut model, &op);
-        model.pages.iter().zip(&mut ever).for_each(|(&tag, ever)| {
-            ever.insert(tag);
-        });
-        match done {
+        match apply(&mut tbm, &mut model, &op) {
             Ok(()) => {}
             Err(StoreError::Nand(NandError::PowerLost)) => break,
             Err(error) => panic!("{error:?}"),
@@ -59,7 +54,7 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
         of(&before).into_iter().chain(of(&model)).collect()
     });
     let chip = bench.chip.lock().clone();
-    Aged { allowed: allowed.collect(), ever, earlier, chip, bench }
+    Aged { allowed: allowed.collect(), model, earlier, chip, bench }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,15 +78,11 @@ fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
         let found = match tbm.read(Lpn(lpn), Cause::Host, &mut data) {
             Err(StoreError::Corrupted { .. }) => Outcome::Noticed,
             Err(error) => panic!("{error:?}"),
-            Ok(()) => {
-                let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
-                let lpn = lpn as usize;
-                match data == page(tag, data.len()) && aged.ever[lpn].contains(&tag) {
-                    true if aged.allowed[lpn].contains(&tag) => Outcome::Right,
-                    true => Outcome::Older,
-                    false => Outcome::Wrong,
-                }
-            }
+            Ok(()) => match tag_of(&data).filter(|&tag| aged.model.was_ever(lpn, tag)) {
+                Some(tag) if aged.allowed[lpn as usize].contains(&tag) => Outcome::Right,
+                Some(_) => Outcome::Older,
+                None => Outcome::Wrong,
+            },
         };
         worst = worst.max(found);
     }

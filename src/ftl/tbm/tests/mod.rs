@@ -19,7 +19,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 pub(super) use crate::testing::Chip;
-use crate::testing::pages::{self, Model, Op, Undone, contents, page};
+use crate::testing::pages::{self, Model, Op, Undone, contents, page, tag_of};
 type Range = BlockRange<Chip>;
 
 pub(super) fn new_chip(geometry: Geometry) -> Chip {
@@ -177,8 +177,7 @@ fn remount<S: Below>(bench: &Bench, model: &mut Model, before: &Model) -> Tbm<S,
         panic!("lpns {wrong:?}: {:?} for {:?} or {:?}", of(&found), of(&before.pages), of(&model.pages));
     }
     assert_sound(&mut tbm);
-    model.pages = found;
-    model.settle();
+    model.become_found(found);
     tbm
 }
 

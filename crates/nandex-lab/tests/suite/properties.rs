@@ -117,7 +117,8 @@ fn fill_and_drain(stack: Stack, part: &Part) {
     let (chip, index) = open(entry, part, &settings);
     let mut index = index.unwrap();
     let (mut model, mut rng) = (fuzz::Contents::new(), Rng::new(1));
-    for round in 0u64..3 {
+    let mut first = 0;
+    for round in 0u64..4 {
         let mut inserted = 0;
         loop {
             let key = rng.next_u64().to_be_bytes();
@@ -137,7 +138,19 @@ fn fill_and_drain(stack: Stack, part: &Part) {
             part.geometry.blocks
         );
         assert_holds(&stack.name(), &mut *index, &model);
-        let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
+        match round {
+            0 => first = model.len(),
+            // It was empty before.
+            3 => assert!(
+                model.len() * 4 > first * 3,
+                "{}: {first} records, then {}",
+                stack.name(),
+                model.len()
+            ),
+            _ => {}
+        }
+        let taken = if round == 2 { model.len() } else { model.len() / 2 };
+        let gone: Vec<Vec<u8>> = model.keys().take(taken).cloned().collect();
         for key in gone {
             let removed =
                 index.remove(&key).unwrap_or_else(|error| panic!("{}: remove: {error}", stack.name()));

@@ -53,7 +53,7 @@ impl Durability {
         self,
         given: Durability,
         index: &str,
-        store: &impl PageStore,
+        store: &(impl PageStore + ?Sized),
         group_pages: usize,
     ) -> Result<(), IndexError> {
         if given >= self {

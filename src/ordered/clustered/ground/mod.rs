@@ -120,7 +120,7 @@ impl<S: PageStore> ClusteredTree<S> {
 
     fn above(mut tree: BPlusTree<Layer<S>>, class_below: Durability) -> ClusteredTree<S> {
         tree.promise_nothing();
-        tree.trim_at_once();
+        tree.pages_mut().trim_at_once();
         debug_assert_eq!(tree.durability(), Durability::None, "nodes wait in RAM");
         ClusteredTree { tree, class_below }
     }
@@ -150,7 +150,7 @@ impl<S: PageStore> ClusteredTree<S> {
         self.ready()?;
         let done = act(self);
         let moved = self.tree.with_store(|layer, _| core::mem::take(&mut layer.links.moved));
-        self.tree.renumber(&moved);
+        self.tree.pages_mut().renumber(&moved);
         done
     }
 
@@ -216,10 +216,10 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
         self.relieve()?;
         let root = self.between(|index| Ok(index.tree.with_store(|layer, _| layer.begin_load())?))?;
         // Where the root has a page that the tree does not know of, no node may be loaded there.
-        let withheld = root.filter(|root| self.tree.withhold(*root));
+        let withheld = root.filter(|root| self.tree.pages_mut().withhold(*root));
         let loaded = self.tree.load(records);
         if let Some(root) = withheld {
-            self.tree.let_go(root);
+            self.tree.pages_mut().let_go(root);
         }
         self.tree.with_store(|layer, _| layer.is_loading = false);
         loaded

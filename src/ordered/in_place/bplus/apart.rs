@@ -7,12 +7,11 @@
 //!
 //! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
 
-use super::BPlusTree;
+use super::{Core, Work};
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Durability;
-use crate::store::PageStore;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
@@ -31,7 +30,7 @@ pub enum StructureWrites {
 pub(super) type Restructured = [Lpn; 3];
 
 impl StructureWrites {
-    /// Refuses a class that writes by themselves cannot give.
+    /// Refuses `Apart` in every durability class but *none*: pages written one by one are not atomic.
     pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexFault> {
         let refusal = match self {
             StructureWrites::Together => return Ok(()),
@@ -47,12 +46,12 @@ impl StructureWrites {
     }
 }
 
-impl<S: PageStore> BPlusTree<S> {
+impl Core {
     /// Sets how the pages of an operation are written.
     pub(super) fn write_structure(&mut self, how: StructureWrites) {
         if cfg!(feature = "full") && how == StructureWrites::Apart {
-            self.apart = Some(Vec::with_capacity(self.layout.height_max() + 1));
-            self.durability = Durability::None;
+            self.apart = Some(Vec::with_capacity(self.nodes.layout.height_max() + 1));
+            self.mark.durability = Durability::None;
         }
     }
 
@@ -63,21 +62,24 @@ impl<S: PageStore> BPlusTree<S> {
             changes.push(pages);
         }
     }
+}
 
+impl Work<'_> {
     /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by
     /// one.
     pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexFault> {
-        let leaf = &self.path[self.height - 1];
+        let nodes = &mut self.core.nodes;
+        let (leaf, height, extra_used) = (nodes.leaf(), nodes.height, nodes.extra_used);
         let mut order: Vec<Lpn> = Vec::with_capacity(2 + 3 * changes.len());
         if leaf.is_dirty || !changes.is_empty() {
             order.push(leaf.lpn());
         }
         order.extend(changes.iter().flatten());
-        let frames = || self.extra[..self.extra_used].iter().chain(&self.path[..self.height]);
+        let frames = || nodes.extra[..extra_used].iter().chain(&nodes.path[..height]);
         let others: Vec<Lpn> = frames().filter(|frame| frame.is_dirty).map(|frame| frame.lpn()).collect();
         order.extend(others.iter().filter(|&lpn| !order.contains(lpn)).copied().collect::<Vec<Lpn>>());
         for (i, &lpn) in order.iter().enumerate() {
-            let mut frames = self.extra[..self.extra_used].iter_mut().chain(&mut self.path[..self.height]);
+            let mut frames = nodes.extra[..extra_used].iter_mut().chain(&mut nodes.path[..height]);
             let Some(frame) = frames.find(|frame| frame.lpn() == lpn) else {
                 debug_assert!(false, "B6: {lpn} was changed and is not in RAM");
                 continue;
@@ -87,7 +89,7 @@ impl<S: PageStore> BPlusTree<S> {
                 if error.is_refusal() && i == 0 {
                     return Err(error.into());
                 }
-                self.is_interrupted = true;
+                self.core.mark.is_interrupted = true;
                 return Err(if error.is_refusal() { IndexError::Interrupted.into() } else { error.into() });
             }
         }

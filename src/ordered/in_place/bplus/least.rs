@@ -14,11 +14,11 @@
 //! Free pages are known of one part of the store at a time ([`Space::windowed`]). When it has too few left,
 //! the internal nodes are read for those of another.
 
-use super::BPlusTree;
-use super::change::Mended;
 use super::page::{self, Frame, LEAST_CAPACITY, Layout, ROOT, SUPERBLOCK};
+use super::pages::trim;
 use super::rules::{Overflow, Underflow};
-use crate::check::{IndexError, words};
+use super::{Core, Work};
+use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Records;
@@ -61,33 +61,56 @@ pub(super) fn ram_bytes(layout: &Layout) -> usize {
         + lists
 }
 
-impl<S: PageStore> BPlusTree<S> {
+impl Core {
     /// Whether the least RAM is taken.
     pub(super) fn is_least(&self) -> bool {
         cfg!(feature = "in-parts") && self.least
     }
 
+    /// Splits an internal node of the path in halves: that through which the path goes has not more entries.
+    fn halve(&mut self, depth: usize) -> Result<(), IndexFault> {
+        let (shape, level) = (self.nodes.layout.internal, self.nodes.level(depth));
+        let (full, slot) = (self.nodes.path[depth].count(), self.nodes.path[depth].slot);
+        let lower = if slot < full / 2 { full / 2 } else { full.div_ceil(2) };
+        if depth > 0 {
+            let right = self.new_node(level)?;
+            let nodes = &mut self.nodes;
+            page::move_right(&shape, &mut nodes.path[depth], &mut nodes.extra[right], full - lower);
+            return self.announce(depth, right);
+        }
+        let (left, right) = (self.new_node(level)?, self.new_node(level)?);
+        let nodes = &mut self.nodes;
+        nodes.extra[left].copy_node(&nodes.path[0]);
+        let (below, above) = nodes.extra.split_at_mut(right);
+        page::move_right(&shape, &mut below[left], &mut above[0], full - lower);
+        nodes.put_root_above(left..right + 1);
+        Ok(())
+    }
+}
+
+impl Work<'_> {
     pub(super) fn insert_least(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         loop {
             let found = self.find(key)?;
+            let nodes = &mut self.core.nodes;
             let edit = match found {
                 Ok(at) => {
-                    self.overwrite(at, value);
+                    nodes.overwrite(at, value);
                     Ok(())
                 }
                 Err(at) => {
-                    if self.leaf().count() == self.layout.leaf.capacity {
-                        let highest = self.highest_full();
-                        if self.seek_room(self.height - highest + usize::from(highest == 0))? {
+                    if nodes.leaf().count() == nodes.layout.leaf.capacity {
+                        let (highest, height) = (nodes.highest_full(), nodes.height);
+                        if self.seek_room(height - highest + usize::from(highest == 0))? {
                             continue;
                         }
-                        if highest + 1 < self.height {
+                        if highest + 1 < height {
                             self.split_ahead(highest)?;
                             continue;
                         }
-                        self.borrow_frames(highest);
+                        self.core.nodes.borrow_frames(highest);
                     }
-                    self.add(at, key, value)
+                    self.core.add(at, key, value)
                 }
             };
             self.finish(edit)?;
@@ -95,63 +118,41 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// The depth of the highest of the full nodes that the leaf, which is full, has right above it; its own
-    /// where there are none.
-    fn highest_full(&self) -> usize {
-        let full = |node: &&Frame| node.count() == self.layout.internal.capacity;
-        let parents = &self.path[..self.height - 1];
-        parents.len() - parents.iter().rev().take_while(full).count()
-    }
-
     /// Splits a full internal node of the path below a parent with room, or the root. The half that the path
     /// goes through has not more entries, for it gets one soon.
     fn split_ahead(&mut self, depth: usize) -> Result<(), IndexFault> {
+        let nodes = &mut self.core.nodes;
         debug_assert_eq!(
-            self.path[depth].count(),
-            self.layout.internal.capacity,
+            nodes.path[depth].count(),
+            nodes.layout.internal.capacity,
             "B4: a split of no full node"
         );
-        if depth == 0 && self.height == self.layout.height_max() {
+        if depth == 0 && nodes.height == nodes.layout.height_max() {
             return Err(IndexError::Full.into());
         }
-        self.borrow_frames(depth);
-        let edit = self.halve(depth);
+        nodes.borrow_frames(depth);
+        let edit = self.core.halve(depth);
         self.finish(edit)
-    }
-
-    fn halve(&mut self, depth: usize) -> Result<(), IndexFault> {
-        let (shape, level) = (self.layout.internal, self.level(depth));
-        let (full, slot) = (self.path[depth].count(), self.path[depth].slot);
-        let lower = if slot < full / 2 { full / 2 } else { full.div_ceil(2) };
-        if depth > 0 {
-            let right = self.new_node(level)?;
-            page::move_right(&shape, &mut self.path[depth], &mut self.extra[right], full - lower);
-            return self.announce(depth, right);
-        }
-        let (left, right) = (self.new_node(level)?, self.new_node(level)?);
-        self.extra[left].copy_node(&self.path[0]);
-        let (below, above) = self.extra.split_at_mut(right);
-        page::move_right(&shape, &mut below[left], &mut above[0], full - lower);
-        self.put_root_above(left..right + 1);
-        Ok(())
     }
 
     pub(super) fn remove_least(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         loop {
             let Ok(at) = self.find(key)? else { return Ok(false) };
-            let depth = self.height - 1;
-            let is_mended = depth > 0 && self.leaf().count() <= self.layout.half(1);
+            let nodes = &mut self.core.nodes;
+            let (depth, half) = (nodes.height - 1, nodes.layout.half(1));
+            let is_mended = depth > 0 && nodes.leaf().count() <= half;
             if is_mended {
-                let highest = self.highest_meagre();
+                let (highest, most) = (nodes.highest_meagre(), nodes.layout.internal.capacity);
                 if highest < depth {
-                    let mended = self.mend_alone(highest, (self.layout.internal.capacity, true));
+                    let mended = self.mend_alone(highest, (most, true));
                     self.finish(mended)?;
                     continue;
                 }
             }
-            self.path[depth].remove(&self.layout.leaf, at);
+            let nodes = &mut self.core.nodes;
+            nodes.path[depth].remove(&nodes.layout.leaf, at);
             let edit = match is_mended {
-                true => self.mend_alone(depth, (2 * self.layout.half(1) - 1, false)),
+                true => self.mend_alone(depth, (2 * half - 1, false)),
                 false => Ok(()),
             };
             self.finish(edit)?;
@@ -159,96 +160,42 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// The depth of the highest of the nodes, right above the leaf, that cannot do without an entry; that of
-    /// the leaf where its parent can. The root can.
-    fn highest_meagre(&self) -> usize {
-        let least = self.layout.internal.capacity / 2;
-        let parents = self.path.get(1..self.height - 1).unwrap_or(&[]);
-        let count = parents.iter().rev().take_while(|node| node.count() <= least).count();
-        self.height - 1 - count
-    }
-
-    /// Mends a node below a parent that can do without an entry; as [`BPlusTree::mend`].
+    /// Mends a node below a parent that can do without an entry; as [`Work::mend`].
     fn mend_alone(&mut self, depth: usize, merged: (usize, bool)) -> Result<(), IndexFault> {
-        self.borrow_frames(depth);
-        if let Mended::Merged(child) = self.mend(depth, merged)?
-            && depth == 1
-            && self.path[0].count() == 1
-        {
-            self.lower_root(child);
-        }
+        self.core.nodes.borrow_frames(depth);
+        let mended = self.mend(depth, merged)?;
+        self.lower_root_above(depth, mended);
         Ok(())
-    }
-
-    /// Sees to it that there are frames for a new neighbour of a node of the path, or for both halves of the
-    /// root: those of nodes lend theirs that are neither it nor its parent.
-    fn borrow_frames(&mut self, depth: usize) {
-        let wanted = self.extra_used + if depth == 0 { 2 } else { 1 };
-        for at in (0..self.path.len()).rev().filter(|&at| at != depth && at + 1 != depth) {
-            if self.extra.len() >= wanted {
-                return;
-            }
-            let lender = &mut self.path[at];
-            if !lender.is_lent() {
-                let bytes = core::mem::take(&mut lender.bytes);
-                self.extra.push(Frame { bytes, slot: 0, is_dirty: false });
-                lender.is_dirty = false;
-            }
-        }
-        while self.extra.len() < wanted {
-            self.extra.push(self.layout.frame());
-        }
-    }
-
-    /// Gives a frame of the path the page of RAM that it lent, or that another has to spare.
-    pub(super) fn give_back(&mut self, depth: usize) {
-        let is_there = self.path.get(depth).is_some_and(|frame| !frame.is_lent());
-        if is_there || self.extra.len() <= self.extra_used {
-            if !is_there && depth < self.path.len() {
-                self.path[depth] = self.layout.frame();
-            }
-            return;
-        }
-        let Some(frame) = self.extra.pop() else { return };
-        match self.path.get_mut(depth) {
-            Some(place) => *place = frame,
-            None => self.path.push(frame),
-        }
     }
 
     /// Sees to it that so many free pages are known; whether the path was lost by that.
     fn seek_room(&mut self, pages: usize) -> Result<bool, IndexFault> {
-        if self.space.room() as usize >= pages {
+        let space = &mut self.core.pages.space;
+        if space.room() as usize >= pages {
             return Ok(false);
         }
-        let roomiest = self.space.roomiest(pages as u32).ok_or(IndexError::Full)?;
-        self.space.look_at(roomiest);
-        self.begin();
+        let roomiest = space.roomiest(pages as u32).ok_or(IndexError::Full)?;
+        space.look_at(roomiest);
         for lpn in [SUPERBLOCK, ROOT] {
-            self.space.mark(lpn);
+            space.mark(lpn);
         }
-        self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
+        self.fetch_root(Cause::Host)?;
         self.claim_below(0, Cause::Host)?;
         Ok(true)
     }
 
     /// Fills an empty tree record by record. After an error the tree is empty still.
     pub(super) fn load_least(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
-        self.ready()?;
-        self.begin();
-        self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
-        if self.height > 1 || self.path[0].count() > 0 {
-            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()).into());
-        }
+        self.require_empty()?;
         let loaded = self.append_all(records);
-        if loaded.is_err() && !self.is_interrupted {
+        if loaded.is_err() && !self.core.mark.is_interrupted {
             self.clear()?;
         }
         loaded
     }
 
     fn append_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
-        let format = self.layout.record;
+        let format = self.core.nodes.layout.record;
         let mut last = [0; 255];
         let last = &mut last[..usize::from(format.key_bytes)];
         let mut count = 0;
@@ -267,17 +214,19 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Makes the tree an empty root.
     fn clear(&mut self) -> Result<(), IndexFault> {
-        self.begin();
-        self.give_back(0);
-        self.path[0].reset(ROOT, 1);
-        self.path[0].seal();
-        self.store.write(ROOT, Cause::Host, &self.path[0].bytes)?;
-        self.path[0].is_dirty = false;
-        self.height = 1;
-        self.space = space(&self.layout);
+        self.core.begin();
+        let nodes = &mut self.core.nodes;
+        nodes.give_back(0);
+        nodes.path[0].reset(ROOT, 1);
+        nodes.path[0].seal();
+        self.store.write(ROOT, Cause::Host, &nodes.path[0].bytes)?;
+        nodes.path[0].is_dirty = false;
+        nodes.height = 1;
+        let pages = nodes.layout.page_count;
+        self.core.pages.space = space(&nodes.layout);
         for lpn in [SUPERBLOCK, ROOT] {
-            self.space.claim(lpn);
+            self.core.pages.space.claim(lpn);
         }
-        (ROOT.0 + 1..self.layout.page_count).try_for_each(|lpn| super::trim(&mut self.store, Lpn(lpn)))
+        (ROOT.0 + 1..pages).try_for_each(|lpn| trim(self.store, Lpn(lpn)))
     }
 }

@@ -6,14 +6,21 @@
 //! until then a power cut leaves an empty tree. A store that may keep the root and lose nodes written before
 //! is synced ahead of it.
 
+use super::nodes::frame_at;
 use super::page::{self, HEIGHT_MAX, ROOT};
-use super::{BPlusTree, frame_at, trim};
+use super::{BPlusTree, Work};
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::index::Fill;
 use crate::nand::Cause;
 use crate::store::PageStore;
-use crate::units::Lpn;
+use core::cmp::Ordering;
+
+/// The taker of a record.
+type Take<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexFault>;
+
+/// The giver of all records, in order, to a taker.
+type Give<'a> = &'a mut dyn FnMut(Take<'_>) -> Result<(), IndexFault>;
 
 impl<S: PageStore> BPlusTree<S> {
     /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an
@@ -23,71 +30,73 @@ impl<S: PageStore> BPlusTree<S> {
         records: impl IntoIterator<Item = (K, V)>,
         fill: Fill,
     ) -> Result<u64, IndexError> {
-        self.ready()?;
-        self.begin();
-        self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
-        if self.height > 1 || self.path[0].count() > 0 {
-            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()));
-        }
-        self.unmark_clean()?;
-        let loaded = Loader { tree: self, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(records);
-        if loaded.is_err() && !self.is_interrupted {
-            self.unload()?;
-        }
-        self.begin();
-        Ok(loaded?)
+        let mut records = records.into_iter();
+        let mut give =
+            |take: Take<'_>| records.try_for_each(|(key, value)| take(key.as_ref(), value.as_ref()));
+        Ok(self.work().bulk_load(fill, &mut give)?)
     }
+}
 
-    /// Gives up every page but the empty root.
-    pub(super) fn unload(&mut self) -> Result<(), IndexFault> {
-        for lpn in (ROOT.0 + 1..self.layout.page_count).map(Lpn) {
-            if self.space.is_used(lpn) && self.space.release_written(lpn) {
-                trim(&mut self.store, lpn)?;
-            }
+impl Work<'_> {
+    /// Refuses to fill a tree that has records.
+    pub(super) fn require_empty(&mut self) -> Result<(), IndexFault> {
+        self.core.mark.ready()?;
+        self.fetch_root(Cause::Host)?;
+        if self.core.nodes.height > 1 || self.core.nodes.path[0].count() > 0 {
+            return Err(IndexError::Unsupported(words("a bulk load needs an empty tree").into()).into());
         }
         Ok(())
+    }
+
+    fn bulk_load(&mut self, fill: Fill, give: Give<'_>) -> Result<u64, IndexFault> {
+        self.require_empty()?;
+        self.unmark_clean()?;
+        let work = Work { store: &mut *self.store, core: &mut *self.core };
+        let loaded = Loader { work, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(give);
+        if loaded.is_err() && !self.core.mark.is_interrupted {
+            self.core.pages.free_all(self.store)?;
+        }
+        self.core.begin();
+        loaded
     }
 }
 
 /// The state of a load: of each level one node is open (frame `level - 1` of the path), and a full one may
 /// wait (the same extra frame).
-struct Loader<'a, S> {
-    tree: &'a mut BPlusTree<S>,
+struct Loader<'a> {
+    work: Work<'a>,
     fill: Fill,
     /// Levels begun.
     levels: usize,
     waits: [bool; HEIGHT_MAX + 1],
 }
 
-impl<S: PageStore> Loader<'_, S> {
-    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        records: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<u64, IndexFault> {
-        let format = self.tree.layout.record;
+impl Loader<'_> {
+    fn run(&mut self, give: Give<'_>) -> Result<u64, IndexFault> {
+        let format = self.work.core.nodes.layout.record;
         let mut last = [0; 255];
         let last = &mut last[..usize::from(format.key_bytes)];
         let mut count = 0;
         self.begin_level(1);
-        for (key, value) in records {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        give(&mut |key, value| {
             format.check_key(key)?;
             format.check_value(value)?;
-            if count > 0 && *last >= *key {
+            if count > 0 && (*last).cmp(key) != Ordering::Less {
                 return Err(IndexError::NotSorted { position: count }.into());
             }
             last.copy_from_slice(key);
             self.push(1, (key, value))?;
             count += 1;
-        }
+            Ok(())
+        })?;
         self.close()?;
         Ok(count)
     }
 
     fn begin_level(&mut self, level: usize) {
         debug_assert_eq!(level, self.levels + 1, "B5: levels begin one by one, from the leaves up");
-        frame_at(&mut self.tree.extra, level - 1, &self.tree.layout);
-        frame_at(&mut self.tree.path, level - 1, &self.tree.layout).reset(ROOT, level);
+        frame_at(&mut self.work.core.nodes.extra, level - 1, &self.work.core.nodes.layout);
+        frame_at(&mut self.work.core.nodes.path, level - 1, &self.work.core.nodes.layout).reset(ROOT, level);
         self.levels = level;
     }
 
@@ -98,15 +107,15 @@ impl<S: PageStore> Loader<'_, S> {
         if level > self.levels {
             self.begin_level(level);
         }
-        let shape = self.tree.layout.shape(level);
-        if self.tree.path[level - 1].count() == self.fill.of(shape.capacity) {
+        let shape = self.work.core.nodes.layout.shape(level);
+        if self.work.core.nodes.path[level - 1].count() == self.fill.of(shape.capacity) {
             if self.waits[level] {
                 self.write_waiting(level)?;
             }
             self.let_wait(level);
-            self.tree.path[level - 1].reset(ROOT, level);
+            self.work.core.nodes.path[level - 1].reset(ROOT, level);
         }
-        let open = &mut self.tree.path[level - 1];
+        let open = &mut self.work.core.nodes.path[level - 1];
         debug_assert!(
             open.count().checked_sub(1).is_none_or(|last| shape.key(open.area(), last) < entry.0),
             "B2: loaded keys do not ascend"
@@ -117,25 +126,28 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     fn let_wait(&mut self, level: usize) {
-        core::mem::swap(&mut self.tree.path[level - 1], &mut self.tree.extra[level - 1]);
+        core::mem::swap(
+            &mut self.work.core.nodes.path[level - 1],
+            &mut self.work.core.nodes.extra[level - 1],
+        );
         self.waits[level] = true;
     }
 
     /// Writes the node that waits and announces it to the level above.
     fn write_waiting(&mut self, level: usize) -> Result<(), IndexFault> {
         debug_assert!(self.waits[level], "no node of level {level} waits");
-        let lpn = self.tree.space.allocate().ok_or(IndexError::Full)?;
-        let node = &mut self.tree.extra[level - 1];
+        let lpn = self.work.core.pages.space.allocate().ok_or(IndexError::Full)?;
+        let node = &mut self.work.core.nodes.extra[level - 1];
         debug_assert_eq!(node.level(), level, "B5: a node of another level waits");
         debug_assert!(
-            node.count() >= self.tree.layout.half(level),
+            node.count() >= self.work.core.nodes.layout.half(level),
             "B4: a node less than half full is loaded"
         );
         node.set_lpn(lpn);
         node.seal();
-        self.tree.store.write(lpn, Cause::Host, &node.bytes)?;
-        let (bound, child) = self.tree.announcement(level - 1);
-        let key_bytes = self.tree.layout.internal.key_bytes;
+        self.work.store.write(lpn, Cause::Host, &node.bytes)?;
+        let (bound, child) = self.work.core.nodes.announcement(level - 1);
+        let key_bytes = self.work.core.nodes.layout.internal.key_bytes;
         self.push(level + 1, (&bound[..key_bytes], &child))
     }
 
@@ -160,8 +172,10 @@ impl<S: PageStore> Loader<'_, S> {
     /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether
     /// it did merge, and then the node waits, or is open if it is the only one of its level.
     fn even_out_last(&mut self, level: usize) -> bool {
-        let (shape, least) = (self.tree.layout.shape(level), self.tree.layout.half(level));
-        let (left, right) = (&mut self.tree.extra[level - 1], &mut self.tree.path[level - 1]);
+        let (shape, least) =
+            (self.work.core.nodes.layout.shape(level), self.work.core.nodes.layout.half(level));
+        let (left, right) =
+            (&mut self.work.core.nodes.extra[level - 1], &mut self.work.core.nodes.path[level - 1]);
         if right.count() >= least {
             return false;
         }
@@ -179,18 +193,18 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     fn write_root(&mut self, level: usize) -> Result<(), IndexFault> {
-        let root = &mut self.tree.path[level - 1];
+        let root = &mut self.work.core.nodes.path[level - 1];
         debug_assert_eq!(root.level(), level, "B5: the root is of another level");
         debug_assert!(level == 1 || root.count() >= 2, "B4: an internal root has two children at least");
         root.set_lpn(ROOT);
         root.seal();
-        if !self.tree.store.durable_writes() && !self.tree.store.prefix_consistent() {
-            self.tree.store.sync()?;
+        if !self.work.store.durable_writes() && !self.work.store.prefix_consistent() {
+            self.work.store.sync()?;
         }
-        let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);
-        self.tree.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
+        let written = self.work.store.write(ROOT, Cause::Host, &root.bytes);
+        self.work.core.mark.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
         written?;
-        self.tree.height = level;
+        self.work.core.nodes.height = level;
         Ok(())
     }
 }

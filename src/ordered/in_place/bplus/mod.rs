@@ -46,6 +46,17 @@
 //! - B7 The superblock says how the tree is laid out, under a right checksum.
 //! - B8 In the class *none* the mark on the medium is not clean while changes are not synced.
 //!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | [`Nodes`] | the nodes in RAM, layout and height | `nodes.rs` |
+//! | [`Pages`] | the pages in use, those taken and those given up | `pages.rs` |
+//! | [`Mark`] | the durability class and the clean mark | `mark.rs` |
+//!
+//! An operation is a [`Work`]: these parts and the store behind `dyn`, so that one body of code serves every
+//! store. [`BPlusTree`] is a thin shell around it.
+//!
 //! # Other rules
 //!
 //! A full leaf may stay whole and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this
@@ -60,28 +71,34 @@
 mod apart;
 mod batch;
 mod change;
+mod check;
 mod config;
 mod directory;
 mod least;
 mod load;
+mod mark;
+mod nodes;
 mod page;
+mod pages;
 mod placed;
+mod read;
 mod rules;
 mod staged;
 #[cfg(test)]
 mod tests;
 mod units;
 mod walk;
+mod write;
 
 pub use crate::index::Fill;
 pub use apart::StructureWrites;
 pub(in crate::ordered) use batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
+pub(in crate::ordered) use check::Walk;
 pub use config::{BPlusConfig, TreeRam};
 pub(in crate::ordered) use directory::{Edit, Name};
 pub(in crate::ordered) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
 pub(in crate::ordered) use units::BPlusNodes;
-pub(in crate::ordered) use walk::Walk;
 
 use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
@@ -90,35 +107,30 @@ use crate::ordered::change::{Change, change_one};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
-use crate::store::PageStore;
 use crate::store::space::Space;
+use crate::store::{PageStore, StoreStats};
 use crate::units::Lpn;
 use alloc::vec::Vec;
 use apart::Restructured;
-use change::{frame_at, trim};
 use config::Above;
 use core::ops::Bound;
-use page::{Frame, Layout, ROOT, SUPERBLOCK};
+use mark::Mark;
+use nodes::Nodes;
+use page::{Layout, ROOT, SUPERBLOCK};
+use pages::Pages;
 use staged::Staged;
 
 /// A B+-tree that owns its store.
 pub struct BPlusTree<S> {
     store: S,
-    layout: Layout,
-    durability: Durability,
-    space: Space,
-    height: usize,
-    /// The nodes of the last descent, root first. Longer than the tree is high after it shrank.
-    path: Vec<Frame>,
-    /// New nodes and neighbours of the operation in hand; the first `extra_used` are in use.
-    extra: Vec<Frame>,
-    extra_used: usize,
-    /// Pages taken by the operation in hand.
-    taken: Vec<Lpn>,
-    /// Pages given up by the operation in hand.
-    freed: Vec<Lpn>,
-    /// How many of these are no nodes, but pages of leaves that the records name.
-    leaf_pages: (usize, usize),
+    core: Core,
+}
+
+/// The tree without its store. Parts that own their fields are [`Nodes`], [`Pages`] and [`Mark`].
+struct Core {
+    nodes: Nodes,
+    pages: Pages,
+    mark: Mark,
     /// Splits, merges and rotations of the operation in hand, where they are written apart.
     apart: Option<Vec<Restructured>>,
     /// Whether the least RAM is taken (`least.rs`).
@@ -127,13 +139,13 @@ pub struct BPlusTree<S> {
     staged: Option<Staged>,
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,
-    /// Whether the superblock may say clean: that goes before a change.
-    is_clean: bool,
-    /// Whether the superblock that was written last says so: else a sync writes another.
-    is_marked: bool,
-    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
-    is_interrupted: bool,
     counts: NodeCounts,
+}
+
+/// An operation in hand: the tree and its store, whichever that is, so that its code is compiled once.
+struct Work<'a> {
+    store: &'a mut dyn PageStore,
+    core: &'a mut Core,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,10 +159,119 @@ pub(in crate::ordered) struct NodeCounts {
     pub(in crate::ordered) redistributions: u64,
 }
 
+impl Core {
+    fn new(store: &dyn PageStore, layout: Layout, is_clean: bool, ram: TreeRam) -> Core {
+        let least = ram == TreeRam::Least && least::is_possible(&layout, store);
+        let space = match least {
+            true => least::space(&layout),
+            false => Space::new(layout.page_count, !store.durable_writes()),
+        };
+        Core {
+            nodes: Nodes::new(layout),
+            pages: Pages::new(space, &layout),
+            mark: Mark::new(Durability::on(store, layout.group_pages_max()), is_clean),
+            apart: None,
+            least,
+            staged: None,
+            is_kept_whole: false,
+            counts: NodeCounts::default(),
+        }
+    }
+
+    /// An empty tree; whatever the store held is dropped.
+    fn format(store: &mut dyn PageStore, config: BPlusConfig) -> Result<Core, IndexFault> {
+        let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
+        config.structure_writes.allow(config.durability)?;
+        require(config.durability, Durability::on(store, layout.group_pages_max()), store, &layout)?;
+        // The old superblock goes first: no cut may leave it above pages that are gone.
+        store.trim(SUPERBLOCK)?;
+        store.sync()?;
+        for lpn in (ROOT.0..layout.page_count).map(Lpn) {
+            store.trim(lpn)?;
+        }
+        let mut core = Core::new(store, layout, true, config.ram);
+        core.mark.durability = config.durability.promised(core.mark.durability);
+        core.write_structure(config.structure_writes);
+        let mut root = layout.frame();
+        root.reset(ROOT, 1);
+        root.seal();
+        store.write(ROOT, Cause::Checkpoint, &root.bytes)?;
+        store.sync()?;
+        core.nodes.path.push(root);
+        Work { store, core: &mut core }.write_superblock(true)?;
+        store.sync()?;
+        Ok(core)
+    }
+
+    fn open(
+        store: &mut dyn PageStore,
+        ram: TreeRam,
+        is_whole: &dyn Fn(&dyn PageStore, &Layout) -> bool,
+    ) -> Result<Core, IndexFault> {
+        let mut page = alloc::vec![0; store.page_bytes()];
+        store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
+        if page.iter().all(|&byte| byte == 0) {
+            let found = crate::store::unfit(store, words("page 0 is no superblock of a B+-tree"))?;
+            return Err(IndexError::NotFormatted(found).into());
+        }
+        let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
+        if !is_clean && !is_whole(store, &layout) {
+            return Err(IndexError::NotCleanlyClosed.into());
+        }
+        drop(page);
+        let mut core = Core::new(store, layout, is_clean, ram);
+        let mut work = Work { store, core: &mut core };
+        work.fetch(0, ROOT, None, Cause::Recovery)?;
+        work.core.nodes.height = work.core.nodes.path[0].level();
+        work.claim_below(0, Cause::Recovery)?;
+        Ok(core)
+    }
+
+    /// Refuses a tree formatted with other records or capacities, or that gives less durability.
+    fn require_config(&mut self, store: &dyn PageStore, config: BPlusConfig) -> Result<(), IndexFault> {
+        let layout = self.nodes.layout;
+        let expected = Layout::new(&config, layout.page_bytes, layout.page_count)?;
+        config.structure_writes.allow(config.durability)?;
+        self.write_structure(config.structure_writes);
+        require(config.durability, self.mark.durability, store, &layout)?;
+        self.mark.durability = config.durability.promised(self.mark.durability);
+        if expected == layout {
+            return Ok(());
+        }
+        let is_other = expected.record != layout.record;
+        let differs = if is_other { Differs::Record } else { Differs::Settings };
+        let found = words("the tree has records of other sizes or nodes of other capacities");
+        Err(IndexError::other(differs, found).into())
+    }
+
+    fn stats(&self, store: &StoreStats) -> IndexStats {
+        let metric = |name, value| Metric { name, value };
+        let counts = &self.counts;
+        let log_blocks = (store.log_blocks > 0).then(|| metric("log_blocks", store.log_blocks));
+        let space = &self.pages.space;
+        let mut stats = IndexStats {
+            height: self.nodes.height as u32,
+            live_pages: u64::from(space.used_pages()),
+            cache_hits: store.cache_hits,
+            cache_misses: store.cache_misses,
+            collections: store.collections,
+            metrics: alloc::vec![
+                metric("free_pages", u64::from(space.free_pages())),
+                metric("splits", counts.splits),
+                metric("merges", counts.merges),
+                metric("redistributions", counts.redistributions),
+                metric("relocations", store.moved_pages),
+            ],
+        };
+        stats.metrics.extend(log_blocks);
+        stats
+    }
+}
+
 fn require(
     wanted: Durability,
     given: Durability,
-    store: &impl PageStore,
+    store: &dyn PageStore,
     layout: &Layout,
 ) -> Result<(), IndexFault> {
     Ok(wanted.require(given, "a B+-tree", store, layout.group_pages_max())?)
@@ -159,27 +280,8 @@ fn require(
 impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
     pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
-        config.structure_writes.allow(config.durability)?;
-        require(config.durability, Durability::on(&store, layout.group_pages_max()), &store, &layout)?;
-        // The old superblock goes first: no cut may leave it above pages that are gone.
-        store.trim(SUPERBLOCK)?;
-        store.sync()?;
-        for lpn in (ROOT.0..layout.page_count).map(Lpn) {
-            store.trim(lpn)?;
-        }
-        let mut tree = BPlusTree::empty(store, layout, true, config.ram);
-        tree.durability = config.durability.promised(tree.durability);
-        tree.write_structure(config.structure_writes);
-        let mut root = layout.frame();
-        root.reset(ROOT, 1);
-        root.seal();
-        tree.store.write(ROOT, Cause::Checkpoint, &root.bytes)?;
-        tree.store.sync()?;
-        tree.path.push(root);
-        tree.write_superblock(true)?;
-        tree.store.sync()?;
-        Ok(tree)
+        let core = Core::format(&mut store, config)?;
+        Ok(BPlusTree { store, core })
     }
 
     /// Opens the tree that a store holds.
@@ -199,118 +301,67 @@ impl<S: PageStore> BPlusTree<S> {
         takes_unclean: bool,
         leaf_pages: usize,
     ) -> Result<BPlusTree<S>, IndexFault> {
-        BPlusTree::open_if(store, TreeRam::Ample, |store, layout| {
+        BPlusTree::open_if(store, TreeRam::Ample, &|store, layout| {
             takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
         })
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
     pub(in crate::ordered) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
-        BPlusTree::open_if(store, TreeRam::Ample, |_, _| true)
+        BPlusTree::open_if(store, TreeRam::Ample, &|_, _| true)
     }
 
     fn open_if(
         mut store: S,
         ram: TreeRam,
-        is_whole: impl FnOnce(&S, &Layout) -> bool,
+        is_whole: &dyn Fn(&dyn PageStore, &Layout) -> bool,
     ) -> Result<BPlusTree<S>, IndexFault> {
-        let mut page = alloc::vec![0; store.page_bytes()];
-        store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
-        if page.iter().all(|&byte| byte == 0) {
-            let found = crate::store::unfit(&mut store, words("page 0 is no superblock of a B+-tree"))?;
-            return Err(IndexError::NotFormatted(found).into());
-        }
-        let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
-        if !is_clean && !is_whole(&store, &layout) {
-            return Err(IndexError::NotCleanlyClosed.into());
-        }
-        drop(page);
-        let mut tree = BPlusTree::empty(store, layout, is_clean, ram);
-        tree.fetch(0, ROOT, None, Cause::Recovery)?;
-        tree.height = tree.path[0].level();
-        tree.claim_below(0, Cause::Recovery)?;
-        Ok(tree)
+        let core = Core::open(&mut store, ram, is_whole)?;
+        Ok(BPlusTree { store, core })
     }
 
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
     /// giving less durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        Ok(BPlusTree::open_if(store, config.ram, |_, _| false)?.require_config(config)?)
+        Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
     }
 
     pub(in crate::ordered) fn require_config(
         mut self,
         config: BPlusConfig,
     ) -> Result<BPlusTree<S>, IndexFault> {
-        let expected = Layout::new(&config, self.layout.page_bytes, self.layout.page_count)?;
-        config.structure_writes.allow(config.durability)?;
-        self.write_structure(config.structure_writes);
-        require(config.durability, self.durability, &self.store, &self.layout)?;
-        self.durability = config.durability.promised(self.durability);
-        if expected == self.layout {
-            Ok(self)
-        } else {
-            let is_other = expected.record != self.layout.record;
-            let differs = if is_other { Differs::Record } else { Differs::Settings };
-            let what = words("the tree has records of other sizes or nodes of other capacities");
-            Err(IndexError::other(differs, what).into())
-        }
+        self.core.require_config(&self.store, config)?;
+        Ok(self)
     }
 
-    fn empty(store: S, layout: Layout, is_clean: bool, ram: TreeRam) -> BPlusTree<S> {
-        let durability = Durability::on(&store, layout.group_pages_max());
-        let least = ram == TreeRam::Least && least::is_possible(&layout, &store);
-        let mut space = match least {
-            true => least::space(&layout),
-            false => Space::new(layout.page_count, !store.durable_writes()),
-        };
-        space.claim(SUPERBLOCK);
-        space.claim(ROOT);
-        BPlusTree {
-            store,
-            layout,
-            durability,
-            space,
-            height: 1,
-            path: Vec::new(),
-            extra: Vec::new(),
-            extra_used: 0,
-            taken: Vec::with_capacity(layout.height_max() + 1),
-            freed: Vec::with_capacity(layout.height_max() + 1),
-            leaf_pages: (0, 0),
-            apart: None,
-            least,
-            staged: None,
-            is_kept_whole: false,
-            is_clean,
-            is_marked: is_clean,
-            is_interrupted: false,
-            counts: NodeCounts::default(),
-        }
+    /// The tree and its store, for an operation.
+    fn work(&mut self) -> Work<'_> {
+        Work { store: &mut self.store, core: &mut self.core }
     }
 
     /// How the tree was formatted, with the capacities in use and the class it promises.
     pub fn config(&self) -> BPlusConfig {
+        let layout = &self.core.nodes.layout;
         BPlusConfig {
-            record: self.layout.record,
-            leaf_capacity: Some(self.layout.leaf.capacity),
-            internal_capacity: Some(self.layout.internal.capacity),
-            durability: self.durability,
-            overflow: self.layout.overflow,
-            underflow: self.layout.underflow,
-            structure_writes: match self.apart {
+            record: layout.record,
+            leaf_capacity: Some(layout.leaf.capacity),
+            internal_capacity: Some(layout.internal.capacity),
+            durability: self.core.mark.durability,
+            overflow: layout.overflow,
+            underflow: layout.underflow,
+            structure_writes: match self.core.apart {
                 Some(_) => StructureWrites::Apart,
                 None => StructureWrites::Together,
             },
-            ram: if self.is_least() { TreeRam::Least } else { TreeRam::Ample },
-            above: self.layout.above,
+            ram: if self.core.is_least() { TreeRam::Least } else { TreeRam::Ample },
+            above: layout.above,
         }
     }
 
     /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps
     /// changes back in RAM and hands them on in another order.
     pub(in crate::ordered) fn promise_nothing(&mut self) {
-        self.durability = Durability::None;
+        self.core.mark.durability = Durability::None;
     }
 
     /// The durability class of the tree on its store if it keeps no changes back.
@@ -320,7 +371,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// The class of the tree where so many pages of leaves may be written with its nodes.
     pub(in crate::ordered) fn class_with(&self, leaf_pages: usize) -> Durability {
-        Durability::on(&self.store, self.layout.group_pages_max() + leaf_pages)
+        Durability::on(&self.store, self.core.nodes.layout.group_pages_max() + leaf_pages)
     }
 
     /// The store below.
@@ -335,12 +386,12 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Pages of the store when the tree was formatted.
     pub(in crate::ordered) fn pages_formatted(&self) -> u32 {
-        self.layout.page_count
+        self.core.nodes.layout.page_count
     }
 
     /// The counters of splits, merges and loans of nodes.
     pub(in crate::ordered) fn counts(&self) -> NodeCounts {
-        self.counts
+        self.core.counts
     }
 
     /// Gives the store back; what was not synced is as after a power cut.
@@ -348,83 +399,37 @@ impl<S: PageStore> BPlusTree<S> {
         self.store
     }
 
-    fn write_superblock(&mut self, is_clean: bool) -> Result<(), IndexFault> {
-        let page = &mut frame_at(&mut self.extra, self.extra_used, &self.layout).bytes;
-        self.layout.put_superblock(is_clean, page);
-        Ok(self.store.write(SUPERBLOCK, Cause::Checkpoint, page)?)
-    }
-
     /// Refuses to go on after a write whose effect is unknown.
     pub(in crate::ordered) fn ready(&self) -> Result<(), IndexFault> {
-        if self.is_interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
-    }
-
-    fn sync_and_mark(&mut self) -> Result<(), IndexFault> {
-        self.store.sync()?;
-        let mut start = SUPERBLOCK;
-        while let Some(lpn) = self.space.next_untrimmed(start) {
-            trim(&mut self.store, lpn)?;
-            start = lpn;
-        }
-        if self.is_clean && self.is_marked {
-            return Ok(());
-        }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A
-        // refusal is no such thing: a mark that is refused is not there, and one that was written must go
-        // before the next change, whatever the sync says.
-        let written = self.write_superblock(true);
-        (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
-        let marked = written.and_then(|()| Ok(self.store.sync()?));
-        self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
-        marked
+        self.core.mark.ready()
     }
 }
 
-impl<S: PageStore> OrderedIndex for BPlusTree<S> {
-    fn record(&self) -> RecordFormat {
-        self.layout.record
-    }
-
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.ready()?;
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
-        let found = self.find(key)?;
-        if let Ok(at) = found {
-            let leaf = &self.path[self.height - 1];
-            value.copy_from_slice(self.layout.leaf.value(leaf.area(), at));
-        }
-        Ok(found.is_ok())
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.ready()?;
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
-        if self.is_least() {
-            return Ok(self.insert_least(key, value)?);
+impl Work<'_> {
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
+        self.core.mark.ready()?;
+        self.core.nodes.layout.record.check_key(key)?;
+        self.core.nodes.layout.record.check_value(value)?;
+        if self.core.is_least() {
+            return self.insert_least(key, value);
         }
         let found = self.find(key)?;
         let edit = match found {
             Ok(at) => {
-                self.overwrite(at, value);
+                self.core.nodes.overwrite(at, value);
                 Ok(())
             }
-            Err(at) => self.add(at, key, value),
+            Err(at) => self.core.add(at, key, value),
         };
         self.finish(edit)?;
         Ok(found.is_ok())
     }
 
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.ready()?;
-        self.layout.record.check_key(key)?;
-        if self.is_least() {
-            return Ok(self.remove_least(key)?);
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
+        self.core.mark.ready()?;
+        self.core.nodes.layout.record.check_key(key)?;
+        if self.core.is_least() {
+            return self.remove_least(key);
         }
         let Ok(at) = self.find(key)? else { return Ok(false) };
         let edit = self.take(at);
@@ -432,14 +437,46 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         Ok(true)
     }
 
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
+        self.core.mark.ready()?;
+        self.core.nodes.layout.record.check_key(key)?;
+        self.core.nodes.layout.record.check_value(value)?;
+        let Ok(at) = self.find(key)? else { return Ok(false) };
+        let nodes = &self.core.nodes;
+        value.copy_from_slice(nodes.layout.leaf.value(nodes.leaf().area(), at));
+        Ok(true)
+    }
+}
+
+impl<S: PageStore> OrderedIndex for BPlusTree<S> {
+    fn record(&self) -> RecordFormat {
+        self.core.nodes.layout.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.core.mark.durability
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        Ok(self.work().get(key, value)?)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        Ok(self.work().insert(key, value)?)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        Ok(self.work().remove(key)?)
+    }
+
     fn batch_max(&self) -> usize {
-        self.changes_max()
+        self.core.changes_max(&self.store)
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         match batch {
             [one] => change_one(self, *one),
-            _ => Ok(self.apply_all(batch)?),
+            _ => Ok(self.work().apply_all(batch)?),
         }
     }
 
@@ -455,11 +492,14 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.room())
+        Some(self.core.pages.room(&self.core.nodes))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        if self.is_least() { Ok(self.load_least(records)?) } else { self.bulk_load(records, Fill::FULL) }
+        match self.core.is_least() {
+            true => Ok(self.work().load_least(records)?),
+            false => self.bulk_load(records, Fill::FULL),
+        }
     }
 
     fn range(
@@ -474,7 +514,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.ready()?;
-        Ok(self.sync_and_mark()?)
+        Ok(self.work().sync_and_mark()?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
@@ -484,38 +524,16 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.ready()?;
-        Ok(self.check_all()?)
+        Ok(self.work().check_all()?)
     }
 
     fn stats(&self) -> IndexStats {
-        let metric = |name, value| Metric { name, value };
-        let store = self.store.stats();
-        let log_blocks = (store.log_blocks > 0).then(|| metric("log_blocks", store.log_blocks));
-        let mut stats = IndexStats {
-            height: self.height as u32,
-            live_pages: u64::from(self.space.used_pages()),
-            cache_hits: store.cache_hits,
-            cache_misses: store.cache_misses,
-            collections: store.collections,
-            metrics: alloc::vec![
-                metric("free_pages", u64::from(self.space.free_pages())),
-                metric("splits", self.counts.splits),
-                metric("merges", self.counts.merges),
-                metric("redistributions", self.counts.redistributions),
-                metric("relocations", store.moved_pages),
-            ],
-        };
-        stats.metrics.extend(log_blocks);
-        stats
+        self.core.stats(&self.store.stats())
     }
 
     fn ram_bytes(&self) -> usize {
-        let frames = self.path.iter().filter(|frame| !frame.is_lent()).count() + self.extra.len();
-        let lists = self.taken.capacity() + self.freed.capacity();
-        self.store.ram_bytes()
-            + self.space.held_bytes()
-            + frames * (self.layout.page_bytes + size_of::<Frame>())
-            + lists * size_of::<Lpn>()
-            + self.apart.as_ref().map_or(0, |changes| changes.capacity() * size_of::<Restructured>())
+        let apart =
+            self.core.apart.as_ref().map_or(0, |changes| changes.capacity() * size_of::<Restructured>());
+        self.store.ram_bytes() + self.core.pages.held_bytes() + self.core.nodes.held_bytes() + apart
     }
 }

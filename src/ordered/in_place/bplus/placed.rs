@@ -1,10 +1,10 @@
 //! The knowledge of a tree's nodes in a store that places them itself: which children a node names, and the
 //! number that it carries; and how the tree hears that nodes have other numbers.
 
+use super::BPlusNodes;
 use super::page::HEADER_BYTES;
-use super::{BPlusNodes, BPlusTree};
+use super::pages::Pages;
 use crate::codec::{crc32, get_u32, put_u32};
-use crate::store::PageStore;
 use crate::units::Lpn;
 
 impl BPlusNodes {
@@ -40,7 +40,7 @@ impl BPlusNodes {
     }
 }
 
-impl<S: PageStore> BPlusTree<S> {
+impl Pages {
     /// Trims go to the store at once, which sees itself to it that they reach the medium in time.
     pub(in crate::ordered) fn trim_at_once(&mut self) {
         self.space.trim_at_once();

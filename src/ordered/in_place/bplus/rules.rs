@@ -11,12 +11,13 @@
 
 use super::batch::{LeafSpan, NewLeaf, Reshaped};
 use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
-use super::{BPlusConfig, BPlusTree, StructureWrites};
+use super::{BPlusConfig, BPlusTree, Core, StructureWrites, Work};
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::store::PageStore;
+use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -123,25 +124,40 @@ impl BPlusConfig {
 const NEARLY_FULL: u32 = 8;
 
 impl<S: PageStore> BPlusTree<S> {
+    /// Tells pages that are full leaves which will stay whole when ascending keys go on.
+    pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
+        let (leaf, overflow) = (self.core.nodes.layout.leaf, self.core.nodes.layout.overflow);
+        move |page| {
+            let is_full = level_and_entries(page) == Some((1, leaf.capacity as u16));
+            is_full && overflow.keeps(&leaf, &page[HEADER_BYTES..], leaf.capacity)
+        }
+    }
+}
+
+impl Core {
     /// Entries below which a leaf is mended or expelled.
     pub(super) fn leaf_mended_below(&self) -> usize {
-        let is_nearly_full = self.space.free_pages() < self.layout.page_count / NEARLY_FULL;
-        if self.layout.underflow == Underflow::ExpelLeaves && is_nearly_full {
-            return self.layout.half(1);
+        let layout = &self.nodes.layout;
+        let is_nearly_full = self.pages.space.free_pages() < layout.page_count / NEARLY_FULL;
+        if layout.underflow == Underflow::ExpelLeaves && is_nearly_full {
+            return layout.half(1);
         }
-        self.layout.fill_min(1)
+        layout.fill_min(1)
     }
+}
 
+impl Work<'_> {
     /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A
     /// neighbour has its keys then, and a root left with one leaf that leaf's.
     pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexFault> {
-        let (internal, depth) = (self.layout.internal, self.height - 1);
-        let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
-        debug_assert!(depth > 0 && self.leaf().count() == 0, "B4: a leaf with entries is expelled");
-        let (parents, leaves) = self.path.split_at_mut(depth);
+        let nodes = &mut self.core.nodes;
+        let (internal, height) = (nodes.layout.internal, nodes.height);
+        let (span, lpn, depth) = (nodes.span_around_leaf(0, 0), nodes.leaf().lpn(), height - 1);
+        debug_assert!(depth > 0 && nodes.leaf().count() == 0, "B4: a leaf with entries is expelled");
+        let (parents, leaves) = nodes.path.split_at_mut(depth);
         let (parent, leaf) = (&mut parents[depth - 1], &mut leaves[0]);
         let slot = parent.slot;
-        let heir = self.layout.child(parent, if slot > 0 { slot - 1 } else { 1 })?;
+        let heir = nodes.layout.child(parent, if slot > 0 { slot - 1 } else { 1 })?;
         if slot == 0 {
             // Bound 0 repeats the bound above, whichever child is the first.
             let bound: Vec<u8> = internal.key(parent.area(), 0).into();
@@ -149,12 +165,10 @@ impl<S: PageStore> BPlusTree<S> {
         }
         leaf.is_dirty = false;
         parent.remove(&internal, slot);
-        self.freed.push(lpn);
-        if self.height == 2 && self.path[0].count() == 1 {
-            let child = self.fetch_extra(heir, 1, Cause::Host)?;
-            self.path[0].copy_node(&self.extra[child]);
-            self.freed.push(heir);
-            let root = NewLeaf { lpn: ROOT, low: None, entries: self.path[0].count() };
+        self.core.pages.freed.push(lpn);
+        if height == 2 && nodes.path[0].count() == 1 {
+            self.take_over(heir, 1)?;
+            let root = NewLeaf { lpn: ROOT, low: None, entries: self.core.nodes.path[0].count() };
             return Ok(Reshaped {
                 span: LeafSpan { low: None, high: None },
                 before: vec![lpn, heir],
@@ -166,38 +180,40 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Reshaped { span, before: vec![lpn], after: vec![heir] })
     }
 
-    /// Tells pages that are full leaves which will stay whole when ascending keys go on.
-    pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
-        let (leaf, overflow) = (self.layout.leaf, self.layout.overflow);
-        move |page| {
-            let is_full = level_and_entries(page) == Some((1, leaf.capacity as u16));
-            is_full && overflow.keeps(&leaf, &page[HEADER_BYTES..], leaf.capacity)
-        }
+    /// Lets the root take over the contents of its only child, which is not on the path.
+    fn take_over(&mut self, lpn: Lpn, level: usize) -> Result<(), IndexFault> {
+        let child = self.fetch_extra(lpn, level, Cause::Host)?;
+        let nodes = &mut self.core.nodes;
+        debug_assert!(nodes.extra[child].level() == level, "B5: the child is not one level below");
+        nodes.path[0].copy_node(&nodes.extra[child]);
+        self.core.pages.freed.push(lpn);
+        Ok(())
     }
 
     /// Expels the nodes of the path that are empty, from the leaf up.
     pub(super) fn expel(&mut self) -> Result<(), IndexFault> {
-        let internal = self.layout.internal;
-        for depth in (1..self.height).rev() {
-            let (parents, nodes) = self.path.split_at_mut(depth);
-            let (parent, node) = (&mut parents[depth - 1], &mut nodes[0]);
+        let nodes = &mut self.core.nodes;
+        let internal = nodes.layout.internal;
+        for depth in (1..nodes.height).rev() {
+            let (parents, below) = nodes.path.split_at_mut(depth);
+            let (parent, node) = (&mut parents[depth - 1], &mut below[0]);
             if node.count() > 0 {
                 debug_assert!(parent.slot < parent.count(), "B5: the path is not in RAM");
                 break;
             }
             node.is_dirty = false;
-            self.freed.push(node.lpn());
+            self.core.pages.freed.push(node.lpn());
             let slot = parent.slot;
             parent.remove(&internal, slot);
         }
-        while self.path[0].level() > 1 && self.path[0].count() == 1 {
-            let (lpn, level) = (self.layout.child(&self.path[0], 0)?, self.path[0].level() - 1);
-            let child = self.fetch_extra(lpn, level, Cause::Host)?;
-            debug_assert!(self.extra[child].level() == level, "B5: the child is not one level below");
-            self.path[0].copy_node(&self.extra[child]);
-            self.freed.push(lpn);
+        loop {
+            let (layout, root) = (&self.core.nodes.layout, &self.core.nodes.path[0]);
+            if root.level() == 1 || root.count() != 1 {
+                return Ok(());
+            }
+            let (lpn, level) = (layout.child(root, 0)?, root.level() - 1);
+            self.take_over(lpn, level)?;
         }
-        Ok(())
     }
 }
 

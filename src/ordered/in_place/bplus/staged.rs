@@ -6,10 +6,10 @@
 //! written no page is given back, and nothing else has changed: a batch that is refused is forgotten.
 
 use super::page::Frame;
-use super::{BPlusTree, NodeCounts, trim};
+use super::pages::trim;
+use super::{Core, NodeCounts, Work};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::ordered::Room;
 use crate::ordered::change::{Change, check_batch};
 use crate::store::{PageStore, write_batch};
 use crate::units::Lpn;
@@ -22,8 +22,9 @@ pub(super) struct Staged {
     pages: Vec<(Lpn, Box<[u8]>)>,
     taken: Vec<Lpn>,
     freed: Vec<Lpn>,
-    /// The tree before it.
+    /// Height of the tree before the batch, put back if the batch fails.
     height: usize,
+    /// Node counts before the batch, put back if the batch fails.
     counts: NodeCounts,
 }
 
@@ -41,44 +42,42 @@ impl Staged {
     }
 }
 
-impl<S: PageStore> BPlusTree<S> {
+impl Core {
     /// Changes that a batch may have: as many as the store takes pages atomically, though those of one leaf
     /// share its page. One where an operation alone is no group.
-    pub(super) fn changes_max(&self) -> usize {
-        let most = self.store.atomic_pages_max();
-        if self.apart.is_some() || self.is_least() || most < self.layout.group_pages_max() {
-            1
-        } else {
-            usize::MAX
-        }
+    pub(super) fn changes_max(&self, store: &dyn PageStore) -> usize {
+        let is_group = store.atomic_pages_max() >= self.nodes.layout.group_pages_max();
+        if self.apart.is_some() || self.is_least() || !is_group { 1 } else { usize::MAX }
     }
+}
 
+impl Work<'_> {
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
-        self.ready()?;
-        check_batch(self.layout.record, batch, self.changes_max())?;
-        if self.is_least() {
+        self.core.mark.ready()?;
+        check_batch(self.core.nodes.layout.record, batch, self.core.changes_max(self.store))?;
+        if self.core.is_least() {
             return batch.iter().try_for_each(|change| match change.value {
                 Some(value) => self.insert_least(change.key, value).map(drop),
                 None => self.remove_least(change.key).map(drop),
             });
         }
-        self.begin();
+        self.core.begin();
         self.unmark_clean()?;
-        let (height, counts) = (self.height, self.counts);
+        let (height, counts) = (self.core.nodes.height, self.core.counts);
         let (pages, taken, freed) = (Vec::new(), Vec::new(), Vec::new());
-        self.staged = Some(Staged { pages, taken, freed, height, counts });
+        self.core.staged = Some(Staged { pages, taken, freed, height, counts });
         let done = batch.iter().try_for_each(|change| self.stage(change)).and_then(|()| self.write_staged());
-        let Some(staged) = self.staged.take() else { return done };
+        let Some(staged) = self.core.staged.take() else { return done };
         if done.is_err() {
-            (self.height, self.counts) = (staged.height, staged.counts);
-            staged.taken.iter().for_each(|lpn| self.space.release(*lpn));
+            (self.core.nodes.height, self.core.counts) = (staged.height, staged.counts);
+            staged.taken.iter().for_each(|lpn| self.core.pages.space.release(*lpn));
             return done;
         }
         for lpn in &staged.freed {
             if staged.taken.contains(lpn) {
-                self.space.release(*lpn);
-            } else if self.space.release_written(*lpn) {
-                trim(&mut self.store, *lpn)?;
+                self.core.pages.space.release(*lpn);
+            } else if self.core.pages.space.release_written(*lpn) {
+                trim(self.store, *lpn)?;
             }
         }
         Ok(())
@@ -89,18 +88,19 @@ impl<S: PageStore> BPlusTree<S> {
         let found = self.find(change.key)?;
         let edit = match (found, change.value) {
             (Ok(at), Some(value)) => {
-                self.overwrite(at, value);
+                self.core.nodes.overwrite(at, value);
                 Ok(())
             }
-            (Err(at), Some(value)) => self.add(at, change.key, value),
+            (Err(at), Some(value)) => self.core.add(at, change.key, value),
             (Ok(at), None) => self.take(at),
             (Err(_), None) => return Ok(()),
         };
-        let Some(staged) = &mut self.staged else { return edit };
-        staged.taken.append(&mut self.taken.clone());
-        staged.freed.append(&mut self.freed.clone());
+        let Some(staged) = &mut self.core.staged else { return edit };
+        staged.taken.append(&mut self.core.pages.taken.clone());
+        staged.freed.append(&mut self.core.pages.freed.clone());
         edit?;
-        for frame in self.extra[..self.extra_used].iter_mut().chain(&mut self.path[..]) {
+        let nodes = &mut self.core.nodes;
+        for frame in nodes.extra[..nodes.extra_used].iter_mut().chain(&mut nodes.path) {
             if frame.is_dirty {
                 frame.seal();
                 staged.put(frame);
@@ -112,33 +112,18 @@ impl<S: PageStore> BPlusTree<S> {
         if staged.pages.len() > most {
             return Err(IndexError::BatchTooLarge { unit: "pages", most }.into());
         }
-        self.count_settled();
+        self.core.count_settled();
         Ok(())
     }
 
     fn write_staged(&mut self) -> Result<(), IndexFault> {
-        let Some(staged) = &self.staged else { return Ok(()) };
+        let Some(staged) = &self.core.staged else { return Ok(()) };
         let group: Vec<(Lpn, &[u8])> = staged.pages.iter().map(|(lpn, page)| (*lpn, &**page)).collect();
         if group.is_empty() {
             return Ok(());
         }
-        let written = write_batch(&mut self.store, &group);
-        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        let written = write_batch(self.store, &group);
+        self.core.mark.hear(&written);
         Ok(written?)
-    }
-
-    /// The room for what still fits: each page that is free may become a leaf, but for the parents of so
-    /// many.
-    pub(super) fn room(&self) -> Room {
-        let pages = u64::from(self.space.free_pages());
-        let parents = pages / self.layout.half(2).max(1) as u64 + 2;
-        let records = pages.saturating_sub(parents) * self.layout.half(1) as u64;
-        // A root that is divided makes the tree higher.
-        let surely = match self.layout.height_max().saturating_sub(self.height) {
-            0 => 0,
-            1 => records.min(self.layout.half(2) as u64),
-            _ => records,
-        };
-        Room { pages, records, surely }
     }
 }

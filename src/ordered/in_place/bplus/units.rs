@@ -277,8 +277,8 @@ impl<S: PageStore> BPlusTree<S> {
         &mut self,
         act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T,
     ) -> T {
-        let (space, pages) = (&self.space, self.layout.page_count);
-        act(&mut self.store, &|lpn| lpn.0 < pages && space.is_used(lpn))
+        let space = &self.core.pages.space;
+        act(&mut self.store, &|lpn| lpn.0 < space.page_count() && space.is_used(lpn))
     }
 }
 

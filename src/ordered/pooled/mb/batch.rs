@@ -240,12 +240,12 @@ impl<S: PageStore> WideTree<S> {
                 let kept = if place == 0 { firsts.get(leaf).copied() } else { None };
                 let lpn = match kept.or_else(|| others.pop()) {
                     Some(lpn) => lpn,
-                    None => self.directory.take_page()?,
+                    None => self.directory.pages_mut().take_for_leaf()?,
                 };
                 self.frames[base + place].lpn = lpn;
             }
         }
-        others.into_iter().for_each(|lpn| self.directory.give_up_page(lpn));
+        others.into_iter().for_each(|lpn| self.directory.pages_mut().give_up_leaf(lpn));
         let rates = if leaves == 2 { terms.rates.halved() } else { terms.rates };
         self.lay_leaf((0, pages[0]), (0, shares[0]), rates);
         if leaves == 2 {

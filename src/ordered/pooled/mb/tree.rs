@@ -399,7 +399,7 @@ impl<S: PageStore> WideTree<S> {
         if !is_only || self.layout.entries(&self.frames[0].bytes) > 0 {
             return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
         }
-        self.directory.give_up_page(name.page);
+        self.directory.pages_mut().give_up_leaf(name.page);
         (self.counts.leaves, self.counts.leaf_pages) = (0, 0);
         Ok(self.directory.change_names(crate::ordered::bplus::Edit::Remove(0), &[])?)
     }
@@ -443,7 +443,7 @@ impl<S: PageStore> WideTree<S> {
         debug_assert!(entries > 0, "M2: an empty leaf is loaded");
         let pages = self.layout.pages_least(entries);
         for place in 0..pages {
-            self.frames[place].lpn = self.directory.take_page_to_load()?;
+            self.frames[place].lpn = self.directory.pages_mut().take_to_load()?;
         }
         self.lay_leaf((0, pages), (0, entries), Rates::default());
         for frame in &self.frames[..pages] {

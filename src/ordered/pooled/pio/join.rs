@@ -103,7 +103,7 @@ impl<S: PageStore> SegmentTree<S> {
         let (slot, gone) = (self.slot_of(left.page)?, self.slot_of(right.page)?);
         let epoch = LeafLayout::head(&self.frames[0]).epoch.wrapping_add(1);
         let used = self.lay_leaf((slot, 0), (0, held), epoch);
-        self.pages_of(gone).for_each(|page| self.directory.give_up_page(Lpn(page)));
+        self.pages_of(gone).for_each(|page| self.directory.pages_mut().give_up_leaf(Lpn(page)));
         self.directory.change_names(Edit::Remove(right.slot), &laid(&self.frames[..used]))?;
         self.segments[slot] = used as u8;
         self.leaf_is_gone(gone);

@@ -206,7 +206,7 @@ impl<S: PageStore> SegmentTree<S> {
 
     pub(super) fn drop_leaf(&mut self, name: &Name) -> Result<(), IndexError> {
         let slot = self.slot_of(name.page)?;
-        self.pages_of(slot).for_each(|page| self.directory.give_up_page(Lpn(page)));
+        self.pages_of(slot).for_each(|page| self.directory.pages_mut().give_up_leaf(Lpn(page)));
         let edit = if name.slot > 0 { Edit::Remove(name.slot) } else { Edit::Absorb(0) };
         self.directory.change_names(edit, &[])?;
         self.leaf_is_gone(slot);
@@ -266,8 +266,9 @@ impl<S: PageStore> SegmentTree<S> {
 
     /// Takes the first free slot from the end of the store.
     fn take_slot(&mut self) -> Result<usize, IndexError> {
-        let slot = self.free_slot().inspect_err(|_| self.directory.return_pages())?;
-        self.directory.take_pages(self.pages_of(slot));
+        let slot = self.free_slot().inspect_err(|_| self.directory.pages_mut().give_back())?;
+        let pages = self.pages_of(slot);
+        self.directory.pages_mut().take_run(pages);
         Ok(slot)
     }
 
@@ -316,7 +317,7 @@ impl<S: PageStore> SegmentTree<S> {
                 return load_one_by_one(self, records);
             }
             let slot = self.slot_of(name.page)?;
-            self.pages_of(slot).for_each(|page| self.directory.give_up_page(Lpn(page)));
+            self.pages_of(slot).for_each(|page| self.directory.pages_mut().give_up_leaf(Lpn(page)));
             self.directory.change_names(Edit::Remove(0), &[])?;
             self.forget_segments(slot);
             (self.leaves, self.first_free) = (0, 0);
@@ -380,7 +381,7 @@ impl<S: PageStore> SegmentTree<S> {
         if pages.clone().any(|page| self.directory.space().is_used(Lpn(page))) {
             return Err(IndexError::Full);
         }
-        self.directory.claim_to_load(pages.clone());
+        self.directory.pages_mut().claim_to_load(pages.clone());
         let used = self.lay_leaf((slot, 0), (0, records), 0);
         let SegmentTree { directory, frames, .. } = self;
         batch(directory.store_mut(), |store| {

@@ -38,7 +38,7 @@ pub(super) fn record_on(mut tree: BPlusTree<Store>, keys: u64, ops: usize, seed:
         }
         done.push((tree.store.change_count(), model.clone()));
     }
-    assert!(tree.counts.merges > 10 && tree.counts.redistributions > 10);
+    assert!(tree.counts().merges > 10 && tree.counts().redistributions > 10);
     Recorded { empty, steps: tree.into_store().changes(), done }
 }
 

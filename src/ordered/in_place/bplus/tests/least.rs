@@ -42,20 +42,20 @@ fn contents_are_those_of_a_map() {
             assert_small(&mut tree, order);
             if i % 3_000 == 2_999 {
                 assert_sound(&mut tree, &model);
-                merges += tree.counts.merges;
+                merges += tree.counts().merges;
                 // Whoever mounts it takes it as it is.
                 let mut ample = BPlusTree::mount(tree.into_store()).unwrap();
                 assert_holds(&mut ample, &model);
                 tree = BPlusTree::mount_as(ample.into_store(), least(order)).unwrap();
             }
         }
-        let used = tree.space.used_pages();
+        let used = tree.space().used_pages();
         assert!(used > 600 && merges > 50, "{} records, {used} pages, {merges} merges", model.len());
         for key in model.keys().cloned().collect::<Vec<_>>() {
             assert_eq!(tree.remove(&key), Ok(true));
         }
         assert_sound(&mut tree, &Model::new());
-        assert_eq!((tree.height, tree.space.used_pages()), (1, 2));
+        assert_eq!((tree.height(), tree.space().used_pages()), (1, 2));
         assert_small(&mut tree, order);
     }
 }
@@ -84,11 +84,11 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
         }
     }
     assert_sound(&mut tree, &model);
-    assert!(tree.space.free_pages() < 16 && contents(&mut tree).unwrap() == model);
+    assert!(tree.space().free_pages() < 16 && contents(&mut tree).unwrap() == model);
     for key in model.keys().cloned().collect::<Vec<_>>() {
         assert_eq!(tree.remove(&key), Ok(true));
     }
-    assert_eq!(tree.space.used_pages(), 2);
+    assert_eq!(tree.space().used_pages(), 2);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn records_are_loaded_one_by_one_and_all_or_none() {
     let mut unsorted = records.iter().chain(&records).map(|(key, value)| (&key[..], &value[..]));
     assert_eq!(OrderedIndex::load(&mut tree, &mut unsorted), Err(IndexError::NotSorted { position: 900 }));
     assert_sound(&mut tree, &Model::new());
-    assert_eq!(tree.space.used_pages(), 2);
+    assert_eq!(tree.space().used_pages(), 2);
 }
 
 #[test]

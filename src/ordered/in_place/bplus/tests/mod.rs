@@ -119,17 +119,18 @@ fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
     let mut rng = Rng::new(5);
     for _ in 0..5_000 {
         let key = (rng.next_u64() as u32).to_be_bytes();
-        let (reads, writes, before) = (tree.store.page_reads(), tree.store.page_writes(), tree.counts.splits);
+        let (reads, writes, before) =
+            (tree.store.page_reads(), tree.store.page_writes(), tree.counts().splits);
         tree.insert(&key, &key).unwrap();
-        if tree.counts.splits == before {
+        if tree.counts().splits == before {
             assert_eq!(tree.store.page_writes() - writes, 1);
-            assert_eq!(tree.store.page_reads() - reads, tree.height as u64);
+            assert_eq!(tree.store.page_reads() - reads, tree.height() as u64);
         }
         let reads = tree.store.page_reads();
         assert!(tree.get(&key, &mut [0; 4]).unwrap());
-        assert_eq!(tree.store.page_reads() - reads, tree.height as u64);
+        assert_eq!(tree.store.page_reads() - reads, tree.height() as u64);
     }
-    assert_eq!(tree.height, 3);
+    assert_eq!(tree.height(), 3);
     let superblock_writes = |step: &&Change| matches!(step, Change::Write(w, _) if w[0].0 == SUPERBLOCK);
     assert_eq!(tree.store.changes().iter().filter(superblock_writes).count(), 1);
 }
@@ -138,7 +139,7 @@ fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
 fn a_range_reads_only_leaves_with_records_in_it() {
     let mut tree = small_tree(WRITE_THROUGH, 80);
     tree.bulk_load((0..64).map(|n| (key(n, SMALL), [0; 2])), Fill::FULL).unwrap();
-    assert_eq!((tree.height, tree.store.page_count()), (3, 80));
+    assert_eq!((tree.height(), tree.store.page_count()), (3, 80));
     let (low, high) = (key(16, SMALL), key(24, SMALL));
     let bounds = [
         (Bound::Included(&low[..]), Bound::Excluded(&high[..]), 2 + 2),
@@ -160,7 +161,7 @@ fn a_range_reads_only_leaves_with_records_in_it() {
 #[test]
 fn no_operation_writes_more_pages_than_declared() {
     let mut tree = small_tree(WRITE_THROUGH, 300);
-    let group_pages_max = tree.layout.group_pages_max();
+    let group_pages_max = tree.core.nodes.layout.group_pages_max();
     let mut rng = Rng::new(8);
     for round in 0..6_000 {
         let n = rng.below(400) as u16;
@@ -171,9 +172,9 @@ fn no_operation_writes_more_pages_than_declared() {
             tree.remove(&key(n, SMALL)).unwrap();
         }
         assert!(tree.store.page_writes() - writes <= group_pages_max as u64);
-        assert!(tree.height <= tree.layout.height_max());
+        assert!(tree.height() <= tree.core.nodes.layout.height_max());
     }
-    assert!(tree.counts.merges > 100 && tree.counts.redistributions > 100);
+    assert!(tree.counts().merges > 100 && tree.counts().redistributions > 100);
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn an_emptied_tree_gives_every_page_back() {
     for n in (0..200).rev() {
         assert_eq!(tree.remove(&key(n, SMALL)), Ok(true));
     }
-    assert_eq!((tree.height, tree.space.used_pages()), (1, 2));
+    assert_eq!((tree.height(), tree.space().used_pages()), (1, 2));
     tree.sync().unwrap();
     assert!(tree.store.pages()[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
 }
@@ -321,7 +322,7 @@ fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
     let wrong = [(vec![0; 3], [0; 2])];
     assert!(matches!(tree.bulk_load(wrong, fill), Err(IndexError::WrongLength { what: "key", .. })));
     assert_eq!(tree.bulk_load((0..5_000).map(record), fill), Err(IndexError::Full));
-    assert_eq!((tree.space.used_pages(), contents(&mut tree)), (2, Ok(Model::new())));
+    assert_eq!((tree.space().used_pages(), contents(&mut tree)), (2, Ok(Model::new())));
     assert_eq!(tree.bulk_load(ascending.clone(), fill), Ok(60));
     assert!(matches!(tree.bulk_load(ascending, fill), Err(IndexError::Unsupported(_))));
     assert!(Fill::percent(49).is_err() && Fill::percent(101).is_err());
@@ -366,7 +367,7 @@ fn a_mount_refuses_what_is_not_its_tree() {
 fn some_tree() -> (Pages, Model) {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 24), Model::new());
     fill(&mut tree, &mut model, (0..30).map(|n| n * 11 % 30));
-    assert_eq!(tree.height, 3);
+    assert_eq!(tree.height(), 3);
     (tree.into_store().pages(), model)
 }
 

@@ -1,0 +1,166 @@
+//! The pages of the store that a tree uses, and those that the operation in hand takes and gives up.
+//!
+//! A page taken is in use at once, and free again if the operation is given up. A page given up stays in
+//! use until the operation is written.
+
+use super::nodes::Nodes;
+use super::page::{Layout, ROOT, SUPERBLOCK};
+use crate::check::IndexError;
+use crate::fault::IndexFault;
+use crate::ordered::Room;
+use crate::store::PageStore;
+use crate::store::space::Space;
+use crate::units::Lpn;
+use alloc::vec::Vec;
+
+/// The pages in use.
+pub(in crate::ordered) struct Pages {
+    pub(super) space: Space,
+    /// Pages taken by the operation in hand.
+    pub(super) taken: Vec<Lpn>,
+    /// Pages given up by the operation in hand.
+    pub(super) freed: Vec<Lpn>,
+    /// How many of these are no nodes, but pages of leaves that the records name.
+    leaf_pages: (usize, usize),
+}
+
+impl Pages {
+    /// The superblock and the root are in use.
+    pub(super) fn new(mut space: Space, layout: &Layout) -> Pages {
+        space.claim(SUPERBLOCK);
+        space.claim(ROOT);
+        let list = || Vec::with_capacity(layout.height_max() + 1);
+        Pages { space, taken: list(), freed: list(), leaf_pages: (0, 0) }
+    }
+
+    /// Forgets the operation before.
+    pub(super) fn begin(&mut self) {
+        self.taken.clear();
+        self.freed.clear();
+        self.leaf_pages = (0, 0);
+    }
+
+    /// Bytes of RAM.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.space.held_bytes() + (self.taken.capacity() + self.freed.capacity()) * size_of::<Lpn>()
+    }
+
+    /// Takes a free page for a node.
+    pub(super) fn take(&mut self) -> Result<Lpn, IndexFault> {
+        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        self.taken.push(lpn);
+        Ok(lpn)
+    }
+
+    /// Takes a free page for a leaf that records name; where there is none, all that was taken is free again.
+    pub(in crate::ordered) fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
+        match self.space.allocate() {
+            Some(lpn) => {
+                self.note_taken(lpn);
+                Ok(lpn)
+            }
+            None => {
+                self.give_back();
+                Err(IndexError::Full.into())
+            }
+        }
+    }
+
+    /// Takes certain free pages for a leaf that records name.
+    pub(in crate::ordered) fn take_run(&mut self, pages: core::ops::Range<u32>) {
+        for lpn in pages.map(Lpn) {
+            assert!(self.space.claim(lpn), "B6: {lpn} is in use");
+            self.note_taken(lpn);
+        }
+    }
+
+    fn note_taken(&mut self, lpn: Lpn) {
+        debug_assert!(self.space.is_used(lpn), "B6: {lpn} was taken and is free");
+        self.taken.push(lpn);
+        self.leaf_pages.0 += 1;
+        debug_assert!(self.leaf_pages.0 <= self.taken.len(), "more pages of leaves than were taken");
+    }
+
+    /// Gives up a page of a leaf that records name.
+    pub(in crate::ordered) fn give_up_leaf(&mut self, lpn: Lpn) {
+        debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
+        self.freed.push(lpn);
+        self.leaf_pages.1 += 1;
+    }
+
+    /// Makes free again what the operation in hand took.
+    pub(in crate::ordered) fn give_back(&mut self) {
+        self.taken.drain(..).for_each(|lpn| self.space.release(lpn));
+        self.leaf_pages.0 = 0;
+    }
+
+    /// Takes a free page for a leaf that is loaded.
+    pub(in crate::ordered) fn take_to_load(&mut self) -> Result<Lpn, IndexFault> {
+        self.space.allocate().ok_or_else(|| IndexError::Full.into())
+    }
+
+    /// Takes certain free pages, for a load.
+    pub(in crate::ordered) fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
+        pages.map(Lpn).for_each(|lpn| assert!(self.space.claim(lpn), "B6: {lpn} is in use"));
+    }
+
+    /// Nodes that the operation in hand took and gave up.
+    pub(super) fn nodes(&self) -> (usize, usize) {
+        (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1)
+    }
+
+    /// After the writes: pages given up are free.
+    pub(super) fn settle(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
+        for &lpn in &self.freed {
+            debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
+            if self.space.release_written(lpn) {
+                trim(store, lpn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Trims what waits for a sync.
+    pub(super) fn trim_waiting(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
+        let mut start = SUPERBLOCK;
+        while let Some(lpn) = self.space.next_untrimmed(start) {
+            trim(store, lpn)?;
+            start = lpn;
+        }
+        Ok(())
+    }
+
+    /// Frees every page but the superblock and the root.
+    pub(super) fn free_all(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
+        for lpn in (ROOT.0 + 1..self.space.page_count()).map(Lpn) {
+            if self.space.is_used(lpn) && self.space.release_written(lpn) {
+                trim(store, lpn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The room for what still fits: each page that is free may become a leaf, but for the parents of so
+    /// many.
+    pub(super) fn room(&self, nodes: &Nodes) -> Room {
+        let layout = &nodes.layout;
+        let pages = u64::from(self.space.free_pages());
+        let parents = pages / layout.half(2).max(1) as u64 + 2;
+        let records = pages.saturating_sub(parents) * layout.half(1) as u64;
+        // A root that is divided makes the tree higher.
+        let surely = match layout.height_max().saturating_sub(nodes.height) {
+            0 => 0,
+            1 => records.min(layout.half(2) as u64),
+            _ => records,
+        };
+        Room { pages, records, surely }
+    }
+}
+
+/// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+pub(super) fn trim(store: &mut dyn PageStore, lpn: Lpn) -> Result<(), IndexFault> {
+    match store.trim(lpn) {
+        Err(error) if error.is_refusal() => Ok(()),
+        done => Ok(done?),
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading nodes: the descent to a leaf.
+
+use super::Work;
+use super::nodes::frame_at;
+use super::page::{Frame, Layout, ROOT};
+use super::staged::Staged;
+use crate::fault::IndexFault;
+use crate::nand::Cause;
+use crate::ordered::node::NodeShape;
+use crate::store::PageStore;
+use crate::units::Lpn;
+
+impl Work<'_> {
+    /// Reads a node into the path.
+    pub(super) fn fetch(
+        &mut self,
+        depth: usize,
+        lpn: Lpn,
+        level: Option<usize>,
+        cause: Cause,
+    ) -> Result<(), IndexFault> {
+        let is_least = self.core.is_least();
+        let nodes = &mut self.core.nodes;
+        debug_assert!(
+            level.is_none_or(|level| level + depth == nodes.height),
+            "B5: level {level:?} at depth {depth}"
+        );
+        if is_least {
+            nodes.give_back(depth);
+        }
+        let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
+        load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, level), cause, frame)
+    }
+
+    /// Reads the root, where an operation begins.
+    pub(super) fn fetch_root(&mut self, cause: Cause) -> Result<(), IndexFault> {
+        self.core.begin();
+        self.fetch(0, ROOT, Some(self.core.nodes.height), cause)
+    }
+
+    /// Reads a node that is not on the path.
+    pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexFault> {
+        let nodes = &mut self.core.nodes;
+        let frame = frame_at(&mut nodes.extra, nodes.extra_used, &nodes.layout);
+        load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, Some(level)), cause, frame)?;
+        Ok(nodes.use_spare())
+    }
+
+    /// Reads the path from a node down to a leaf, through the children that `pick` chooses.
+    pub(super) fn descend(
+        &mut self,
+        start: (usize, Lpn),
+        pick: &dyn Fn(&NodeShape, &Frame) -> usize,
+    ) -> Result<(), IndexFault> {
+        let (mut depth, mut lpn) = start;
+        loop {
+            let height = self.core.nodes.height;
+            self.fetch(depth, lpn, Some(height - depth), Cause::Host)?;
+            if depth + 1 == height {
+                return Ok(());
+            }
+            let nodes = &mut self.core.nodes;
+            let frame = &mut nodes.path[depth];
+            frame.slot = pick(&nodes.layout.internal, frame);
+            lpn = nodes.layout.child(frame, frame.slot)?;
+            depth += 1;
+        }
+    }
+
+    /// Reads the path to the leaf of a key: where the key is in the leaf, or where it belongs.
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
+        debug_assert_eq!(
+            key.len(),
+            usize::from(self.core.nodes.layout.record.key_bytes),
+            "a key of another width"
+        );
+        self.core.begin();
+        self.descend((0, ROOT), &|shape, node| shape.child_slot(node.area(), node.count(), key))?;
+        let leaf = self.core.nodes.leaf();
+        debug_assert_eq!(leaf.level(), 1, "B5: the path ends above the leaves");
+        Ok(self.core.nodes.layout.leaf.search(leaf.area(), leaf.count(), key))
+    }
+
+    /// Reads the first `wanted` nodes of the path to a key; returns the page of the one after them.
+    pub(super) fn follow(&mut self, key: &[u8], wanted: usize, cause: Cause) -> Result<Lpn, IndexFault> {
+        self.core.mark.ready()?;
+        self.core.begin();
+        let nodes = &mut self.core.nodes;
+        debug_assert!(wanted <= nodes.height, "B5: {wanted} nodes of a path of {}", nodes.height);
+        debug_assert_eq!(key.len(), usize::from(nodes.layout.record.key_bytes), "a key of another width");
+        let mut lpn: Lpn = ROOT;
+        for depth in 0..wanted {
+            let level = nodes.height - depth;
+            let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
+            load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, Some(level)), cause, frame)?;
+            if level > 1 {
+                frame.slot = nodes.layout.internal.child_slot(frame.area(), frame.count(), key);
+                lpn = nodes.layout.child(frame, frame.slot)?;
+            }
+        }
+        Ok(lpn)
+    }
+}
+
+/// Reads and verifies a node.
+pub(super) fn load(
+    (store, staged): (&mut dyn PageStore, Option<&Staged>),
+    layout: &Layout,
+    node: (Lpn, Option<usize>),
+    cause: Cause,
+    frame: &mut Frame,
+) -> Result<(), IndexFault> {
+    match staged.and_then(|staged| staged.find(node.0)) {
+        Some(page) => frame.bytes.copy_from_slice(page),
+        None => store.read(node.0, cause, &mut frame.bytes)?,
+    }
+    frame.is_dirty = false;
+    layout.verify(frame, node.0, node.1)
+}

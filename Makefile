@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-tiers nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -31,6 +31,9 @@ time: ## where the time of the last `make test` or `make nightly` went
 test-tiers: ## the engine's unit tests in each tier of its features: tiny, embedded and full, each without std
 	for tier in tiny embedded full; do \
 		$(CARGO) test -p nandex --lib --locked --no-default-features --features $$tier,messages || exit 1; done
+
+test-adding: tools ## the pages on adding an index and an FTL, applied to a copy of the sources and compiled
+	CARGO="$(CARGO)" sh tests/adding.sh
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 # The program with debug assertions.

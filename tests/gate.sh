@@ -97,6 +97,7 @@ nightly() {
     part "build of the tests" "$cargo" test "${programs[@]}" --no-run
     part "tests, all strides" tests
     part "tests of each tier" make --no-print-directory test-tiers
+    part "pages on adding, applied" make --no-print-directory test-adding
     part "campaigns" make --no-print-directory campaigns
     part "Linux devices, if QEMU is there" linux_devices
     if "$cargo" +nightly miri --version > /dev/null 2>&1; then part "miri" make --no-print-directory miri; else

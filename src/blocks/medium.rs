@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 /// The clock has 40 bits on the medium; beyond it stands still there.
 const CLOCK_MAX: u64 = (1 << 40) - 1;
-/// Bytes of a block.
+/// Bytes that one block takes in an encoded table, its valid pages not counted.
 const ROW_BYTES: usize = 13;
 /// Bytes of the count of a block's valid pages.
 const COUNT_BYTES: usize = 2;

@@ -36,7 +36,7 @@ const fn state(row: Row) -> BlockState {
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     rows: Vec<Row>,
-    /// Rows that changed since the record was begun that is being written, as they were.
+    /// While a record is being written: the old values of the rows that have changed since it was begun.
     before: Option<Vec<(u32, Row)>>,
 }
 

@@ -11,29 +11,35 @@ use super::level::Level;
 use super::memtable::LENDS;
 use crate::nand::Nand;
 
-/// Look-ups of a window at least, and how many of drawn keys are enough.
-const WINDOW: u16 = 2048;
-const DRAWN: u16 = 64;
-/// Look-ups of keys remembered at least, and of so many of drawn keys one: fewer are chance.
-const KNOWN: u16 = 3;
-const ONE_OF: u16 = 64;
+/// Lending is judged anew after this many look-ups ..
+const LOOKUPS_MIN: u16 = 2048;
+/// .. of which this many were of drawn keys.
+const DRAWN_MIN: u16 = 64;
+/// Nothing is lent if fewer look-ups than this were of keys remembered: they may be chance.
+const HITS_MIN: u16 = 3;
+/// Nothing is lent if fewer than one look-up of drawn keys in this many was of a key remembered.
+const HITS_ONE_IN: u16 = 64;
 /// Keys remembered.
 const KEYS: usize = if LENDS { 12 } else { 0 };
-/// Parts of eight of the memtable: what is lent first, and what is where look-ups prevail.
-const FIRST: u32 = 2;
-const MOST: u32 = 4;
-/// Look-ups for each change from which on the most is lent, and below which no more than the first.
-const MANY: u32 = 8;
-const FEW: u32 = 3;
+/// Eighths of the memtable that are lent first.
+const LENT_FIRST: u32 = 2;
+/// Eighths of the memtable that are lent if look-ups prevail.
+const LENT_MOST: u32 = 4;
+/// With this many look-ups for each change the most is lent.
+const LOOKUPS_FOR_MOST: u32 = 8;
+/// With fewer look-ups than this for each change no more is lent than first.
+const LOOKUPS_FOR_MORE: u32 = 3;
 
 /// The share of the RAM that is to be lent, and what it is, or would be, good for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lending {
     /// Look-ups of this window that found a record below the memtable, a clean one or one on flash.
     looked: u16,
-    /// Look-ups among them of drawn keys, and of keys remembered.
+    /// Look-ups among them of drawn keys.
     drawn: u16,
+    /// Look-ups among these of keys remembered.
     known: u16,
+    /// Changes of this window.
     changes: u16,
     /// Look-ups that ever found a clean record.
     pub(super) served: u32,
@@ -92,7 +98,7 @@ impl<N: Nand> Plow<N> {
 
     /// Notes that a key was found below the memtable.
     pub(super) fn note_found(&mut self, key: &[u8]) {
-        let first = self.memtable.lendable(FIRST);
+        let first = self.memtable.lendable(LENT_FIRST);
         if !LENDS || first == 0 {
             return;
         }
@@ -102,7 +108,7 @@ impl<N: Nand> Plow<N> {
             self.lending.known += u16::from(is_known);
         }
         let Lending { looked, drawn, .. } = self.lending;
-        if looked == u16::MAX || looked >= WINDOW && drawn >= DRAWN {
+        if looked == u16::MAX || looked >= LOOKUPS_MIN && drawn >= DRAWN_MIN {
             self.judge_lending();
         }
         self.lend();
@@ -110,7 +116,7 @@ impl<N: Nand> Plow<N> {
 
     /// Notes a change of a key, which takes its clean record out.
     pub(super) fn note_changed(&mut self, key: &[u8]) {
-        let first = self.memtable.lendable(FIRST);
+        let first = self.memtable.lendable(LENT_FIRST);
         if !LENDS || first == 0 {
             return;
         }
@@ -142,17 +148,17 @@ impl<N: Nand> Plow<N> {
         let Lending { looked, drawn, known, changes, eighths, .. } = self.lending;
         let (lent, looked, changes) = (u32::from(eighths), u32::from(looked), u32::from(changes));
         let spared = u64::from(looked) * u64::from(known) / u64::from(drawn.max(1)) * READ;
-        let lost = self.lost_by_lending(lent.max(FIRST));
+        let lost = self.lost_by_lending(lent.max(LENT_FIRST));
         // What is lent is first to be filled, and what is taken back is lost.
         let pays = if lent > 0 { spared > lost } else { spared > 2 * lost };
-        let wanted = if !pays || known < KNOWN.max(drawn / ONE_OF) {
+        let wanted = if !pays || known < HITS_MIN.max(drawn / HITS_ONE_IN) {
             0
-        } else if looked >= MANY * changes {
-            MOST
-        } else if looked < FEW * changes {
-            FIRST
+        } else if looked >= LOOKUPS_FOR_MOST * changes {
+            LENT_MOST
+        } else if looked < LOOKUPS_FOR_MORE * changes {
+            LENT_FIRST
         } else {
-            lent.max(FIRST)
+            lent.max(LENT_FIRST)
         };
         self.lending.eighths = wanted as u8;
         (self.lending.looked, self.lending.changes) = (0, 0);

@@ -451,8 +451,9 @@ impl<N: Nand> Plow<N> {
         self.plan.pages_max[level].max(1) as usize
     }
 
-    /// Whether the level on its way out comes first, where a step of this one would be next, or none. It
-    /// takes nothing while the last level's sweep goes on, unless what is above it can wait no longer.
+    /// Whether the next step drains the level that is being removed, rather than adding records to it.
+    /// `full` is the level whose step is due, if any. With none due, draining goes on only while blocks are
+    /// plentiful.
     fn drains_instead(&self, full: Option<usize>) -> bool {
         if !cfg!(feature = "full") || !matches!(self.drain, Drain::Sweep(_)) {
             return false;

@@ -522,7 +522,8 @@ impl Cells {
         }
     }
 
-    /// Lets what comes before a cell, a cell or its unit, name another.
+    /// Makes `cell` the successor of `before`: a cell, or the unit itself if `cell` is the first of its
+    /// chain.
     fn link(&mut self, units: &mut Units, before: u32, cell: u32) {
         if before & IS_UNIT == 0 {
             put_u32(self.cell_mut(before), 0, cell);

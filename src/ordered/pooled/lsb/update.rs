@@ -175,7 +175,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// An open log leaves: it becomes the next leaf, or is merged into its own.
+    /// Closes an open log. A full log of ascending keys becomes the next leaf if the tree can append it. Any
+    /// other is merged into the leaf it belongs to.
     fn leave(&mut self, at: usize) -> Result<(), IndexError> {
         let shape = self.area.shape;
         let leaf = self.open[at].leaf;

@@ -356,7 +356,7 @@ impl<N: Nand> Log<N> {
             // Numbers are missing, or the last block is full: blocks were reclaimed, no other was opened yet,
             // or one is hidden.
             let is_in_doubt = match opened.get(at) {
-                Some(next) => seen.is_gap(next.0),
+                Some(next) => seen.numbers.is_gap(next.0),
                 None => self.is_last_full(&last),
             };
             if is_in_doubt && !has_looked_twice {
@@ -377,9 +377,9 @@ impl<N: Nand> Log<N> {
             self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
-        seen.require_whole(self.nand.tears())?;
-        self.in_doubt |= seen.is_missing_any;
-        self.sequence = seen.sequence;
+        seen.losses.require_whole(self.nand.tears())?;
+        self.in_doubt |= seen.losses.is_any;
+        self.sequence = seen.numbers.sequence;
         self.root = seen.root;
         if seen.root_sequence > 0 {
             // The note was of the journal above the root that the checkpoint names.
@@ -426,8 +426,8 @@ impl<N: Nand> Log<N> {
             if found != Found::Page || place.block_sequence != number || Pbn(place.home) != home {
                 match found {
                     _ if page < known => {}
-                    Found::Erased => seen.erased(ppn),
-                    _ => seen.unreadable(ppn),
+                    Found::Erased => seen.losses.erased(ppn),
+                    _ => seen.losses.unreadable(ppn),
                 }
                 continue;
             }

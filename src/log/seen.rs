@@ -11,16 +11,12 @@ use crate::log::tag::{Gaps, Place, Tag};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// The pages that were read since the checkpoint, in the order of their programming.
+/// The pages that were read since the checkpoint, in the order of their programming: the newest root, and
+/// the leaves after it.
 pub(super) struct Seen {
-    pub(super) sequence: u64,
     pub(super) root: Option<Root>,
     /// The number of its page; 0 if it is the checkpoint's.
     pub(super) root_sequence: u64,
-    /// Pages of a flush that is not whole yet.
-    pending: Vec<(Ppn, Tag, u64)>,
-    /// The number of pages that the next page of that flush names as still to come.
-    still_to_come: Option<u8>,
     /// Leaves since the newest root, by their numbers after the checkpoint's.
     journal: Runs,
     /// The number of the checkpoint.
@@ -29,6 +25,34 @@ pub(super) struct Seen {
     pub(super) has_journal: bool,
     /// Whether a page was programmed out of a write part, by an engine that has none.
     pub(super) has_flush: bool,
+    flush: Flush,
+    pub(super) numbers: Numbers,
+    pub(super) losses: Losses,
+}
+
+/// A flush of a write part that is not whole yet: its pages.
+#[derive(Default)]
+struct Flush {
+    pages: Vec<(Ppn, Tag, u64)>,
+    /// The number of pages that the next page of that flush names as still to come.
+    still_to_come: Option<u8>,
+}
+
+/// The newest numbers of pages and blocks, and what they pass over.
+pub(super) struct Numbers {
+    /// The newest number of a page.
+    pub(super) sequence: u64,
+    /// The number of the block that is read.
+    block_sequence: u32,
+    /// Pages that blocks reclaimed before the one that is read may have held.
+    reclaimed: u64,
+    /// Numbers of blocks are missing before the one that is read, and no page of it was read yet.
+    is_after_gap: bool,
+}
+
+/// The places where a page should be and none is whole.
+#[derive(Default)]
+pub(super) struct Losses {
     /// Pages that are not whole since the last one that is: the first of them, and how many.
     unreadable: Option<(Ppn, u32)>,
     /// Pages that look erased since the last one that does not: the first of them, and how many.
@@ -37,55 +61,31 @@ pub(super) struct Seen {
     lost: Option<Ppn>,
     /// Whether one is missing since the last whole flush of a write part.
     is_flush_torn: bool,
-    /// The number of the block that is read.
-    block_sequence: u32,
-    /// Pages that blocks reclaimed before the one that is read may have held.
-    reclaimed: u64,
-    /// Numbers of blocks are missing before the one that is read, and no page of it was read yet.
-    is_after_gap: bool,
     /// Something is missing among what was read: pages that the tree leads to may count as dead, or their
     /// blocks as free.
-    pub(super) is_missing_any: bool,
+    pub(super) is_any: bool,
 }
 
-impl Seen {
-    /// `block_sequence`: the number of the last block that is not read.
-    pub(super) fn new(sequence: u64, block_sequence: u32, root: Option<Root>) -> Seen {
-        Seen {
-            sequence,
-            root,
-            root_sequence: 0,
-            pending: Vec::new(),
-            still_to_come: None,
-            journal: Runs::default(),
-            since: sequence,
-            has_journal: false,
-            has_flush: false,
-            unreadable: None,
-            erased: None,
-            lost: None,
-            is_flush_torn: false,
-            block_sequence,
-            reclaimed: 0,
-            is_after_gap: false,
-            is_missing_any: false,
-        }
+impl Flush {
+    /// Whether a page with so many still to come is of another flush.
+    fn is_ended_by(&self, remaining: u8) -> bool {
+        self.still_to_come.is_some_and(|next| next != remaining)
     }
 
-    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what
-    /// lived in them stands in later pages.
-    pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
+    fn push(&mut self, page: (Ppn, Tag, u64), remaining: u8) {
+        self.still_to_come = remaining.checked_sub(1);
+        self.pages.push(page);
+    }
+}
+
+impl Numbers {
+    /// Goes on with another block; returns whether numbers are missing before it.
+    fn block(&mut self, number: u32, pages_per_block: u32) -> bool {
         let between = number.saturating_sub(self.block_sequence.saturating_add(1));
         self.reclaimed += u64::from(between) * u64::from(pages_per_block);
         self.block_sequence = number;
-        if between > 0 {
-            // A block is reclaimed between flushes: the one that went on in it was whole.
-            if HAS_WRITE_PART {
-                self.break_flush();
-                self.still_to_come = None;
-            }
-            (self.is_after_gap, self.is_missing_any) = (true, true);
-        }
+        self.is_after_gap |= between > 0;
+        between > 0
     }
 
     /// Whether numbers of blocks are missing before this one.
@@ -93,6 +93,17 @@ impl Seen {
         number > self.block_sequence.saturating_add(1)
     }
 
+    /// Goes on with another page; returns whether one is missing before it.
+    fn page(&mut self, place: &Place) -> bool {
+        let is_missing = place.sequence > self.sequence + 1 + core::mem::take(&mut self.reclaimed);
+        // A block is only reclaimed once there is a newer root: see `needed`.
+        let is_after_gap = core::mem::take(&mut self.is_after_gap);
+        self.sequence = self.sequence.max(place.sequence);
+        place.gaps == Gaps::None && (is_missing || is_after_gap)
+    }
+}
+
+impl Losses {
     /// A page looks as if it were never programmed.
     pub(super) fn erased(&mut self, ppn: Ppn) {
         let (first, count) = self.erased.unwrap_or((ppn, 0));
@@ -106,6 +117,31 @@ impl Seen {
         self.unreadable = Some((first, count + 1));
     }
 
+    /// A page is whole; `is_missing`: its number says that one before it is not there.
+    fn page(&mut self, ppn: Ppn, place: &Place, is_missing: bool) {
+        // A page of the log that looks erased, and that no writer passed over.
+        let hole = self.erased.take().filter(|pages| pages.1 > u32::from(place.passed_over));
+        let torn = self.unreadable.take().or(hole).map(|pages| pages.0);
+        let lost = torn.or(is_missing.then_some(ppn));
+        self.is_any |= lost.is_some();
+        if place.gaps != Gaps::Any {
+            // The pages of a write part are not in the order of their numbers: what is missing may be newer
+            // than the root.
+            self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
+            self.lost = self.lost.or(lost);
+        }
+    }
+
+    /// Ends a flush; returns whether a page is missing in it.
+    fn end_flush(&mut self) -> bool {
+        core::mem::take(&mut self.is_flush_torn)
+    }
+
+    /// A newer root counts, of a flush in which a page is missing or not.
+    fn root(&mut self, is_flush_torn: bool) {
+        self.lost = self.lost.filter(|_| is_flush_torn);
+    }
+
     /// Refuses losses that a cut cannot have caused: it tears the page programmed last, and no other. A page
     /// that is lost before the newest root is missed where the tree leads to it.
     pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexFault> {
@@ -115,24 +151,39 @@ impl Seen {
             None => Ok(()),
         }
     }
+}
+
+impl Seen {
+    /// `block_sequence`: the number of the last block that is not read.
+    pub(super) fn new(sequence: u64, block_sequence: u32, root: Option<Root>) -> Seen {
+        Seen {
+            root,
+            root_sequence: 0,
+            journal: Runs::default(),
+            since: sequence,
+            has_journal: false,
+            has_flush: false,
+            flush: Flush::default(),
+            numbers: Numbers { sequence, block_sequence, reclaimed: 0, is_after_gap: false },
+            losses: Losses::default(),
+        }
+    }
+
+    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what
+    /// lived in them stands in later pages.
+    pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
+        if self.numbers.block(number, pages_per_block) {
+            // A block is reclaimed between flushes: the one that went on in it was whole.
+            if HAS_WRITE_PART {
+                self.break_flush();
+            }
+            self.losses.is_any = true;
+        }
+    }
 
     pub(super) fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
-        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1 + self.reclaimed;
-        self.reclaimed = 0;
-        // A page of the log that looks erased, and that no writer passed over.
-        let hole = self.erased.take().filter(|pages| pages.1 > u32::from(place.passed_over));
-        let torn = self.unreadable.take().or(hole).map(|pages| pages.0);
-        // A block is only reclaimed once there is a newer root: see `needed`.
-        let is_after_gap = core::mem::take(&mut self.is_after_gap) && place.gaps == Gaps::None;
-        let lost = torn.or((is_missing || is_after_gap).then_some(ppn));
-        self.is_missing_any |= lost.is_some();
-        if place.gaps != Gaps::Any {
-            // The pages of a write part are not in the order of their numbers: what is missing may be newer
-            // than the root.
-            self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
-            self.lost = self.lost.or(lost);
-        }
-        self.sequence = self.sequence.max(place.sequence);
+        let is_missing = self.numbers.page(&place);
+        self.losses.page(ppn, &place, is_missing);
         if !HAS_WRITE_PART {
             // Each page is whole by itself.
             self.has_flush |= place.gaps == Gaps::Narrow;
@@ -140,29 +191,26 @@ impl Seen {
         }
         // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages
         // of it are lost.
-        if self.still_to_come.is_some_and(|next| next != place.remaining) {
+        if self.flush.is_ended_by(place.remaining) {
             self.break_flush();
         }
-        self.still_to_come = place.remaining.checked_sub(1);
-        self.pending.push((ppn, tag, place.sequence));
+        self.flush.push((ppn, tag, place.sequence), place.remaining);
         if place.remaining == 0 {
-            self.end_flush();
+            let is_torn = self.losses.end_flush();
+            self.end_flush(is_torn);
         }
     }
 
     /// Ends a flush whose end was not read: what was read of it counts, and what follows may be the rest of
     /// it.
     fn break_flush(&mut self) {
-        let is_flush_torn = self.is_flush_torn;
-        self.end_flush();
-        self.is_flush_torn = is_flush_torn;
+        self.end_flush(self.losses.is_flush_torn);
     }
 
     /// Ends a flush: what was read of it counts.
-    fn end_flush(&mut self) {
-        let is_flush_torn = core::mem::take(&mut self.is_flush_torn);
-        for page in core::mem::take(&mut self.pending) {
-            self.count(page, is_flush_torn);
+    fn end_flush(&mut self, is_torn: bool) {
+        for page in core::mem::take(&mut self.flush).pages {
+            self.count(page, is_torn);
         }
     }
 
@@ -171,7 +219,7 @@ impl Seen {
         if tag.root && sequence > self.root_sequence {
             self.root = Some(Root { ppn, height: tag.height });
             self.root_sequence = sequence;
-            self.lost = self.lost.filter(|_| is_flush_torn);
+            self.losses.root(is_flush_torn);
             if HAS_NOTES {
                 // The list is no longer than what the newest root does not know of.
                 let number = self.number(sequence);
@@ -212,23 +260,26 @@ mod tests {
             seen.block(7, 8);
             read(&mut seen, 56, 101);
             read(&mut seen, 57, 102);
-            assert!(!seen.is_missing_any);
+            assert!(!seen.losses.is_any);
             // Block 8 was filled and reclaimed, or is damaged.
             seen.block(9, 8);
             read(&mut seen, 24, first);
-            assert!(seen.require_whole(true).is_err(), "{first}: what was in it may be newer than the root");
+            assert!(
+                seen.losses.require_whole(true).is_err(),
+                "{first}: what was in it may be newer than the root"
+            );
             let tag = Tag { root: true, lowest_level: 1, ..Tag::default() };
             let (home, sequence) = (3, first + 1);
             let gaps = Gaps::None;
             let place = Place { remaining: 0, block_sequence: 9, sequence, home, gaps, passed_over: 0 };
             seen.page(Ppn(25), tag, place);
-            assert!(seen.require_whole(true).is_ok(), "{first}");
-            assert!(seen.is_missing_any, "only the tree knows what was in it");
+            assert!(seen.losses.require_whole(true).is_ok(), "{first}");
+            assert!(seen.losses.is_any, "only the tree knows what was in it");
         }
         let mut seen = Seen::new(100, 6, None);
         seen.block(7, 8);
         read(&mut seen, 57, 102);
-        assert!(seen.require_whole(true).is_err());
+        assert!(seen.losses.require_whole(true).is_err());
     }
 
     #[test]
@@ -246,11 +297,11 @@ mod tests {
                 passed_over: 0,
             };
             seen.page(Ppn(56), tag, place);
-            seen.erased(Ppn(57));
-            seen.erased(Ppn(58));
-            assert!(seen.require_whole(true).is_ok());
+            seen.losses.erased(Ppn(57));
+            seen.losses.erased(Ppn(58));
+            assert!(seen.losses.require_whole(true).is_ok());
             seen.page(Ppn(59), tag, Place { sequence: 102, passed_over, ..place });
-            assert_eq!(seen.require_whole(true).is_err(), passed_over < 2);
+            assert_eq!(seen.losses.require_whole(true).is_err(), passed_over < 2);
         }
     }
 
@@ -272,7 +323,7 @@ mod tests {
         seen.page(Ppn(63), tag, place(7, 101, 3));
         seen.block(9, 8);
         seen.page(Ppn(8), tag, place(9, 120, 2));
-        assert!(seen.require_whole(true).is_ok());
+        assert!(seen.losses.require_whole(true).is_ok());
         assert_eq!(seen.journal().iter().collect::<Vec<_>>(), [Ppn(63)]);
     }
 
@@ -292,13 +343,13 @@ mod tests {
         };
         let root = Tag { root: true, lowest_level: 1, ..Tag::default() };
         seen.page(Ppn(56), root, place(101, 0));
-        seen.unreadable(Ppn(57));
+        seen.losses.unreadable(Ppn(57));
         seen.page(Ppn(58), root, place(102, 0));
         assert!(
-            seen.require_whole(true).is_err(),
+            seen.losses.require_whole(true).is_err(),
             "a leaf of a journal may be newer than the root behind it"
         );
         seen.page(Ppn(59), root, place(104, 0));
-        assert!(seen.require_whole(true).is_ok());
+        assert!(seen.losses.require_whole(true).is_ok());
     }
 }

@@ -32,16 +32,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         // Whether each page written was trimmed before and the chip did not say so.
         let mut untold = Vec::new();
         for (i, (&(lpn, data), &room)) in group.iter().zip(&rooms).enumerate() {
-            let tag = BufferTag {
-                is_first: i == 0,
-                is_last: i + 1 == group.len(),
-                content: if data.is_none() { Content::Trimmed } else { Content::Data },
-                lpn: lpn.0,
-                version: self.next_version,
-                erases: 0,
-                converted: None,
-                previous: self.last_page,
-            };
+            let content = if data.is_none() { Content::Trimmed } else { Content::Data };
+            let tag = self.versions.tag(lpn, content, (i == 0, i + 1 == group.len()));
             let (lbn, place) = self.split(lpn);
             untold
                 .push(!room.is_fresh && self.summary.get(lbn).is_some_and(|buffer| buffer.is_untold(place)));
@@ -135,7 +127,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<(), StoreFault> {
-        debug_assert_eq!(tag.version, self.next_version, "K3: another version than the next");
+        debug_assert_eq!(tag.version, self.versions.next, "K3: another version than the next");
         let (lbn, place) = self.split(Lpn(tag.lpn));
         tag.converted = room
             .converted
@@ -157,10 +149,9 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 buffer.pages() < self.geometry.pages_per_block,
                 "K2: a full buffer block takes a page"
             );
-            self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
+            self.versions.programmed(self.geometry.page_at(buffer.pbn, buffer.pages()));
             buffer.push(place, tag.content, tag.version);
         }
-        self.next_version += 1;
         match void {
             Some(buffer) => self.erase(buffer.pbn),
             None => Ok(()),

@@ -23,13 +23,12 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 (newest, is_whole) = (last.map(|last| last.0), last.is_some_and(|last| last.1));
             }
         }
-        let written = self.next_version > self.void_below;
-        if written
+        if self.versions.has_valid()
             && self.condition == Condition::Ready
-            && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole)
+            && (newest.map(|version| version + 1) != Some(self.versions.next) || !is_whole)
         {
             let found = message!("the newest page is {newest:?}, the last of its group: {is_whole}");
-            report.violation(Invariant::K4, self.next_version - 1, found);
+            report.violation(Invariant::K4, self.versions.next - 1, found);
         }
         if self.summary.len() > self.settings.blocks {
             report.violation(Invariant::K2, 0, message!("{} buffer blocks", self.summary.len()));

@@ -80,10 +80,9 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.convert(lbn)?;
         }
         // With a record that may say so, nothing must be written behind what is void.
-        self.write_record(self.next_version).map_err(|error| self.stopped(error.into()))?;
+        self.write_record(self.versions.next).map_err(|error| self.stopped(error.into()))?;
         self.condition = Condition::Ready;
-        self.void_below = self.next_version;
-        self.last_page = None;
+        self.versions.void_all();
         for buffer in owners.iter().filter_map(|&lbn| self.summary.remove(lbn)) {
             self.blocks.discard(buffer.pbn);
         }

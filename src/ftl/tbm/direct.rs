@@ -7,7 +7,7 @@
 //! older version, as if the page had not been written.
 
 use super::Tbm;
-use super::page::{BufferTag, Content};
+use super::page::Content;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
 use crate::store::PageStore;
@@ -21,6 +21,13 @@ pub type DirectRule = Box<dyn Fn(&[u8]) -> bool + Send>;
 pub(super) struct Direct {
     rule: DirectRule,
     pages: u64,
+}
+
+impl Direct {
+    /// Whether a page with these contents goes to the store below.
+    pub(super) fn takes(&self, data: &[u8]) -> bool {
+        (self.rule)(data)
+    }
 }
 
 /// RAM of a rule: its box and what it goes by.
@@ -38,14 +45,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.direct.as_ref().map_or(0, |direct| direct.pages)
     }
 
-    /// Whether this group is one page that goes to the store below at once.
-    pub(super) fn is_direct(&self, pages: &[(Lpn, &[u8])]) -> bool {
-        match (&self.direct, pages) {
-            (Some(direct), [(_, data)]) => (direct.rule)(data),
-            _ => false,
-        }
-    }
-
     /// Writes a page to the store below.
     pub(super) fn write_direct(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreFault> {
         let (lbn, place) = self.split(lpn);
@@ -58,16 +57,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.store.sync()?;
         }
         if let Some(room) = room {
-            let tag = BufferTag {
-                is_first: true,
-                is_last: true,
-                content: Content::Below,
-                lpn: lpn.0,
-                version: self.next_version,
-                erases: 0,
-                converted: None,
-                previous: self.last_page,
-            };
+            let tag = self.versions.tag(lpn, Content::Below, (true, true));
             self.append(room, tag, cause, None).map_err(|error| self.stopped(error.into()))?;
         }
         self.note_found(lpn);

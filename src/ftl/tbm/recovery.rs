@@ -26,12 +26,13 @@
 use super::convert::Kept;
 use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
+use super::versions::Versions;
 use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::blocks::BlockState;
 use crate::check::words;
 use crate::fault::StoreFault;
 use crate::ftl::tbm::record::Record;
-use crate::nand::{BlockRange, Cause, Nand, Unfit, unfit};
+use crate::nand::{BlockRange, Cause, Geometry, Nand, Unfit, unfit};
 use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Pbn, Ppn};
@@ -54,6 +55,9 @@ struct Full {
 
 /// The pages that the buffer blocks hold.
 struct Scan {
+    geometry: Geometry,
+    /// Logical pages of the TBM.
+    page_count: u32,
     /// The version below which all pages are void.
     void_below: u64,
     /// The buffer blocks that were converted, with the version of the page that says so.
@@ -67,6 +71,38 @@ impl Scan {
     /// Whether a page of this version in this life of a block is void.
     fn is_void(&self, life: Life, version: u64) -> bool {
         version < self.void_below || self.converted.get(&life).is_some_and(|&by| version < by)
+    }
+
+    /// Takes a page into what is known of its block.
+    fn note_page(&mut self, ppn: Ppn, tag: BufferTag, full: &mut Option<Full>) -> Result<(), StoreFault> {
+        let corrupted = |what| Err(StoreFault::corrupted(what, ppn.0));
+        if tag.lpn >= self.page_count {
+            return corrupted("K1: a page names a logical page beyond the store");
+        }
+        let (lbn, place) = (tag.lpn / self.geometry.pages_per_block, tag.lpn % self.geometry.pages_per_block);
+        let full = full.get_or_insert_with(|| Full {
+            lbn,
+            life: Life::new(self.geometry.block_of(ppn), tag.erases),
+            first_version: tag.version,
+            proves: 0,
+            buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
+            unreadable: None,
+            has_hole: false,
+        });
+        if full.lbn != lbn || tag.version <= full.buffer.last_version {
+            return corrupted("K1: a page does not follow the one before it in its buffer block");
+        }
+        if let Some(life) = tag.converted {
+            if life.pbn.0 >= self.geometry.blocks {
+                return corrupted("a page names a block beyond the buffer blocks");
+            }
+            let by = self.converted.entry(life).or_default();
+            *by = tag.version.max(*by);
+        }
+        self.highest = self.highest.max(tag.version);
+        full.proves = full.proves.max(tag.proves());
+        full.buffer.push(place, tag.content, tag.version);
+        Ok(())
     }
 }
 
@@ -87,6 +123,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             tbm.blocks.set_erase_count(pbn, erases);
         }
         let mut scan = Scan {
+            geometry: tbm.geometry,
+            page_count: tbm.page_count,
             void_below: record.void_below,
             converted: BTreeMap::new(),
             full: Vec::new(),
@@ -101,11 +139,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         // The page that was being programmed may become readable later.
         let next_version = scan.highest + 1 + scan.unreadable_pages;
         let mut full = tbm.keep_whole_groups(scan)?;
-        tbm.next_version = next_version;
-        tbm.void_below = record.void_below;
+        tbm.versions = Versions::since(next_version, record.void_below);
         sort::unstable_by_key(&mut full, |full| full.lbn);
         match tbm.merge_all(&full).and_then(|()| tbm.write_record(next_version)) {
-            Ok(()) => tbm.void_below = next_version,
+            Ok(()) => tbm.versions.void_all(),
             Err(error) if error.is_refusal() => tbm.stand_on(full),
             Err(error) => return Err(error.into()),
         }
@@ -155,7 +192,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 let is_old = full.is_none() && self.is_needed(pbn, page + 1, scan)?;
                 return if is_old { Err(unreadable(ppn)) } else { Ok(()) };
             }
-            self.note_page(ppn, tag, scan, &mut full)?;
+            scan.note_page(ppn, tag, &mut full)?;
             if let Some(full) = &mut full {
                 full.has_hole = unreadable_page.is_some();
             }
@@ -184,43 +221,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let ppn = self.geometry.page_at(pbn, page);
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
         Ok(matches!(found, PageRead::Page(tag) if !scan.is_void(Life::new(pbn, tag.erases), tag.version)))
-    }
-
-    fn note_page(
-        &self,
-        ppn: Ppn,
-        tag: BufferTag,
-        scan: &mut Scan,
-        full: &mut Option<Full>,
-    ) -> Result<(), StoreFault> {
-        let corrupted = |what| Err(StoreFault::corrupted(what, ppn.0));
-        if tag.lpn >= self.page_count {
-            return corrupted("K1: a page names a logical page beyond the store");
-        }
-        let (lbn, place) = (tag.lpn / self.geometry.pages_per_block, tag.lpn % self.geometry.pages_per_block);
-        let full = full.get_or_insert_with(|| Full {
-            lbn,
-            life: Life::new(self.geometry.block_of(ppn), tag.erases),
-            first_version: tag.version,
-            proves: 0,
-            buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
-            unreadable: None,
-            has_hole: false,
-        });
-        if full.lbn != lbn || tag.version <= full.buffer.last_version {
-            return corrupted("K1: a page does not follow the one before it in its buffer block");
-        }
-        if let Some(life) = tag.converted {
-            if life.pbn.0 >= self.geometry.blocks {
-                return corrupted("a page names a block beyond the buffer blocks");
-            }
-            let by = scan.converted.entry(life).or_default();
-            *by = tag.version.max(*by);
-        }
-        scan.highest = scan.highest.max(tag.version);
-        full.proves = full.proves.max(tag.proves());
-        full.buffer.push(place, tag.content, tag.version);
-        Ok(())
     }
 
     /// Drops the blocks that are void, and the pages of a group that was cut.

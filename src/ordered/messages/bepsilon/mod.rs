@@ -165,7 +165,7 @@ impl BEpsilon {
         let rises = self.layout.may_rise(puts, &self.root);
         let flush = self.flush_units_at(self.root.level + u8::from(rises));
         let growth = self.layout.growth(&self.tally, puts, &self.root);
-        shadow.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
+        shadow.units.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
     }
 
     /// Sees to it that a value may be taken in.
@@ -176,7 +176,7 @@ impl BEpsilon {
             return Ok(());
         }
         // So that what a draining gains lasts for more than one message.
-        let spare = shadow.units() / 64;
+        let spare = shadow.units.count() / 64;
         if self.drained_at == Some((self.tally, self.root.records.len())) {
             return Err(IndexError::Full);
         }
@@ -314,7 +314,7 @@ impl MessageScheme for BEpsilon {
         let (level, children, records) =
             (state[0], usize::from(get_u16(state, 1)), usize::from(get_u16(state, 3)));
         let root = tree.layout.node_of(level, (children, records), &state[5..]).ok_or(wrong)?;
-        if u32::from(level) > tree.layout.height_max(shadow.units()) + 1 {
+        if u32::from(level) > tree.layout.height_max(shadow.units.count()) + 1 {
             return Err(corrupted(Invariant::S1, "a tree higher than its store allows", Lpn(0)));
         }
         tree.tally.puts = if level == 1 { 0 } else { root.records.all().puts() as i64 };
@@ -420,7 +420,7 @@ impl MessageScheme for BEpsilon {
         let (layout, mut tally) = (self.layout, self.tally);
         let root = shadow.attempt(|shadow| {
             let root = layout.build(shadow, &mut tally, records)?;
-            let has_room = shadow.free_after_commit() >= self.flush_units_of(root.level);
+            let has_room = shadow.units.free_after_commit() >= self.flush_units_of(root.level);
             if has_room { Ok(root) } else { Err(IndexError::Full) }
         })?;
         (self.root, self.tally) = (root, tally);
@@ -443,7 +443,7 @@ impl MessageScheme for BEpsilon {
         }
         // Not the sum: the record that turns a full leaf into two waits above halves, and splits none.
         let wanted = self.flush_units_of(root.level).max(layout.growth(&self.tally, self.tally.puts, root));
-        if shadow.free_after_commit() < wanted {
+        if shadow.units.free_after_commit() < wanted {
             report.violation(Invariant::E3, 0, message!("{wanted} units are wanted for messages that wait"));
         }
         Ok((found.leaves + found.inner) as u32)

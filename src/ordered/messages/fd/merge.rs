@@ -55,7 +55,7 @@ impl Fd {
     /// Whether a run of so many records leaves room for another with a full head merged in.
     pub(super) fn fits<S: PageStore>(&self, shadow: &Shadow<S>, puts: u64) -> bool {
         let more = puts + u64::from(self.plan.head_entries);
-        self.plan.pages_for(puts) + self.plan.pages_for(more) <= u64::from(shadow.units_for_tree())
+        self.plan.pages_for(puts) + self.plan.pages_for(more) <= u64::from(shadow.units.for_tree())
     }
 
     /// Empties the head.
@@ -66,8 +66,8 @@ impl Fd {
             let (records, head) = (self.records() + u64::from(self.head.len()), self.plan.head_entries);
             let after = self.merge_pages(level) + self.whole_pages(records, head.into());
             let old: u64 = self.levels.iter().take(level + 1).map(|level| u64::from(level.pages)).sum();
-            let room = u64::from(shadow.free_after_commit()) + old;
-            if after > room || self.merge_pages(level) > u64::from(shadow.free_after_commit()) {
+            let room = u64::from(shadow.units.free_after_commit()) + old;
+            if after > room || self.merge_pages(level) > u64::from(shadow.units.free_after_commit()) {
                 return self.merge_whole(shadow);
             }
             make_room(shadow, self, self.merge_pages(level) as u32)?;
@@ -87,7 +87,7 @@ impl Fd {
         // Deep enough that the first run, whose fences are in RAM, is no longer than it may be.
         let fits = |level: &usize| self.plan.level_pages(*level) >= pages || level + 1 == self.plan.levels;
         let last = (self.levels.len().saturating_sub(1)..self.plan.levels).find(fits).unwrap_or(0);
-        if u64::from(shadow.free_now()) < pages {
+        if u64::from(shadow.units.free_now()) < pages {
             commit(shadow, self)?;
         }
         self.merge_into(shadow, last)?;
@@ -100,7 +100,7 @@ impl Fd {
     /// Merges the head and the runs down to a level into the run of that level.
     fn merge_into<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         let has_lower = level + 1 < self.levels.len();
-        let first = self.plan.first_pages(shadow.units());
+        let first = self.plan.first_pages(shadow.units.count());
         let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), level + 1, has_lower, first);
         let written = shadow.attempt(|shadow| {
             self.merge_entries(shadow, level, &mut writer)?;
@@ -163,7 +163,7 @@ impl Fd {
     fn release_run<S: PageStore>(&self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         if level == 0 {
             for fence in self.fences.chunks(self.plan.shape.key + 4) {
-                shadow.release(get_u32(fence, self.plan.shape.key));
+                shadow.units.release(get_u32(fence, self.plan.shape.key));
             }
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Fd {
         above.skip_to_external(shadow)?;
         while let Some(fence) = above.peek() {
             let unit = get_u32(fence, 1 + self.plan.shape.key);
-            shadow.release(unit);
+            shadow.units.release(unit);
             above.advance(shadow)?;
             above.skip_to_external(shadow)?;
         }
@@ -181,7 +181,7 @@ impl Fd {
     /// Claims the pages of all runs at mount, and finds the head's fences.
     pub(super) fn claim<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         let (key_bytes, levels) = (self.plan.shape.key, self.levels.len());
-        let first = self.levels.first().map_or(0, |run| run.pages).min(shadow.units());
+        let first = self.levels.first().map_or(0, |run| run.pages).min(shadow.units.count());
         self.fences.reserve_exact(first as usize * (key_bytes + 4));
         for level in 0..levels {
             let run = self.levels[level];
@@ -200,7 +200,7 @@ impl Fd {
                 }
                 page.read(shadow, unit, Cause::Recovery)?;
                 if level == 0 {
-                    shadow.claim(unit)?;
+                    shadow.units.claim(unit)?;
                     let first = if pages == 1 {
                         &vec![0; key_bytes][..]
                     } else {
@@ -211,7 +211,7 @@ impl Fd {
                 }
                 let entries = page.entries();
                 for i in (0..page.count).filter(|&i| level + 1 < levels && entries.kind(i) == EXTERNAL) {
-                    shadow.claim(get_u32(entries.value(i), 0))?;
+                    shadow.units.claim(get_u32(entries.value(i), 0))?;
                     below += 1;
                 }
                 unit = page.neighbour(Direction::Ascending);
@@ -276,7 +276,7 @@ impl Fd {
     ) -> Result<(), IndexError> {
         // As many levels as there can be; those that would have few fences go again.
         let levels = self.plan.levels;
-        let first = self.plan.first_pages(shadow.units());
+        let first = self.plan.first_pages(shadow.units.count());
         let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), levels, false, first);
         let mut run = Run::new(self.plan.shape);
         let mut count = 0u64;
@@ -307,7 +307,7 @@ impl Fd {
     ) -> Result<(), IndexError> {
         let key_bytes = self.plan.shape.key;
         for fence in fences.chunks(key_bytes + 4) {
-            shadow.release(get_u32(fence, key_bytes));
+            shadow.units.release(get_u32(fence, key_bytes));
         }
         fences.clear();
         let mut cursor = Cursor::first(shadow, self.plan.shape, run)?;
@@ -334,7 +334,7 @@ impl Fd {
             all += self.levels[level].pages;
         }
         let whole = self.whole_pages(self.records(), self.plan.head_entries.into());
-        if whole > u64::from(shadow.free_after_commit()) {
+        if whole > u64::from(shadow.units.free_after_commit()) {
             report.violation(Invariant::F4, 0, message!("{whole} pages are wanted to merge everything"));
         }
         Ok(all)

@@ -232,7 +232,7 @@ impl MessageScheme for Fd {
     }
 
     fn new<S: PageStore>(config: &FdConfig, shadow: &mut Shadow<S>) -> Result<Fd, IndexError> {
-        let plan = config.plan(StorePages { bytes: shadow.page_bytes(), count: shadow.units() + 1 })?;
+        let plan = config.plan(StorePages { bytes: shadow.page_bytes(), count: shadow.units.count() + 1 })?;
         let state = 5 + LEVELS_MAX * LEVEL_BYTES + plan.head_entries as usize * plan.shape.bytes();
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
@@ -240,7 +240,7 @@ impl MessageScheme for Fd {
             return Err(IndexError::Unsupported(
                 message!(
                     "{} pages are too few for a head of {} records and one more",
-                    shadow.units(),
+                    shadow.units.count(),
                     plan.head_entries
                 )
                 .into(),

@@ -65,7 +65,7 @@ impl RunPage {
         unit: u32,
         cause: Cause,
     ) -> Result<(), IndexError> {
-        if unit >= shadow.units() {
+        if unit >= shadow.units.count() {
             return Err(corrupted(Invariant::S3, "a page of a run lies beyond the store", Lpn(unit)));
         }
         let lpn = shadow.lpn(unit, 0);
@@ -241,7 +241,7 @@ impl Writer {
     ) -> Result<(), IndexError> {
         let is_external = entry[0] == EXTERNAL;
         if self.open[level].page.count == self.capacity {
-            let next = shadow.take()?;
+            let next = shadow.units.take()?;
             self.emit(shadow, level, next)?;
         }
         if self.open[level].page.count == 0 {
@@ -265,7 +265,7 @@ impl Writer {
     ) -> Result<(), IndexError> {
         let is_first = self.open[level].run.pages == 0;
         if is_first {
-            let unit = shadow.take()?;
+            let unit = shadow.units.take()?;
             self.open[level].page.unit = unit;
             self.open[level].run.first = unit;
         }

@@ -265,9 +265,9 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
 
     fn walk(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
-        let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.state_units();
-        if used != self.shadow.live_units() {
-            let found = message!("{used} units are in use, {} are kept from use", self.shadow.live_units());
+        let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.units.of_state();
+        if used != self.shadow.units.live() {
+            let found = message!("{used} units are in use, {} are kept from use", self.shadow.units.live());
             report.violation(Invariant::S3, 0, found);
         }
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
@@ -354,10 +354,10 @@ pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
     scheme: &T,
     units: u32,
 ) -> Result<(), IndexError> {
-    if shadow.free_now() < units && shadow.free_now() < shadow.free_after_commit() {
+    if shadow.units.free_now() < units && shadow.units.free_now() < shadow.units.free_after_commit() {
         commit(shadow, scheme)?;
     }
-    if shadow.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
+    if shadow.units.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
 }
 
 impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
@@ -489,7 +489,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         figures.push(("commits", self.shadow.commits));
         IndexStats {
             height: self.scheme.height(),
-            live_pages: 1 + u64::from(self.shadow.live_units() * self.shadow.unit_pages()),
+            live_pages: 1 + u64::from(self.shadow.units.live() * self.shadow.unit_pages()),
             cache_hits: store.cache_hits,
             cache_misses: store.cache_misses,
             collections: store.collections,

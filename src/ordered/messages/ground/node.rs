@@ -66,7 +66,7 @@ impl Node {
         // A vacant child is a leaf, or inner nodes each with one child down to a leaf; those below the first
         // were counted and are released by who knows them.
         for unit in &written.vacant_units {
-            shadow.release(*unit);
+            shadow.units.release(*unit);
         }
         tally.leaves -= 1;
         tally.inner -= written.vacant_units.len() as i64 - 1;
@@ -261,7 +261,7 @@ impl Layout {
         cause: Cause,
         page: &mut [u8],
     ) -> Result<(usize, usize), IndexError> {
-        if unit >= shadow.units() {
+        if unit >= shadow.units.count() {
             return Err(corrupted(Invariant::S3, "a node lies beyond the store", crate::units::Lpn(unit)));
         }
         let lpn = shadow.lpn(unit, 0);
@@ -374,7 +374,7 @@ impl Layout {
             level > 0 && (level == 1) == (children.len() == 0),
             "a node at level {level} is written"
         );
-        let unit = shadow.take()?;
+        let unit = shadow.units.take()?;
         let (mut page, count) = (vec![0; self.page_bytes], children.len());
         debug_assert!(count <= self.fanout, "{count} children of {}", self.fanout);
         assert!(records.len() <= if level == 1 { self.leaf_records } else { self.inner_records });
@@ -543,7 +543,7 @@ impl Layout {
         tally: &mut Tally,
         NodeAt { unit, level }: NodeAt,
     ) {
-        shadow.release(unit);
+        shadow.units.release(unit);
         *(if level == 1 { &mut tally.leaves } else { &mut tally.inner }) -= 1;
     }
 }

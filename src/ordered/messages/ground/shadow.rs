@@ -38,8 +38,8 @@
 //! ```
 
 mod open;
+mod units;
 
-use super::bits::Bits;
 use super::state::CommittedState;
 use crate::check::{IndexError, Invariant, message};
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
@@ -50,6 +50,7 @@ use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use open::OPEN_AT;
+use units::Units;
 
 /// No unit.
 pub(in crate::ordered) const NONE: u32 = u32::MAX;
@@ -75,19 +76,7 @@ pub struct Identity {
 pub struct Shadow<S> {
     store: S,
     identity: Identity,
-    units: u32,
-    live: Bits,
-    kept: Bits,
-    /// The live units when the attempt in hand began, which it may need again; else the live ones.
-    before: Bits,
-    live_units: u32,
-    free_units: u32,
-    /// Where the search for a free unit goes on.
-    cursor: u32,
-    /// Units that only a commit may take.
-    reserve: u32,
-    /// Units of the committed state.
-    state_units: Vec<u32>,
+    pub(in crate::ordered) units: Units,
     commit: u64,
     updates: u64,
     is_changed: bool,
@@ -120,15 +109,7 @@ impl<S: PageStore> Shadow<S> {
         Ok(Shadow {
             store,
             identity,
-            units,
-            live: Bits::new(units),
-            kept: Bits::new(units),
-            before: Bits::new(units),
-            live_units: 0,
-            free_units: units,
-            cursor: 0,
-            reserve: 0,
-            state_units: Vec::new(),
+            units: Units::new(units),
             commit: 0,
             updates: 0,
             is_changed: true,
@@ -179,7 +160,7 @@ impl<S: PageStore> Shadow<S> {
         let (bytes, unit) = (get_u32(&page, 54) as usize, get_u32(&page, 58));
         let room = match unit {
             NONE => page.len() - MANIFEST_BYTES,
-            _ => shadow.units as usize * shadow.unit_state_bytes(),
+            _ => shadow.units.count() as usize * shadow.unit_state_bytes(),
         };
         if bytes > room {
             return Err(corrupted(Invariant::S1, "the state is longer than its pages", MANIFEST));
@@ -194,8 +175,7 @@ impl<S: PageStore> Shadow<S> {
     pub(super) fn next_page(&mut self, state: &mut CommittedState) -> Result<(), IndexError> {
         if state.unit == NONE || state.place == self.identity.unit_pages {
             (state.unit, state.place) = (state.next, 0);
-            self.claim(state.unit)?;
-            self.state_units.push(state.unit);
+            self.units.claim_of_state(state.unit)?;
         }
         let lpn = self.lpn(state.unit, state.place);
         self.read(lpn, Cause::Recovery, &mut state.page)?;
@@ -212,17 +192,12 @@ impl<S: PageStore> Shadow<S> {
 
     /// Once the tree has claimed its units: what is live is what is kept.
     pub(super) fn mounted(&mut self) {
-        self.kept = self.live.clone();
-        self.before = self.live.clone();
-        self.count();
+        self.units.hold();
+        self.units.keep();
     }
 
     pub(in crate::ordered) fn page_bytes(&self) -> usize {
         self.store.page_bytes()
-    }
-
-    pub(in crate::ordered) const fn units(&self) -> u32 {
-        self.units
     }
 
     pub(in crate::ordered) const fn unit_pages(&self) -> u32 {
@@ -281,103 +256,21 @@ impl<S: PageStore> Shadow<S> {
         Ok(self.store.write(lpn, cause, page)?)
     }
 
-    /// Units that may be written now, but for those that a commit needs.
-    pub(in crate::ordered) fn free_now(&self) -> u32 {
-        self.free_units.saturating_sub(self.reserve)
-    }
-
-    /// The units free right after a commit, whose state may take all the units that are kept for it.
-    pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
-        let of_tree = self.live_units - self.state_units();
-        (self.units - of_tree).saturating_sub(2 * self.reserve)
-    }
-
     /// Keeps units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
-        if self.units < 3 * units + 4 {
+        if self.units.count() < 3 * units + 4 {
             return Err(IndexError::Unsupported(
                 message!(
                     "{} nodes of {} pages find room on the store: two commits take {}",
-                    self.units,
+                    self.units.count(),
                     self.identity.unit_pages,
                     2 * units
                 )
                 .into(),
             ));
         }
-        self.reserve = units;
+        self.units.reserve = units;
         Ok(())
-    }
-
-    pub(in crate::ordered) const fn reserve(&self) -> u32 {
-        self.reserve
-    }
-
-    /// Units besides those of two states.
-    pub(in crate::ordered) const fn units_for_tree(&self) -> u32 {
-        self.units.saturating_sub(2 * self.reserve)
-    }
-
-    /// Units in use.
-    pub(in crate::ordered) const fn live_units(&self) -> u32 {
-        self.live_units
-    }
-
-    /// Takes a free unit, near the one taken before.
-    pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
-        if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
-    }
-
-    /// Units that may not be written.
-    fn used_word(&self, word: usize) -> u64 {
-        self.live.0[word] | self.kept.0[word] | self.before.0[word]
-    }
-
-    fn take_any(&mut self) -> Result<u32, IndexError> {
-        if self.free_units == 0 {
-            return Err(IndexError::Full);
-        }
-        while self.used_word(self.cursor as usize / 64) >> (self.cursor % 64) & 1 == 1 {
-            // Whole words in use are passed at once.
-            let is_full = self.used_word(self.cursor as usize / 64) == u64::MAX;
-            let step = if is_full { 64 - self.cursor % 64 } else { 1 };
-            self.cursor += step;
-            if self.cursor >= self.units {
-                self.cursor = 0;
-            }
-        }
-        let unit = self.cursor;
-        debug_assert!(unit < self.units && !self.live.get(unit), "S3: unit {unit} is given out twice");
-        self.live.set(unit, true);
-        self.live_units += 1;
-        self.free_units -= 1;
-        Ok(unit)
-    }
-
-    /// Gives a unit up.
-    pub(in crate::ordered) fn release(&mut self, unit: u32) {
-        assert!(self.live.get(unit), "unit {unit} is given up twice");
-        self.live.set(unit, false);
-        self.live_units -= 1;
-        self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
-    }
-
-    /// At mount: a unit that the tree uses.
-    pub(in crate::ordered) fn claim(&mut self, unit: u32) -> Result<(), IndexError> {
-        if unit >= self.units || self.live.get(unit) {
-            return Err(corrupted(Invariant::S3, "a unit is used twice, or beyond the store", Lpn(unit)));
-        }
-        self.live.set(unit, true);
-        self.live_units += 1;
-        self.free_units -= 1;
-        Ok(())
-    }
-
-    fn count(&mut self) {
-        self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
-        let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
-        debug_assert!(self.live_units <= used && used <= self.units, "S3: {used} units are used");
-        self.free_units = self.units - used;
     }
 
     /// Does something that writes fresh units; if it fails, the units that it took and gave up are as before.
@@ -386,19 +279,13 @@ impl<S: PageStore> Shadow<S> {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
-        self.before.0.copy_from_slice(&self.live.0);
+        self.units.hold();
         let done = act(self);
-        match done {
-            Ok(_) => {
-                // What was written since the last commit and is given up already is nobody's.
-                self.trim_where(|shadow, word| {
-                    shadow.before.0[word] & !shadow.live.0[word] & !shadow.kept.0[word]
-                });
-                self.before.0.copy_from_slice(&self.live.0);
-            }
-            Err(_) => self.live.0.copy_from_slice(&self.before.0),
+        if done.is_ok() {
+            // What was written since the last commit and is given up already is nobody's.
+            self.trim_where(Units::given_up);
         }
-        self.count();
+        self.units.end(done.is_ok());
         done
     }
 
@@ -412,11 +299,6 @@ impl<S: PageStore> Shadow<S> {
         self.is_changed = true;
         self.updates += 1;
         self.store.updates_heard(self.updates);
-    }
-
-    /// Units of the committed state.
-    pub(super) fn state_units(&self) -> u32 {
-        self.state_units.len() as u32
     }
 
     pub(in crate::ordered) const fn is_checking(&self) -> bool {
@@ -458,7 +340,7 @@ impl<S: PageStore> Shadow<S> {
         let mut units = Vec::new();
         let written = self.attempt(|shadow| {
             for _ in 0..shadow.units_for_state(bytes) {
-                units.push(shadow.take_any()?);
+                units.push(shadow.units.take_any()?);
             }
             let manifest = shadow.write_state(&units, bytes, save)?;
             shadow.store.sync()?;
@@ -467,15 +349,11 @@ impl<S: PageStore> Shadow<S> {
         written?;
         self.commit += 1;
         self.commits += 1;
-        core::mem::swap(&mut self.state_units, &mut units);
-        units.into_iter().for_each(|unit| self.release(unit));
-        self.before.0.copy_from_slice(&self.live.0);
+        self.units.replace_state(units);
         // The mark that changes follow is still to be taken away.
         self.is_changed = self.is_open;
-        // What only the commit before needed.
-        self.trim_where(|shadow, word| shadow.kept.0[word] & !shadow.live.0[word]);
-        self.kept.0.copy_from_slice(&self.live.0);
-        self.count();
+        self.trim_where(Units::outlived);
+        self.units.keep();
         Ok(())
     }
 
@@ -557,9 +435,9 @@ impl<S: PageStore> Shadow<S> {
     }
 
     /// Trims units, as bits of words. A store that cannot only keeps their pages longer.
-    fn trim_where(&mut self, gone: impl Fn(&Self, usize) -> u64) {
-        for word in 0..self.live.0.len() {
-            let mut bits = gone(self, word);
+    fn trim_where(&mut self, gone: fn(&Units, usize) -> u64) {
+        for word in 0..self.units.words() {
+            let mut bits = gone(&self.units, word);
             while bits != 0 {
                 let unit = word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;

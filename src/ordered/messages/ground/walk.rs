@@ -73,7 +73,7 @@ impl Layout {
     ) -> Result<(), IndexError> {
         for slot in 0..node.children.len() {
             let unit = node.children.unit(slot);
-            shadow.claim(unit)?;
+            shadow.units.claim(unit)?;
             if node.level == 2 {
                 tally.leaves += 1;
                 continue;

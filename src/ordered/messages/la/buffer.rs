@@ -95,7 +95,7 @@ impl Buffer {
             records <= Buffer::page_records(self.fragment.shape, shadow.page_bytes()),
             "L2: {records} records in a page"
         );
-        let unit = shadow.take()?;
+        let unit = shadow.units.take()?;
         let mut page = vec![0; shadow.page_bytes()];
         let part = self.fragment.all().slice(0..records);
         page[8] = MARK;
@@ -123,7 +123,7 @@ impl Buffer {
         let mut page = vec![0; shadow.page_bytes()];
         let mut unit = self.tail;
         for _ in 0..self.pages {
-            if unit >= shadow.units() {
+            if unit >= shadow.units.count() {
                 return Err(corrupted(Invariant::S3, "a page of a buffer lies beyond the store", Lpn(unit)));
             }
             let lpn = shadow.lpn(unit, 0);

@@ -104,14 +104,14 @@ impl La {
 
     /// Whether there are pages to bring a removal to its leaf.
     pub(super) fn has_room_to_remove<S: PageStore>(&self, shadow: &Shadow<S>) -> bool {
-        self.root.level == 1 || u64::from(shadow.free_after_commit()) >= self.portion_units(1) + 2
+        self.root.level == 1 || u64::from(shadow.units.free_after_commit()) >= self.portion_units(1) + 2
     }
 
     /// Whether there are pages for all that one record more can lead to (L4).
     pub(super) fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
         let wanted = self.portion_units(1) + u64::from(growth) + u64::from(spare) + 2;
-        u64::from(shadow.free_after_commit()) >= wanted
+        u64::from(shadow.units.free_after_commit()) >= wanted
     }
 
     /// Sees to it that a value may be taken in.
@@ -123,7 +123,7 @@ impl La {
             return Err(IndexError::Full);
         }
         self.drain(shadow)?;
-        if self.has_room(shadow, shadow.units() / 64) {
+        if self.has_room(shadow, shadow.units.count() / 64) {
             return Ok(());
         }
         self.is_drained = true;
@@ -188,7 +188,7 @@ impl La {
         let pages = records.len() / self.page_records + below.buffers.len() + 2;
         let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         let spare = (pages as u64) + self.portion_units(1) + u64::from(growth);
-        if u64::from(shadow.free_after_commit()) < spare {
+        if u64::from(shadow.units.free_after_commit()) < spare {
             self.drain(shadow)?;
             return Ok(Vec::new());
         }
@@ -214,7 +214,7 @@ impl La {
                 }
                 partial += 1;
             }
-            units.iter().for_each(|unit| shadow.release(*unit));
+            units.iter().for_each(|unit| shadow.units.release(*unit));
             Ok(())
         })?;
         self.counts.chain_pages += written + partial;
@@ -237,17 +237,17 @@ impl La {
         let (mut from, mut splits, was) = (0, Vec::new(), self.root.level);
         while from < records.len() {
             let mut count = records.len() - from;
-            if self.portion_units(count) > u64::from(shadow.free_now()) {
+            if self.portion_units(count) > u64::from(shadow.units.free_now()) {
                 commit(shadow, self)?;
             }
-            while count > 1 && self.portion_units(count) > u64::from(shadow.free_now()) {
+            while count > 1 && self.portion_units(count) > u64::from(shadow.units.free_now()) {
                 count /= 2;
             }
             self.apply_portion(shadow, records.all().slice(from..from + count), &mut splits)?;
             from += count;
         }
         shadow.attempt(|shadow| {
-            units.iter().for_each(|unit| shadow.release(*unit));
+            units.iter().for_each(|unit| shadow.units.release(*unit));
             Ok(())
         })?;
         self.floors[floor].buffers[slot].reset();
@@ -413,7 +413,7 @@ impl La {
             return Ok(());
         }
         let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
-        if u64::from(shadow.free_after_commit()) < self.portion_units(1) + u64::from(growth) + 2 {
+        if u64::from(shadow.units.free_after_commit()) < self.portion_units(1) + u64::from(growth) + 2 {
             return self.drain(shadow);
         }
         make_room(shadow, self, 1)?;

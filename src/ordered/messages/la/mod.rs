@@ -136,9 +136,9 @@ fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> 
 
 impl La {
     fn empty_on<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
-        let pages = StorePages { bytes: shadow.page_bytes(), count: shadow.units() + 1 };
+        let pages = StorePages { bytes: shadow.page_bytes(), count: shadow.units.count() + 1 };
         let layout = config.layout(pages.bytes)?;
-        let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units() / 16 + 4), ..*config };
+        let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units.count() / 16 + 4), ..*config };
         shadow.set_reserve(shadow.units_for_state(La::state_max(&most, &layout, pages)))?;
         Ok(La::over(&most, layout, pages))
     }
@@ -199,8 +199,10 @@ impl MessageScheme for La {
         if tree.has_room(shadow, 0) {
             return Ok(tree);
         }
-        let what =
-            message!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
+        let what = message!(
+            "{} pages have no room for a record besides what an LA-tree keeps free",
+            shadow.units.count()
+        );
         Err(IndexError::Unsupported(what.into()))
     }
 
@@ -214,7 +216,7 @@ impl MessageScheme for La {
         let mut tree = La::empty_on(config, shadow)?;
         // Less RAM than when it was written: what it holds finds room all the same.
         let held = shadow.units_for_state(state.len() + 2 * shadow.page_bytes());
-        shadow.set_reserve(held.max(shadow.reserve()))?;
+        shadow.set_reserve(held.max(shadow.units.reserve()))?;
         let head = take(&mut state, 6)?;
         let (level, children, records) =
             (head[0], usize::from(get_u16(head, 1)), usize::from(get_u16(head, 3)));
@@ -222,7 +224,7 @@ impl MessageScheme for La {
         let node = take(&mut state, children * (shape.key + 4) + records * shape.bytes())?;
         let root = tree.layout.node_of(level, (children, records), node);
         tree.root = root.ok_or(corrupted(Invariant::S1, "the state has no root", Lpn(0)))?;
-        if u32::from(level) > tree.layout.height_max(shadow.units()) + 1 {
+        if u32::from(level) > tree.layout.height_max(shadow.units.count()) + 1 {
             return Err(corrupted(Invariant::S1, "a tree higher than its store allows", Lpn(0)));
         }
         tree.floors.clear();
@@ -239,14 +241,14 @@ impl MessageScheme for La {
         tree.layout.claim_below(shadow, &mut tree.tally, &tree.root)?;
         for buffer in tree.floors.iter().flat_map(|floor| &floor.buffers) {
             let mut units = Vec::new();
-            if buffer.pages > shadow.units() {
+            if buffer.pages > shadow.units.count() {
                 return Err(corrupted(Invariant::L2, "a buffer longer than the store", Lpn(buffer.tail)));
             }
             buffer.scan(shadow, Cause::Recovery, &mut |unit, _| {
                 units.push(unit);
                 true
             })?;
-            units.into_iter().try_for_each(|unit| shadow.claim(unit))?;
+            units.into_iter().try_for_each(|unit| shadow.units.claim(unit))?;
         }
         tree.count_puts();
         tree.may_repeat = tree.tally.puts > 0;
@@ -431,7 +433,7 @@ impl MessageScheme for La {
             }
         }
         let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
-        if shadow.free_after_commit() < growth && !self.may_repeat {
+        if shadow.units.free_after_commit() < growth && !self.may_repeat {
             report.violation(Invariant::L4, 0, message!("{growth} pages are wanted for records that wait"));
         }
         Ok((found.leaves + found.inner) as u32 + pages)

@@ -17,14 +17,14 @@ impl<T: GroupTree> Pooled<T> {
     /// The group that leaves next: the first in rank. For *cost-based* a leaf that nobody counted makes the
     /// price of its group the least possible; it is read when the group comes first, once.
     pub(super) fn victim(&mut self) -> Result<Option<u32>, IndexError> {
-        while let Some(first) = self.pool.first_group() {
-            if self.pool.is_priced(first) {
+        while let Some(first) = self.pool.groups.first() {
+            if self.pool.groups.is_priced(first) {
                 return Ok(Some(first));
             }
             let Some(slot) = self.pool.first_of(first) else { return Err(overlapping(first)) };
-            let entries = self.tree.entries_near(self.pool.key(slot))?;
+            let entries = self.tree.entries_near(self.pool.requests.key(slot))?;
             self.counts.leaves_read += 1;
-            self.pool.count_leaf(first, entries);
+            self.pool.groups.count_leaf(first, entries);
         }
         Ok(None)
     }
@@ -38,13 +38,13 @@ impl<T: GroupTree> Pooled<T> {
     }
 
     fn commit_portions(&mut self, mut group: u32) -> Result<(), IndexError> {
-        let mut left = self.pool.size(group) as usize;
+        let mut left = self.pool.groups.size(group) as usize;
         self.counts.commits += 1;
         loop {
-            let newest = self.pool.newest(group);
+            let newest = self.pool.groups.newest(group);
             self.tree.store_below().updates_shown(newest);
             let hints = Hints {
-                reads: self.pool.reads(group),
+                reads: self.pool.groups.reads(group),
                 is_roomy: self.tree.has_room(self.pool.demand().with_spare()),
             };
             let applied = self.tree.apply_group(self.pool.changes(group), hints)?;
@@ -54,21 +54,21 @@ impl<T: GroupTree> Pooled<T> {
             left -= applied.changes;
             let next = if left > 0 { self.pool.members(group).nth(applied.changes) } else { None };
             self.pool.remove_first(group, applied.changes);
-            self.pool.set_leaf_bounds(self.tree.leaf_fill());
+            self.pool.groups.set_leaf_bounds(self.tree.leaf_fill());
             if let Some(reshaped) = &applied.reshaped {
                 self.counts.reshapings += 1;
                 self.pool.regroup(reshaped, (group, applied.entries));
             }
             self.counts.committed_requests += applied.changes as u64;
             let Some(slot) = next else { return Ok(()) };
-            group = self.pool.group_of(slot);
+            group = self.pool.requests.group_of(slot);
         }
     }
 
     /// Commits every group, in key order, so that neighbours find their parents in the cache.
     pub(super) fn commit_all(&mut self) -> Result<(), IndexError> {
-        while let Some(slot) = self.pool.first() {
-            self.commit(self.pool.group_of(slot))?;
+        while let Some(slot) = self.pool.requests.first() {
+            self.commit(self.pool.requests.group_of(slot))?;
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<T: GroupTree> Pooled<T> {
         }
         self.counts.bypasses += 1;
         self.tree.apply_group(core::iter::once(change), Hints::default())?;
-        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        self.pool.groups.set_leaf_bounds(self.tree.leaf_fill());
         Ok(())
     }
 }

@@ -186,7 +186,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
     ) -> Result<u64, IndexError> {
         self.commit_all()?;
         let loaded = self.tree.bulk_load(records, fill)?;
-        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        self.pool.groups.set_leaf_bounds(self.tree.leaf_fill());
         Ok(loaded)
     }
 
@@ -199,7 +199,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
 impl<T: GroupTree> Pooled<T> {
     pub(in crate::ordered) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
         let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
-        pool.set_leaf_bounds(tree.leaf_fill());
+        pool.groups.set_leaf_bounds(tree.leaf_fill());
         Pooled { tree, pool, answers: setup.answers, counts: CommitCounts::default() }
     }
 
@@ -210,7 +210,7 @@ impl<T: GroupTree> Pooled<T> {
 
     /// Requests that wait in the pool.
     pub fn pooled_requests(&self) -> usize {
-        self.pool.len()
+        self.pool.requests.len()
     }
 
     /// Takes a change in; the answer is as exact as `answers` asks.
@@ -224,15 +224,15 @@ impl<T: GroupTree> Pooled<T> {
 
     /// A value for a key, or none to remove it; returns whether the key existed.
     fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
-        if let Some(slot) = self.pool.find(change.key) {
-            let existed = self.pool.value(slot).is_some();
+        if let Some(slot) = self.pool.requests.find(change.key) {
+            let existed = self.pool.requests.value(slot).is_some();
             if existed || change.value.is_some() {
                 self.tree.admit_change()?;
                 self.pool.amend(slot, change.value);
             }
             return Ok(existed);
         }
-        if self.pool.is_full() {
+        if self.pool.requests.is_full() {
             self.commit_victim()?;
         }
         let (below, leaf) = match answers {
@@ -260,8 +260,8 @@ impl<T: GroupTree> Pooled<T> {
     /// The keys of what waits, in order.
     #[cfg(test)]
     pub(in crate::ordered) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
-        core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot))
-            .map(|slot| self.pool.key(slot))
+        let requests = &self.pool.requests;
+        core::iter::successors(requests.first(), |&slot| requests.after(slot)).map(|slot| requests.key(slot))
     }
 
     /// Whether one more request surely finds room in the tree, with all those that wait (P5).
@@ -272,31 +272,31 @@ impl<T: GroupTree> Pooled<T> {
     /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds
     /// and takes away.
     fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
-        let mut next = self.pool.first();
+        let mut next = self.pool.requests.first();
         while let Some(slot) = next {
-            let Lookup { is_present, entries, span } = self.tree.lookup(self.pool.key(slot), Cause::Check)?;
-            let group = self.pool.group_of(slot);
-            if span != self.pool.span(group) {
+            let (key, group) = (self.pool.requests.key(slot), self.pool.requests.group_of(slot));
+            let Lookup { is_present, entries, span } = self.tree.lookup(key, Cause::Check)?;
+            if span != self.pool.groups.span(group) {
                 let found = "the group is for no leaf of the tree".to_string();
                 report.violation(Invariant::P2, u64::from(slot), found);
             }
             let expected = if is_present { Below::Present } else { Below::Absent };
-            if ![expected, Below::Unknown].contains(&self.pool.below(slot)) {
+            if ![expected, Below::Unknown].contains(&self.pool.requests.below(slot)) {
                 let found = "the tree holds the key, or does not".to_string();
                 report.violation(Invariant::P3, u64::from(slot), found);
             }
             if self.pool.first_of(group) == Some(slot) {
-                let growth: i32 = self.pool.members(group).map(|slot| self.pool.growth(slot)).sum();
+                let growth: i32 = self.pool.members(group).map(|slot| self.pool.requests.growth(slot)).sum();
                 let after = entries as i32 + growth;
-                if self.pool.entries_after(group).is_some_and(|counted| counted != after) {
+                if self.pool.groups.entries_after(group).is_some_and(|counted| counted != after) {
                     let found = message!("the leaf will have {after} entries");
                     report.violation(Invariant::P6, u64::from(group), found);
                 }
             }
-            let is_put = self.pool.value(slot).is_some();
+            let is_put = self.pool.requests.value(slot).is_some();
             report.records += u64::from(is_put && !is_present);
             report.records -= u64::from(!is_put && is_present);
-            next = self.pool.after(slot);
+            next = self.pool.requests.after(slot);
         }
         Ok(())
     }
@@ -349,13 +349,13 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.tree.ready()?;
-        let Some(slot) = self.pool.find(key) else {
+        let Some(slot) = self.pool.requests.find(key) else {
             if T::COUNTS_READS {
                 self.pool.note_read(key);
             }
             return self.tree.get(key, value);
         };
-        let found = self.pool.value(slot);
+        let found = self.pool.requests.value(slot);
         if let Some(found) = found {
             value.copy_from_slice(found);
         }
@@ -383,7 +383,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.commit_all()?;
         let loaded = self.tree.load(records)?;
-        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        self.pool.groups.set_leaf_bounds(self.tree.leaf_fill());
         Ok(loaded)
     }
 
@@ -421,9 +421,9 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         let counts = self.pool.counts;
         let figures = [
             ("buffer_ram_bytes", self.pool.held_bytes() as u64),
-            ("pool_requests", self.pool.len() as u64),
-            ("pool_groups", self.pool.group_count() as u64),
-            ("pool_requests_max", self.pool.capacity() as u64),
+            ("pool_requests", self.pool.requests.len() as u64),
+            ("pool_groups", self.pool.groups.len() as u64),
+            ("pool_requests_max", self.pool.requests.capacity() as u64),
             ("group_hits", counts.hits),
             ("group_misses", counts.misses),
             ("cancellations", counts.cancellations),
@@ -441,7 +441,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
 
     /// A request that waits is taken for new records.
     fn free(&self) -> Option<Room> {
-        let (room, waiting) = (self.tree.free()?, self.pool.len() as u64);
+        let (room, waiting) = (self.tree.free()?, self.pool.requests.len() as u64);
         Some(room.without(waiting))
     }
 }

@@ -39,15 +39,17 @@ pub(super) fn merged<T: GroupTree>(
 /// The request where a walk begins.
 fn first(pool: &Pool, (low, high): (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Option<u32> {
     let slot = match (direction, low, high) {
-        (Direction::Ascending, Bound::Unbounded, _) => pool.first(),
-        (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _) => pool.next(key),
-        (Direction::Descending, _, Bound::Unbounded) => pool.last(),
-        (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => pool.previous(key),
+        (Direction::Ascending, Bound::Unbounded, _) => pool.requests.first(),
+        (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _) => pool.requests.next(key),
+        (Direction::Descending, _, Bound::Unbounded) => pool.requests.last(),
+        (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
+            pool.requests.previous(key)
+        }
     };
     // The request at an excluded bound is passed over.
     let is_at_bound = |slot: &u32| match direction {
-        Direction::Ascending => low == Bound::Excluded(pool.key(*slot)),
-        Direction::Descending => high == Bound::Excluded(pool.key(*slot)),
+        Direction::Ascending => low == Bound::Excluded(pool.requests.key(*slot)),
+        Direction::Descending => high == Bound::Excluded(pool.requests.key(*slot)),
     };
     match slot {
         Some(slot) if is_at_bound(&slot) => step(pool, slot, direction),
@@ -57,8 +59,8 @@ fn first(pool: &Pool, (low, high): (Bound<&[u8]>, Bound<&[u8]>), direction: Dire
 
 fn step(pool: &Pool, slot: u32, direction: Direction) -> Option<u32> {
     match direction {
-        Direction::Ascending => pool.after(slot),
-        Direction::Descending => pool.before(slot),
+        Direction::Ascending => pool.requests.after(slot),
+        Direction::Descending => pool.requests.before(slot),
     }
 }
 
@@ -72,9 +74,9 @@ struct Requests<'a> {
 
 impl Pending for Requests<'_> {
     fn peek(&self) -> Option<Change<'_>> {
-        let key = self.pool.key(self.next?);
+        let key = self.pool.requests.key(self.next?);
         let is_within = within(key, self.bounds) == Ordering::Equal;
-        is_within.then_some(Change { key, value: self.pool.value(self.next?) })
+        is_within.then_some(Change { key, value: self.pool.requests.value(self.next?) })
     }
 
     fn advance(&mut self) {

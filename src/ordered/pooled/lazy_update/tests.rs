@@ -258,10 +258,10 @@ fn every_policy_chooses_as_a_look_at_every_group_would() {
             group.hit = now;
             assert_eq!(index.insert(&key(n), &key(now as u16)), Ok(true));
             let mut found = BTreeSet::new();
-            let mut next = index.pool.first();
+            let mut next = index.pool.requests.first();
             while let Some(slot) = next {
-                found.insert(u16::from_be_bytes(index.pool.key(slot).try_into().unwrap()));
-                next = index.pool.after(slot);
+                found.insert(u16::from_be_bytes(index.pool.requests.key(slot).try_into().unwrap()));
+                next = index.pool.requests.after(slot);
             }
             assert!(found.iter().eq(groups.values().flat_map(|group| &group.keys)), "{policy:?} at {now}");
         }
@@ -273,15 +273,15 @@ fn every_policy_chooses_as_a_look_at_every_group_would() {
 /// the one hit least recently (of the two halves of a divided one the first in the table).
 fn cheapest_of_all(index: &mut LazyUpdateTree<Store>) -> u32 {
     let mut groups: Vec<(u32, u64, u64, u64)> = Vec::new();
-    let mut next = index.pool.first();
+    let mut next = index.pool.requests.first();
     while let Some(slot) = next {
-        next = index.pool.after(slot);
-        let group = index.pool.group_of(slot);
+        next = index.pool.requests.after(slot);
+        let group = index.pool.requests.group_of(slot);
         if groups.last().is_none_or(|(last, ..)| *last != group) {
             let (least, most) = index.tree.leaf_fill();
-            let mut entries = index.tree.leaf_entries(index.pool.key(slot)).unwrap() as isize;
+            let mut entries = index.tree.leaf_entries(index.pool.requests.key(slot)).unwrap() as isize;
             for slot in index.pool.members(group) {
-                match (index.pool.value(slot).is_some(), index.pool.below(slot)) {
+                match (index.pool.requests.value(slot).is_some(), index.pool.requests.below(slot)) {
                     (true, Below::Absent | Below::Unknown) => entries += 1,
                     (false, Below::Present | Below::Unknown) => {
                         entries -= 1;
@@ -294,7 +294,8 @@ fn cheapest_of_all(index: &mut LazyUpdateTree<Store>) -> u32 {
                 n if n < least => 2,
                 _ => 1,
             };
-            groups.push((group, leaves as u64, u64::from(index.pool.size(group)), index.pool.rank(group).1));
+            let (size, stamp) = (index.pool.groups.size(group), index.pool.groups.rank(group).1);
+            groups.push((group, leaves as u64, u64::from(size), stamp));
         }
     }
     let dearer = |a: &&(u32, u64, u64, u64), b: &&(u32, u64, u64, u64)| {
@@ -315,16 +316,15 @@ fn the_choice_by_cost_is_the_cheapest_of_all_groups() {
                 // The tree grows from one leaf and withers to one, twice.
                 let puts = if round / 1_000 % 2 == 0 { 4 } else { 1 };
                 let n = key(rng.below(500) as u16);
-                if index.pool.is_full() && index.pool.find(&n).is_none() {
+                if index.pool.requests.is_full() && index.pool.requests.find(&n).is_none() {
                     let victim = index.victim().unwrap().unwrap();
                     assert_eq!(victim, cheapest_of_all(&mut index), "order {order}, round {round}");
                     chosen += 1;
-                    groups_seen += index.pool.group_count() as u64;
+                    let Pool { requests, groups, .. } = &index.pool;
+                    groups_seen += groups.len() as u64;
                     let largest = index.pool.members(victim).count() as u32;
-                    let mut slots =
-                        core::iter::successors(index.pool.first(), |&slot| index.pool.after(slot));
-                    splits_avoided +=
-                        u32::from(slots.any(|s| index.pool.size(index.pool.group_of(s)) > largest));
+                    let mut slots = core::iter::successors(requests.first(), |&slot| requests.after(slot));
+                    splits_avoided += u32::from(slots.any(|s| groups.size(requests.group_of(s)) > largest));
                 }
                 if rng.chance(puts, 5) { index.insert(&n, &[0; 2]) } else { index.remove(&n) }.unwrap();
             }

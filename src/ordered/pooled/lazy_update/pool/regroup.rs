@@ -1,11 +1,8 @@
 //! Requests find new groups where the tree moved keys between leaves.
 
-use super::{Group, LeafFill, Pool};
+use super::Pool;
+use super::groups::Bounds;
 use crate::ordered::bplus::Reshaped;
-use crate::ordered::lazy_update::CommitPolicy;
-
-/// The bounds of a leaf.
-type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// The bounds of both leaves that keys went to.
 fn sides(reshaped: &Reshaped) -> [Bounds<'_>; 2] {
@@ -27,7 +24,10 @@ impl Pool {
         (group, entries_before): (u32, usize),
     ) {
         match self.side_left(reshaped, group) {
-            Some(side) => self.follow(reshaped, side, (group, entries_before)),
+            Some(side) => {
+                let after = reshaped.after.get(side).map(|leaf| leaf.entries);
+                self.groups.follow(group, sides(reshaped)[side], (entries_before, after));
+            }
             None => self.move_each(reshaped),
         }
     }
@@ -35,83 +35,42 @@ impl Pool {
     /// The leaf to which all belong that a group has left, if that is one and the group had the leaf that was
     /// split.
     fn side_left(&self, reshaped: &Reshaped, group: u32) -> Option<usize> {
-        if reshaped.before.len() != 1 || self.size(group) == 0 || self.span(group) != reshaped.span {
+        let Pool { requests, groups, .. } = self;
+        if reshaped.before.len() != 1 || groups.size(group) == 0 || groups.span(group) != reshaped.span {
             return None;
         }
         let first = self.first_of(group)?;
-        let last = reshaped.span.high.as_deref().map_or_else(|| self.last(), |high| self.previous(high))?;
+        let high = reshaped.span.high.as_deref();
+        let last = high.map_or_else(|| requests.last(), |high| requests.previous(high))?;
         // A request at the upper bound is of the next group.
-        let last = if self.group_of(last) == group { last } else { self.before(last)? };
-        let side = |slot: u32| reshaped.boundary().is_some_and(|boundary| boundary <= self.key(slot));
-        (self.group_of(last) == group && side(first) == side(last)).then(|| usize::from(side(first)))
-    }
-
-    /// Makes a group that of another leaf, as if all its requests were moved to the next free group: that
-    /// one's number becomes its own.
-    fn follow(&mut self, reshaped: &Reshaped, side: usize, (group, entries_before): (u32, usize)) {
-        let next = self.free_group;
-        assert!(
-            (next as usize) < self.groups.len(),
-            "P1: groups are never more than requests, and two to spare"
-        );
-        let (low, high) = sides(reshaped)[side];
-        let entries = reshaped.after.get(side).map(|leaf| leaf.entries as i32);
-        self.rerank(group, |pool| {
-            pool.numbers.swap(group as usize, next as usize);
-            let Group { size, stamp, .. } = pool.groups[group as usize];
-            let (has_low, has_high) = (low.is_some(), high.is_some());
-            pool.groups[group as usize] = Group { size, stamp, has_low, has_high, reads: 0 };
-            pool.set_bounds(group, (low, high));
-            if let Some(fill) = pool.fills.get_mut(group as usize) {
-                let before = if fill.is_counted { entries_before as i32 } else { 0 };
-                let growth = fill.entries - before;
-                *fill = LeafFill {
-                    is_counted: entries.is_some(),
-                    entries: entries.unwrap_or(0) + growth,
-                    leaves: 1,
-                };
-            }
-        });
+        let last = if requests.group_of(last) == group { last } else { requests.before(last)? };
+        let side = |slot: u32| reshaped.boundary().is_some_and(|boundary| boundary <= requests.key(slot));
+        (requests.group_of(last) == group && side(first) == side(last)).then(|| usize::from(side(first)))
     }
 
     /// Moves request by request.
     fn move_each(&mut self, reshaped: &Reshaped) {
+        let Pool { requests, groups, .. } = self;
         let (low, boundary, bounds) = (&reshaped.span.low, reshaped.boundary(), sides(reshaped));
         let mut made: [Option<u32>; 2] = [None; 2];
-        let mut next = low.as_deref().map_or_else(|| self.first(), |low| self.next(low));
-        while let Some(slot) = next.filter(|&slot| reshaped.span.contains(self.key(slot))) {
-            next = self.after(slot);
-            let old = self.group_of(slot);
-            let stamp = self.groups[old as usize].stamp;
-            let side = usize::from(boundary.is_some_and(|boundary| boundary <= self.key(slot)));
-            let group = match made[side] {
-                Some(group) => group,
-                None => {
-                    let entries = reshaped.after.get(side).map(|leaf| leaf.entries);
-                    let Some(group) = self.open_group(bounds[side], entries, stamp) else {
-                        unreachable!("P1: groups are never more than requests, and two to spare");
-                    };
-                    group
-                }
-            };
-            made[side] = Some(group);
-            self.requests[slot as usize].group = group;
+        let mut next = low.as_deref().map_or_else(|| requests.first(), |low| requests.next(low));
+        while let Some(slot) = next.filter(|&slot| reshaped.span.contains(requests.key(slot))) {
+            next = requests.after(slot);
+            let old = requests.group_of(slot);
+            let stamp = groups.stamp(old);
+            let side = usize::from(boundary.is_some_and(|boundary| boundary <= requests.key(slot)));
+            let group = *made[side].get_or_insert_with(|| {
+                let entries = reshaped.after.get(side).map(|leaf| leaf.entries);
+                groups.open(bounds[side], entries, stamp)
+            });
+            requests.set_group(slot, group);
             #[cfg(test)]
             {
                 self.counts.moves += 1;
             }
-            let latest = self.policy != CommitPolicy::Fifo;
-            let growth = self.growth(slot);
-            self.rerank(group, |pool| {
-                pool.grow(group, growth);
-                let group = &mut pool.groups[group as usize];
-                group.size += 1;
-                group.stamp = if latest { group.stamp.max(stamp) } else { group.stamp.min(stamp) };
-            });
-            self.rerank(old, |pool| {
-                pool.grow(old, -growth);
-                pool.groups[old as usize].size -= 1;
-            });
+            let growth = requests.growth(slot);
+            groups.join(group, growth, stamp);
+            groups.leave(old, growth);
         }
     }
 }
@@ -124,7 +83,7 @@ mod tests {
     use crate::ordered::buffered::{Answers, Below};
     use crate::ordered::change::Change;
     use crate::ordered::lazy_update::policy::Rank;
-    use crate::ordered::lazy_update::{Pairs, PoolSetup};
+    use crate::ordered::lazy_update::{CommitPolicy, Pairs, PoolSetup};
     use crate::units::Lpn;
     use alloc::boxed::Box;
     use alloc::vec;
@@ -145,7 +104,7 @@ mod tests {
         let value = [n as u8; 2];
         let value = Some(&value[..]).filter(|_| !n.is_multiple_of(3));
         let below = [Below::Absent, Below::Present, Below::Unknown][usize::from(n % 7 % 3)];
-        if pool.find(&key(n)).is_none() && !pool.is_full() {
+        if pool.requests.find(&key(n)).is_none() && !pool.requests.is_full() {
             let leaf = (&span(n), is_counted.then_some(20));
             pool.add(Change { key: &key(n), value }, below, Some(leaf));
         }
@@ -155,12 +114,13 @@ mod tests {
     type Picture = Vec<((Rank, u32), LeafSpan, Option<i32>, u16, Vec<Vec<u8>>)>;
 
     fn picture(pool: &Pool) -> Picture {
-        let groups = core::iter::successors(pool.first_group(), |&group| pool.next_group(group));
+        let Pool { requests, groups, .. } = pool;
         let tell = |group: u32| {
-            let keys = pool.members(group).map(|slot| pool.key(slot).to_vec()).collect();
-            (pool.place(group), pool.span(group), pool.entries_after(group), pool.reads(group), keys)
+            let keys = pool.members(group).map(|slot| requests.key(slot).to_vec()).collect();
+            let (place, span) = (groups.place(group), groups.span(group));
+            (place, span, groups.entries_after(group), groups.reads(group), keys)
         };
-        groups.map(tell).collect()
+        core::iter::successors(groups.first(), |&group| groups.next(group)).map(tell).collect()
     }
 
     proptest! {
@@ -177,24 +137,25 @@ mod tests {
             let setup = PoolSetup { requests: 60, policy, answers: Answers::Exact, pairs: Pairs::Known };
             let mut pools = [(); 2].map(|()| Pool::new(RecordFormat::new(2, 2), setup, true));
             for pool in &mut pools {
-                pool.set_leaf_bounds((10, 40));
+                pool.groups.set_leaf_bounds((10, 40));
                 keys.iter().for_each(|(n, is_counted)| add(pool, *n, *is_counted));
             }
             // Of each leaf in turn some requests are committed, and it is split.
             for low in (0..1_000).step_by(100) {
-                let slot = pools[0].next(&key(low)).filter(|&slot| pools[0].key(slot) < &key(low + 100)[..]);
+                let requests = &pools[0].requests;
+                let slot = requests.next(&key(low)).filter(|&slot| requests.key(slot) < &key(low + 100)[..]);
                 let Some(slot) = slot else { continue };
-                let group = pools[0].group_of(slot);
-                let LeafSpan { low, high } = pools[0].span(group);
+                let group = pools[0].requests.group_of(slot);
+                let LeafSpan { low, high } = pools[0].groups.span(group);
                 let first = low.as_deref().map_or(0, |low| u16::from_be_bytes([low[0], low[1]]));
                 let middle = Some(key(first + boundary));
                 let leaf = |low, entries| NewLeaf { lpn: Lpn(7), low, entries };
                 let after = vec![leaf(low.clone(), 15), leaf(middle, 25)];
                 let reshaped = Reshaped { span: LeafSpan { low, high }, before: vec![Lpn(7)], after };
-                let left = pools[0].size(group) as usize;
+                let left = pools[0].groups.size(group) as usize;
                 for (i, pool) in pools.iter_mut().enumerate() {
-                    let slot = pool.next(reshaped.span.low.as_deref().unwrap_or(&[0; 2])).unwrap();
-                    let group = pool.group_of(slot);
+                    let slot = pool.requests.next(reshaped.span.low.as_deref().unwrap_or(&[0; 2])).unwrap();
+                    let group = pool.requests.group_of(slot);
                     pool.note_read(&key(first + 1));
                     pool.remove_first(group, gone.min(left));
                     match i {
@@ -207,10 +168,10 @@ mod tests {
             // New groups have the same numbers in both.
             for n in more {
                 for pool in &mut pools {
-                    if let Some(slot) = pool.first().filter(|_| n % 2 == 0) {
+                    if let Some(slot) = pool.requests.first().filter(|_| n % 2 == 0) {
                         pool.remove(slot);
                     }
-                    if pool.group_of_key(&key(n)).is_some() || pool.group_count() < 20 {
+                    if pool.group_of_key(&key(n)).is_some() || pool.groups.len() < 20 {
                         add(pool, n, true);
                     }
                 }

@@ -38,8 +38,7 @@ apply docs/adding-an-index.md
 apply docs/adding-an-ftl.md
 
 cd "$copy"
-# Little runs, so compiling counts.
-export CARGO_TARGET_DIR="$target" CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_INCREMENTAL=0
+export CARGO_TARGET_DIR="$target" CARGO_INCREMENTAL=0
 "$cargo" build --locked -p nandex-cli
 nandex=$target/debug/nandex
 for list in indexes ftls; do

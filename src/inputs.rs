@@ -44,18 +44,18 @@ impl Drop for Case {
     }
 }
 
-/// Asks a property for `all` cases in the nightly run and a third of them in the gate, each with a seed of
+/// Asks a property for `all` cases in the nightly run and a sixth of them in the gate, each with a seed of
 /// its own for all that it draws; one that fails is named.
 #[allow(dead_code, reason = "not every target that includes this file has such properties")]
 pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
-    for case in 0..sized(all.div_ceil(3), all) {
+    for case in 0..sized(all.div_ceil(6), all) {
         let named = Case(case);
         property(seed() ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         drop(named);
     }
 }
 
-/// The configuration of a property test: `all` inputs in the nightly run and a third of them in the gate,
+/// The configuration of a property test: `all` inputs in the nightly run and a sixth of them in the gate,
 /// drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it
 /// again.
 ///
@@ -63,6 +63,6 @@ pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
 ///
 /// Where `NANDEX_SEED` is set and no number of 64 bits.
 pub(crate) fn fixed(all: u32) -> Config {
-    let cases = sized(all.div_ceil(3), all);
+    let cases = sized(all.div_ceil(6), all);
     Config { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..Config::default() }
 }

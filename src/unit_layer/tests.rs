@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::codec::{crc32, get_u16, put_u16, put_u32};
+use crate::inputs::{sized, stride};
 use crate::rng::Rng;
 use crate::testing::{SINGLE, Store};
 use alloc::collections::BTreeMap;
@@ -210,7 +211,7 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
     for commit in &POLICIES[..4] {
         let config = LayerConfig { reservation_units: 24, ..config(*commit, false) };
         let mut seen_void = 0;
-        for steps in 2..240 {
+        for steps in (2..240).step_by(stride(3)) {
             let mut layer =
                 NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
             layer.store.fail_after_calls(steps);
@@ -250,7 +251,10 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
             let mut layer = NodeLayer::mount(layer.into_store(), heap(config), config).unwrap();
             assert_holds(&mut layer, &found.into_iter().chain(changed).collect());
         }
-        assert!(seen_void > 10, "{commit:?}: a cut within a commit leaves sectors that are dropped");
+        assert!(
+            seen_void > sized(3, 10),
+            "{commit:?}: a cut within a commit leaves sectors that are dropped"
+        );
     }
 }
 
@@ -384,7 +388,7 @@ const STATE: u32 = 29;
 fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
     let (mut came_back, mut too_long) = (0, 0);
     let shared = POLICIES.into_iter().filter(|policy| policy.placement().has_sectors());
-    for (policy, seed) in shared.flat_map(|policy| (0..60).map(move |seed| (policy, seed))) {
+    for (policy, seed) in shared.flat_map(|policy| (0..sized(20, 60)).map(move |seed| (policy, seed))) {
         let eliminates = seed % 2 == 0 && !policy.placement().has_modes();
         let config = LayerConfig { reservation_units: 24, ..config(policy, eliminates) };
         let mut rng = Rng::new(seed);
@@ -414,7 +418,7 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
         }
     }
     assert!(
-        came_back > 1_000 && too_long > 10,
+        came_back > sized(330, 1_000) && too_long > sized(3, 10),
         "{came_back} trims were undone, {too_long} lists were too long"
     );
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use crate::inputs::{sized, stride};
 use nandex::blocks::Validity;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::log::LogConfig;
@@ -138,23 +139,29 @@ fn soak<K: Kind>(seed: u64, faults: Faults, config: RawConfig, (blocks, keys): (
 
 #[test]
 fn a_counted_tree_is_a_map_whichever_way_it_is_mounted() {
+    let step = stride(3);
     for seed in 0..6 {
         let victim = VictimPolicy::ALL[seed as usize];
         let config = RawConfig { victim, ..config(Validity::Counts) };
         let journaled = RawConfig { journal: 6, ..config };
         let cached = RawConfig { read_pages: Some(3), ..config };
-        soak::<Mu>(seed, Faults::default(), config, (40, 2500));
-        soak::<MuStar>(seed, Faults::default(), cached, (40, 2000));
-        soak::<Wandering>(seed, Faults::default(), config, (64, 2000));
         let one = least::<Wandering>(config, chip(512, 64));
-        soak::<Wandering>(seed, Faults::default(), one, (64, 2000));
-        soak::<Wandering>(seed, Faults::default(), journaled, (64, 2000));
+        for tree in (0..5).skip(seed as usize % step).step_by(step) {
+            let (seed, faults) = (seed, Faults::default());
+            match tree {
+                0 => soak::<Mu>(seed, faults, config, (40, 2500)),
+                1 => soak::<MuStar>(seed, faults, cached, (40, 2000)),
+                2 => soak::<Wandering>(seed, faults, config, (64, 2000)),
+                3 => soak::<Wandering>(seed, faults, one, (64, 2000)),
+                _ => soak::<Wandering>(seed, faults, journaled, (64, 2000)),
+            }
+        }
     }
 }
 
 #[test]
 fn a_full_chip_that_is_counted_shrinks_again() {
-    for seed in 0..4 {
+    for seed in 0..sized(2, 4) {
         for mounts in [false, true] {
             let config = config(Validity::Counts);
             fill_and_empty::<Mu>(seed, mounts, config);
@@ -195,7 +202,7 @@ fn fill_and_empty<K: Kind>(seed: u64, mounts: bool, config: RawConfig) {
 
 #[test]
 fn failing_blocks_of_a_counted_tree_are_replaced() {
-    for seed in 0..4 {
+    for seed in 0..sized(2, 4) {
         let faults =
             Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 1_500, ..Faults::default() };
         let config = config(Validity::Counts);
@@ -282,7 +289,8 @@ fn started<K: Kind>(config: RawConfig) -> (SimChip, Model) {
     (K::into_chip(tree), model)
 }
 
-fn cut_everywhere<K: Kind>(config: RawConfig, stride: usize) {
+fn cut_everywhere<K: Kind>(config: RawConfig, step: usize) {
+    let step = step * stride(3);
     let (start, model) = started::<K>(config);
     let mut tree = K::mount(start.clone(), &config).unwrap();
     let first = K::into_chip(tree).operations();
@@ -290,7 +298,7 @@ fn cut_everywhere<K: Kind>(config: RawConfig, stride: usize) {
     run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 120);
     assert!(tree.stats().collections > 3, "{:?}", tree.stats());
     let end = K::into_chip(tree).operations();
-    for at_operation in (first..end).step_by(stride) {
+    for at_operation in (first..end).step_by(step) {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         for when in [CutWhen::Inside, CutWhen::After] {
             survive::<K>(
@@ -320,8 +328,9 @@ fn a_counted_tree_survives_a_second_cut_while_it_is_mounted() {
     let (start, model) = started::<Mu>(config);
     let mounted = MuTree::mount(start.clone(), &config).unwrap();
     let first = mounted.into_nand().operations() + 100;
+    let step = stride(3) as u64;
     for at_operation in (first..first + 300).step_by(23) {
-        for after in 0..40 {
+        for after in (at_operation % step..40).step_by(step as usize) {
             let torn = TornModel::ALL[(at_operation + after) as usize % TornModel::ALL.len()];
             let when = if after % 2 == 0 { CutWhen::Inside } else { CutWhen::After };
             let cut = PowerCut { at_operation, when, torn, seed: after };

@@ -338,26 +338,26 @@ fn run(seeds: std::ops::Range<u64>, by_block: bool, blows: &[Blow]) -> (Tally, V
 
 #[test]
 fn a_block_that_is_damaged_is_told_or_was_written_last() {
-    let (tally, wrong) = run(0..sized(25, 100), true, &BLOWS);
+    let (tally, wrong) = run(0..sized(12, 100), true, &BLOWS);
     assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
-    let few = sized(250, 1000);
+    let few = sized(120, 1000);
     assert!(tally.right > few && tally.refused > few, "{tally:?}");
 }
 
 #[test]
 fn a_page_that_is_damaged_is_told_or_was_written_last() {
-    let (tally, wrong) = run(0..sized(12, 40), false, &BLOWS);
+    let (tally, wrong) = run(0..sized(5, 40), false, &BLOWS);
     assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
-    let few = sized(250, 1000);
+    let few = sized(120, 1000);
     assert!(tally.right > few && tally.refused > few, "{tally:?}");
 }
 
 /// The first page of a block may pass for what it was before the last erase, and hide the rest.
 #[test]
 fn a_page_that_is_what_it_was_hides_nothing_behind_it() {
-    let (tally, wrong) = run(150..sized(180, 260), false, &[Blow::Earlier, Blow::Before]);
+    let (tally, wrong) = run(150..sized(164, 260), false, &[Blow::Earlier, Blow::Before]);
     assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
-    let few = sized(250, 1000);
+    let few = sized(120, 1000);
     assert!(tally.right > few && tally.refused > few, "{tally:?}");
 }
 
@@ -373,7 +373,7 @@ fn is_record(chip: &SimChip, pages: &[Ppn]) -> bool {
 #[test]
 fn two_blocks_that_are_damaged_are_told_or_were_written_last() {
     let (mut tally, mut wrong) = (Tally::default(), Vec::new());
-    for seed in 300..sized(340, 460) {
+    for seed in 300..sized(320, 460) {
         for end in [End::Cut, End::Stopped, End::Closed] {
             let life = live(seed, end);
             let g = life.chip.geometry();
@@ -399,6 +399,6 @@ fn two_blocks_that_are_damaged_are_told_or_were_written_last() {
         }
     }
     assert!(wrong.is_empty(), "{} of {tally:?}: {wrong:#?}", wrong.len());
-    let few = sized(250, 1000);
+    let few = sized(120, 1000);
     assert!(tally.right > few && tally.refused > few, "{tally:?}");
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::inputs::sized;
 use nandex::ftl::dftl::{DftlFtl, DftlSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue::mlc_with;
@@ -49,7 +50,7 @@ const KINDS: [Kind; 3] = [
 
 /// Fewer records than a part of those held before are a leak.
 const PART: usize = 3;
-/// Lives drawn of each kind; some others were full with a fifth of what they had held.
+/// Lives drawn of each kind, fewer in the gate; some others were full with a fifth of what they had held.
 const SEEDS: u64 = 8;
 const FOUND: [u64; 2] = [31, 44];
 const SLOTS: u64 = 3_000;
@@ -169,15 +170,15 @@ impl Life<'_> {
 
 #[test]
 fn a_chip_holds_again_what_it_held() {
-    let mut wrong = Vec::new();
+    let (mut wrong, seeds) = (Vec::new(), sized(3, SEEDS));
     for kind in &KINDS {
         let mut lived = 0;
-        for seed in (0..SEEDS).chain(FOUND) {
+        for seed in (0..seeds).chain(FOUND) {
             let Some(mut life) = Life::begin(kind, seed) else { continue };
             lived += 1;
             wrong.extend(life.live());
         }
-        assert!(lived > SEEDS / 4, "{}: {lived} lived", kind.name);
+        assert!(lived > seeds / 3, "{}: {lived} lived", kind.name);
     }
     assert!(wrong.is_empty(), "{}\n{} are wrong", wrong.join("\n"), wrong.len());
 }

@@ -3,6 +3,7 @@
 //! `docs/ftl/page-map.md`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use crate::inputs::{sized, stride};
 use nandex::blocks::BlockState;
 use nandex::blocks::hot::HotSettings;
 use nandex::blocks::victim::VictimPolicy;
@@ -86,7 +87,7 @@ fn plain(over_provisioning_ppm: u32, victim: VictimPolicy) -> PageMapFtl<SimChip
         checkpoint_blocks: Some(u32::MAX),
         ..FtlSettings::default()
     };
-    PageMapFtl::format(chip(Geometry::new(256, 16, 32, 2000)), settings).unwrap()
+    PageMapFtl::format(chip(Geometry::new(256, 16, 32, sized(1000, 2000))), settings).unwrap()
 }
 
 /// Pages of checkpoints and notes for each page that is programmed otherwise, under uniform random writes on
@@ -119,9 +120,8 @@ fn programs(ftl: &PageMapFtl<SimChip>) -> [u64; 2] {
 /// The note of a logical page takes a sixteenth of a page of 64 bytes, and a checkpoint is in proportion.
 #[test]
 fn records_cost_in_proportion_to_small_pages() {
-    for (page_bytes, most) in
-        [(64, 0.25), (128, 0.09), (256, 0.05), (512, 0.04), (2048, 0.0125), (4096, 0.01)]
-    {
+    let bounds = [(64, 0.25), (128, 0.09), (256, 0.05), (512, 0.04), (2048, 0.0125), (4096, 0.01)];
+    for (page_bytes, most) in bounds.into_iter().step_by(stride(2)) {
         let cost = record_cost(page_bytes);
         println!("pages of {page_bytes} bytes: {cost:.4}");
         assert!(cost < most, "{cost} of the programs in pages of {page_bytes} bytes");
@@ -171,7 +171,7 @@ fn fifo_follows_the_closed_form() {
 #[test]
 fn victims_rank_as_the_theory_says() {
     let all = [144_000, 281_000, 522_000];
-    for over_provisioning_ppm in all.into_iter().step_by(crate::inputs::stride(3)) {
+    for over_provisioning_ppm in all.into_iter().step_by(stride(3)) {
         let measure = |victim| uniform(over_provisioning_ppm, victim).1;
         let fifo = measure(VictimPolicy::Fifo);
         let greedy = measure(VictimPolicy::Greedy);
@@ -241,7 +241,7 @@ fn skewed(victim: VictimPolicy, separation: Separation) -> f64 {
 #[test]
 fn cold_pages_kept_apart_cost_less() {
     let wide = HotSettings { counters: 16_384, decay_writes: 20_480, ..HotSettings::DEFAULT };
-    for victim in VictimPolicy::ALL.into_iter().step_by(crate::inputs::stride(2)) {
+    for victim in VictimPolicy::ALL.into_iter().step_by(stride(3)) {
         let one = skewed(victim, Separation::None);
         let two = skewed(victim, Separation::TwoFrontiers);
         let filtered = skewed(victim, Separation::HotFilter(wide));

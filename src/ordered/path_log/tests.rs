@@ -8,6 +8,7 @@ mod write_part;
 use super::ground::{RawScheme, RawTree};
 use crate::Nand;
 use crate::blocks::victim::VictimPolicy;
+use crate::inputs::sized;
 use crate::log::{LogConfig, SamePage};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{Faults, SimChip};
@@ -147,7 +148,7 @@ fn pages_of_a_store_will_do_for_a_chip() {
 
 #[test]
 fn failing_blocks_are_replaced() {
-    for seed in 0..6 {
+    for seed in 0..sized(2, 6) {
         let faults =
             Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 2_000, ..Faults::default() };
         for (page_bytes, keys, config) in configs() {

@@ -5,6 +5,7 @@ use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, wi
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::index::{Durability, Fill};
+use crate::inputs::sized;
 use crate::rng::Rng;
 use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use crate::spatial::node::{NodeId, ROOT};
@@ -30,8 +31,8 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
     let config = SpatialConfig::new(rules).with_capacity(capacity);
     let mut tree: ForTree<_, C, D> = for_tree::format(Store::new(1024, 600), &config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
-    for i in 0..700u64 {
-        let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };
+    for i in 0..sized(350, 700u64) {
+        let grows = if (i / sized(125, 250)).is_multiple_of(2) { 5 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let (rect, id) = (random_rect(kind, &mut rng), rng.below(50));
             tree.insert(&rect, id).unwrap();

@@ -1,6 +1,7 @@
 //! The MR-tree: half-leaves, the way a split takes, and the balance of heights.
 
 use super::model::{Kind, Model, assert_same};
+use crate::inputs::sized;
 use crate::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
 use crate::spatial::tree::SpatialConfig;
@@ -108,7 +109,7 @@ fn one_sided(rules: MrRules, capacity: usize, seed: u64) -> Small {
 #[test]
 fn heights_are_balanced_when_one_side_is_taken_away() {
     let mut sums = [[0; 6]; 4];
-    for seed in 0..6 {
+    for seed in 0..sized(3, 6) {
         for (i, balance) in [Balance::Reinsertion, Balance::Adoption].into_iter().enumerate() {
             for is_selective in [false, true] {
                 let tree = one_sided(MrRules { balance, is_selective }, 4, seed);
@@ -120,7 +121,8 @@ fn heights_are_balanced_when_one_side_is_taken_away() {
         }
     }
     let [moves, conversions, propagations, gatherings, balances, _] = sums[0];
-    assert!(moves > 50 && conversions > 50 && propagations > 50, "{sums:?}");
+    let few = sized(25, 50);
+    assert!(moves > few && conversions > few && propagations > few, "{sums:?}");
     assert!(gatherings > 0 && balances > 0 && sums[2][4] > 0, "{sums:?}");
-    assert!(sums[0][5] == 0 && sums[1][5] > 50 && sums[3][5] > 50, "{sums:?}");
+    assert!(sums[0][5] == 0 && sums[1][5] > few && sums[3][5] > few, "{sums:?}");
 }

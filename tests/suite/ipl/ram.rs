@@ -21,7 +21,7 @@ fn a_chain_that_is_longer_than_the_ram_is_read_all_the_same() {
             let reads = [plenty, small].map(|settings| {
                 let mut tree = IplTree::format(chip(geometry), &settings).unwrap();
                 let (mut model, mut rng) = (Model::new(), Rng::new(1));
-                for round in 0..3000 {
+                for round in 0..sized(1500, 3000) {
                     let key = rng.below(20) as u32;
                     if rng.chance(1, 4) {
                         remove(&mut tree, &mut model, key).unwrap();

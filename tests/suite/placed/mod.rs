@@ -4,6 +4,7 @@
 
 mod ipl;
 
+use crate::inputs::{sized, stride};
 use nandex::log::Placement;
 use nandex::ordered::buffered::Answers;
 use nandex::ordered::mu::{MuStarTree, MuTree};
@@ -96,7 +97,8 @@ fn an_update_writes_over_the_page_of_its_leaf() {
         let shelf = Shelf::new(576, 128);
         let mut tree = open(shelf.chip(), &settings(), true).unwrap();
         let mut rng = Rng::new(5);
-        let keys: Vec<[u8; 4]> = (0..3000).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
+        let keys: Vec<[u8; 4]> =
+            (0..sized(1500, 3000)).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
         for key in &keys {
             tree.insert(key, key).unwrap();
         }
@@ -113,7 +115,7 @@ fn an_update_writes_over_the_page_of_its_leaf() {
         };
         for key in &keys {
             let place = place_of(&mut tree, key);
-            let other = keys[rng.below(3000) as usize];
+            let other = keys[rng.below(keys.len() as u64) as usize];
             place_of(&mut tree, &other);
             assert_eq!(place_of(&mut tree, key), place, "the leaf moved");
         }
@@ -173,7 +175,7 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             (shelf, history.now().clone())
         };
         let writes = run(None).0.writes().len() as u64;
-        for power in (1..writes).step_by(3 * crate::inputs::stride(5)) {
+        for power in (1..writes).step_by(3 * stride(13)) {
             let (shelf, before) = run(Some(power));
             shelf.store.refuse_nothing();
             let mut tree = open(shelf.chip(), &settings(), false).unwrap();

@@ -4,6 +4,7 @@
 use super::edge::Life;
 use super::kinds::{Kind, ON_CHIPS, chip_for};
 use super::model::{Map, contents};
+use crate::inputs::sized;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::Rng;
@@ -123,14 +124,14 @@ fn harm_page(kind: &Kind, used: &Used, (page, harm): (Ppn, Harm), tally: &mut Ta
     None
 }
 
-/// Harms pages of a chip: one in three in two ways, or every page in every way.
+/// Harms pages of a chip: one in three in two ways, or every page in every way. The gate takes fewer pages.
 fn harm_pages(kind: &Kind, closes: bool, seed: u64, all: bool) -> Vec<String> {
     let (used, mut tally) = (used(*kind, closes, seed), Tally::default());
     let mut rng = Rng::new(seed);
     let written: Vec<Ppn> =
         (0..used.chip.geometry().pages()).map(Ppn).filter(|ppn| !used.chip.is_erased(*ppn)).collect();
     let mut wrong = Vec::new();
-    for (i, &page) in written.iter().enumerate().step_by(if all { 1 } else { 3 }) {
+    for (i, &page) in written.iter().enumerate().step_by(if all { 1 } else { sized(8, 3) }) {
         let other = written[rng.below(written.len() as u64) as usize];
         let harms =
             [Harm::Unreadable, Harm::Flipped, Harm::Zeros, Harm::Ones, Harm::Exchanged(other), Harm::Old];

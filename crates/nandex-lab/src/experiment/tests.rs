@@ -1,6 +1,6 @@
 //! The experiments at smoke size: every one runs, and threads change no row.
 
-use self::sizes::stride;
+use self::sizes::{sized, stride};
 use super::*;
 use crate::registry;
 use crate::repro::Reading;
@@ -22,6 +22,21 @@ fn smoke_results(name: &str) -> Arc<ExperimentResults> {
     let once = Arc::clone(KEPT.lock().unwrap().entry(String::from(name)).or_default());
     let measure = || Arc::new(run(name, &smoke(2), &Control::default()).unwrap());
     Arc::clone(once.get_or_init(measure))
+}
+
+/// The results of an experiment at smoke size: in the nightly run of the whole, in the gate of one variant in
+/// so many and of those named.
+fn sampled_results(name: &str, one_in: usize, named: &[&str]) -> Arc<ExperimentResults> {
+    let (mut number, step) = (0, stride(one_in));
+    if step == 1 {
+        return smoke_results(name);
+    }
+    let mut experiment = find(name).unwrap().clone();
+    experiment.definition.variants.retain(|variant| {
+        number += 1;
+        number % step == 0 || named.contains(&variant.name.as_str())
+    });
+    Arc::new(Bench::new(&smoke(2), &Control::default()).run(&experiment).unwrap())
 }
 
 #[test]
@@ -53,7 +68,7 @@ fn every_folder_is_sound() {
 
 #[test]
 fn every_claim_names_figures_that_are_measured() {
-    for experiment in list().iter().filter(|e| !e.claims.is_empty()).step_by(stride(6)) {
+    for experiment in list().iter().filter(|e| !e.claims.is_empty()).step_by(stride(12)) {
         let results = smoke_results(&experiment.definition.name);
         assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
         for value in experiment.claims.iter().flat_map(|claim| &claim.values) {
@@ -76,7 +91,7 @@ fn every_claim_names_figures_that_are_measured() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    for name in ["mu-table5", "mu-figure8"] {
+    for name in ["mu-table5", "mu-figure8"].into_iter().skip(sized(1, 0)) {
         let files = |threads| {
             let results = run(name, &smoke(threads), &Control::default()).unwrap();
             let mut files = [Vec::new(), Vec::new(), Vec::new()];
@@ -118,9 +133,9 @@ fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
         }
     }
     // Whatever a sweep asks for, both trees get.
-    let results = smoke_results("wpcb-sweep");
+    let results = sampled_results("wpcb-sweep", 3, &["4-logs", "page-map"]);
     let log_blocks = |cell: String| results.cell(&cell).map(|cell| cell.log_blocks);
-    for variant in &find("wpcb-sweep").unwrap().definition.variants {
+    for variant in &results.definition.variants {
         let of = |tree: &str| log_blocks(format!("rs0/{}/{tree}", variant.name)).flatten();
         let asked = variant.options.get("log_blocks").map(|blocks| blocks.parse().unwrap());
         if variant.options.get("ftl").is_some_and(|ftl| ftl != "page-map") {
@@ -132,7 +147,7 @@ fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
 
 #[test]
 fn every_node_came_out_of_another_or_is_a_root() {
-    let results = smoke_results("named-table2");
+    let results = sampled_results("named-table2", 3, &["page-map"]);
     for cell in results.cells.iter().filter(|cell| !cell.runs.is_empty()) {
         let figure = |name: &str| cell.figures.get(name).map_or(0.0, |figure| figure.mean);
         let born = figure("splits") + figure("metrics.overflows") + figure("height_levels");
@@ -355,13 +370,22 @@ fn programs_are_priced_by_what_came_before_them() {
 
 #[test]
 fn the_second_reading_of_the_wpcb_paper_runs() {
-    let results = smoke_results("wpcb-second");
+    let named = [
+        "fill-of-btree-rs0",
+        "full-direct",
+        "reads-every",
+        "c128-30-logs",
+        "apart",
+        "c192-30-logs",
+        "mixed-8-logs",
+    ];
+    let results = sampled_results("wpcb-second", 7, &named);
     assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
     let figure = |cell: &str, name: &str| {
         let cell = results.cell(cell).unwrap_or_else(|| panic!("{cell}"));
         cell.figures.get(name).map_or(0.0, |figure| figure.mean)
     };
-    for variant in &find("wpcb-second").unwrap().definition.variants {
+    for variant in &results.definition.variants {
         let Some(log_blocks) = variant.options.get("log_blocks") else { continue };
         let cells = results.cells.iter().filter(|cell| cell.variant == variant.name);
         assert!(cells.clone().count() > 0, "{}", variant.name);

@@ -33,7 +33,9 @@ fn first() -> Stack {
 fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     let chip = Shared::new(SimChip::new(&stack.index.suited(part(1024, 16, 32))).unwrap());
     let mut index = (stack.index.format)(Box::new(chip.clone()), &stack.settings(settings())).unwrap();
-    let model = use_for_a_while(&mut *index, stack.index, &mut Rng::new(seed), (1500, 700)).unwrap();
+    let model =
+        use_for_a_while(&mut *index, stack.index, &mut Rng::new(seed), sized((900, 700), (1500, 700)))
+            .unwrap();
     index.close().unwrap();
     let chip = chip.lock().clone();
     (chip, model)
@@ -86,7 +88,7 @@ fn flipped_bits_are_never_returned_as_data() {
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
         // All over the chip: where an index holds few pages, chance would rarely meet one.
-        let trials_here = trials(stack, sized(36, 600));
+        let trials_here = trials(stack, sized(15, 600));
         for trial in 0..trials_here {
             let target = pages[trial * pages.len() / trials_here];
             let flips = [1, 1, 3, 40][trial % 4];
@@ -120,7 +122,7 @@ fn a_page_overwritten_by_another_is_noticed() {
         let (mut rng, mut found) = (Rng::new(4), Found::default());
         let mut pages: Vec<Vec<u8>> = Vec::new();
         damaged(&chip, |_, _, bytes| pages.push(bytes.to_vec()));
-        for _ in 0..trials(stack, sized(18, 150)) {
+        for _ in 0..trials(stack, sized(7, 150)) {
             let (target, source) = (rng.below(pages.len() as u64), rng.below(pages.len() as u64) as usize);
             let mut number = 0;
             let harmed = damaged(&chip, |_, _, bytes| {
@@ -141,7 +143,7 @@ fn a_page_overwritten_by_another_is_noticed() {
 fn damage_everywhere_panics_nowhere() {
     for_each_stack(|stack| {
         let (chip, _) = used_chip(stack, 5);
-        for trial in 0..trials(stack, sized(6, 20)) {
+        for trial in 0..trials(stack, sized(3, 20)) {
             let mut rng = Rng::new(trial as u64);
             let share = 1 + rng.below(30);
             let harmed = damaged(&chip, |_, _, bytes| {

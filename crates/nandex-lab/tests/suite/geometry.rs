@@ -2,6 +2,7 @@
 //!
 //! More of them, with other seeds: `nandex torture --geometry`.
 
+use crate::inputs::sized;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, RecordFormat};
@@ -19,12 +20,13 @@ fn every_key_is_found_on_chips_of_any_geometry() {
     let all = indexes.chain(STORES.iter().map(Target::Store)).chain(SPATIAL.iter().map(Target::Spatial));
     let victims = all.map(|target| Victim { target, ftl: None }).collect();
     let fate = Fate { any_geometry: true, ..Fate::default() };
-    let plan = Plan { victims, order: Order::Lives(2), fate, seed: 1, threads: cores() };
+    let lives = sized(1, 2);
+    let plan = Plan { victims, order: Order::Lives(lives), fate, seed: 1, threads: cores() };
     let report = run(&plan, &Control::default(), &|_| {});
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     for row in &report.rows {
         assert!(row.counts.lives > 0, "{} takes none of the chips", row.victim);
-        assert!(row.counts.mounts > 1, "{} was hardly mounted", row.victim);
+        assert!(row.counts.mounts >= lives, "{} was hardly mounted", row.victim);
     }
 }
 

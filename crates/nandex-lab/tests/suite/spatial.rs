@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use crate::inputs::sized;
+use crate::golden;
+use crate::inputs::{sized, stride};
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
@@ -29,7 +30,6 @@ use nandex_testkit::fuzz::{damaged, part};
 use rstar::AABB;
 use rstar::primitives::{GeomWithData, Rectangle};
 use std::ops::ControlFlow;
-use std::path::Path;
 
 const RELATIONS: [Relation; 3] = [Relation::Intersects, Relation::Within, Relation::Covers];
 
@@ -151,7 +151,7 @@ fn script<C: Space<D>, const D: usize>(entry: &SpatialEntry, settings: &Settings
     let chip = Shared::new(SimChip::new(part).unwrap());
     let mut index = entry.format::<C, D>(Box::new(chip.clone()), settings).unwrap();
     let (mut model, mut rng) = (Pairs::<C, D>::new(), Rng::new(seed));
-    for number in 0..700 {
+    for number in 0..sized(350, 700) {
         let removes = !model.is_empty() && rng.chance(if number / 120 % 2 == 0 { 1 } else { 3 }, 4);
         if removes {
             let (rect, id) = model.swap_remove(rng.below(model.len() as u64) as usize);
@@ -182,9 +182,10 @@ fn script<C: Space<D>, const D: usize>(entry: &SpatialEntry, settings: &Settings
 fn an_index_answers_as_looking_at_everything_does() {
     let small = part(1024, 16, 64);
     for (number, entry) in SPATIAL.iter().enumerate() {
-        for seed in 0..3 {
+        // Another capacity for each index in the gate.
+        for seed in (0..3).filter(|seed| sized((seed + number) % 3 == 0, true)) {
             let settings = in_its_class::<i32, 2>(entry, &small, &settings().with("capacity", 4 + 3 * seed));
-            let seed = seed + 10 * number as u64;
+            let seed = (seed + 10 * number) as u64;
             script::<i32, 2>(entry, &settings, &small, seed);
             script::<i32, 3>(entry, &settings, &small, seed);
             script::<f64, 2>(entry, &settings, &small, seed);
@@ -196,10 +197,14 @@ fn an_index_answers_as_looking_at_everything_does() {
 #[test]
 fn it_does_so_over_every_ftl_and_cache() {
     let part = part(1024, 32, 64);
-    for (entry, settings) in on_every_ftl::<i32, 2>(&part, &settings()) {
+    // Every pair in the gate too, either with a cache or without.
+    let step = stride(2);
+    for (entry, settings) in on_every_ftl::<i32, 2>(&part, &settings()).into_iter().step_by(step) {
         script::<i32, 2>(entry, &settings, &part, 5);
     }
-    for (entry, settings) in on_every_ftl::<f64, 3>(&part, &settings()) {
+    for (entry, settings) in
+        on_every_ftl::<f64, 3>(&part, &settings()).into_iter().skip(step - 1).step_by(step)
+    {
         let durability = settings.durability.min(Durability::EverySync);
         let cached = Settings { ram_bytes: Some(600_000), durability, ..settings };
         script::<f64, 3>(entry, &cached, &part, 6);
@@ -208,7 +213,7 @@ fn it_does_so_over_every_ftl_and_cache() {
 
 #[test]
 fn a_full_chip_loses_nothing_and_takes_entries_again_once_some_are_gone() {
-    let part = part(1024, 32, 16);
+    let part = part(sized(512, 1024), 32, 16);
     for entry in SPATIAL {
         let chip = Shared::new(SimChip::new(&part).unwrap());
         let settings = in_its_class::<i32, 2>(entry, &part, &settings());
@@ -295,7 +300,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             .filter(|(class, _)| *class <= highest)
         {
             let settings = Settings { durability, ram_bytes, ..settings() };
-            let cuts = sized(Cuts::Sample(100), Cuts::All);
+            let cuts = sized(Cuts::Sample(40), Cuts::All);
             let report = crash(CrashPlan { cuts, ..crash_plan(entry, settings) });
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
             assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
@@ -307,7 +312,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
 fn nothing_is_lost_over_any_ftl() {
     let small = settings().with("capacity", 8);
     for (entry, settings) in on_every_ftl::<i32, 2>(&small_chip(), &small) {
-        crash(CrashPlan { cuts: Cuts::Sample(sized(30, 300)), ..crash_plan(entry, settings) });
+        crash(CrashPlan { cuts: Cuts::Sample(sized(10, 300)), ..crash_plan(entry, settings) });
     }
 }
 
@@ -318,7 +323,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
     for entry in SPATIAL {
         let settings = in_its_class::<i32, 2>(entry, &small_chip(), &settings().with("bad_blocks", 12));
         let plan = crash_plan(entry, settings);
-        crash(CrashPlan { operations: 1200, cuts: Cuts::Sample(sized(60, 600)), failures, ..plan });
+        crash(CrashPlan { operations: 1200, cuts: Cuts::Sample(sized(30, 600)), failures, ..plan });
     }
 }
 
@@ -426,8 +431,8 @@ fn real_data_are_answered_as_rstar_answers_them() {
     }
 }
 
-/// Rows of every index over a bundled set.
-fn rows(name: &str, load: &str) -> String {
+/// Rows of one index in so many over a bundled set, from this one on.
+fn rows(name: &str, load: &str, (from, step): (usize, usize)) -> String {
     let mut data = data::find(name).unwrap();
     data.entries.truncate(2000);
     let mut options = nandex_stacks::options::Options::default();
@@ -439,6 +444,8 @@ fn rows(name: &str, load: &str) -> String {
     let settings = Settings::new(runner::record_format::<f64, 2>());
     let jobs: Vec<SpatialJob<'_, f64, 2>> = SPATIAL
         .iter()
+        .skip(from)
+        .step_by(step)
         .map(|entry| SpatialJob {
             contestant: Contestant::Spatial(entry),
             medium: Medium::Chip(&part),
@@ -463,14 +470,9 @@ fn rows(name: &str, load: &str) -> String {
 
 #[test]
 fn small_runs_cost_what_they_did() {
-    for (name, load) in [("places", "insert"), ("rivers", "bulk"), ("clustered", "insert")] {
-        let rows = rows(name, load);
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/spatial-{name}.csv"));
-        if std::env::var_os("NANDEX_BLESS").is_some() {
-            std::fs::write(&file, &rows).unwrap();
-        }
-        let recorded = std::fs::read_to_string(&file).unwrap();
-        let difference = recorded.lines().zip(rows.lines()).find(|(then, now)| then != now);
-        assert!(recorded == rows, "{name}: recorded and found, first difference: {difference:?}");
+    let step = golden::step(3);
+    let sets = [("places", "insert"), ("rivers", "bulk"), ("clustered", "insert")];
+    for (number, (name, load)) in sets.into_iter().enumerate() {
+        golden::compare(&format!("spatial-{name}"), &rows(name, load, (number % step, step)), step);
     }
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::crash::Target;
 use crate::crash::ops::HostOp;
 use crate::crash::subject::write_key;
+use crate::inputs::sized;
 use crate::registry::{INDEXES, IndexEntry, STORES, index};
 use crate::runner::Control;
 use crate::spatial::SPATIAL;
@@ -21,7 +22,7 @@ use nandex::{IndexError, Nand, OrderedIndex};
 use nandex_stacks::options::Settings;
 use std::sync::LazyLock;
 
-/// Setups drawn for each index.
+/// Setups drawn for each index, a third of them in the gate.
 const SETUPS: usize = 1500;
 
 /// The B+-tree, but that a mount loses the record of slot 7.
@@ -72,7 +73,7 @@ fn what_a_format_accepts_takes_a_record() {
     let mut wrong = Vec::new();
     for victim in indexes.map(|target| Victim { target, ftl: None }) {
         let mut rng = Rng::new(victim.fingerprint());
-        for _ in 0..SETUPS {
+        for _ in 0..sized(SETUPS / 3, SETUPS) {
             let Some(setup) =
                 Setup::draw(victim, &mut rng, (Fate::default(), false), &mut Tried::default()).unwrap()
             else {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use crate::extension_here::extension;
+use crate::sizes::sized;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -51,7 +52,7 @@ fn every_mistake_has_a_text_of_its_own() {
 #[test]
 fn a_refused_statement_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let lives = std::env::var("NANDEX_REFUSALS").unwrap_or_else(|_| String::from("8"));
+    let lives = std::env::var("NANDEX_REFUSALS").unwrap_or_else(|_| sized(3, 8).to_string());
     if let Some(told) = run(&["refuses", folder.path().to_str().unwrap(), &lives]) {
         println!("{told}");
     }

@@ -17,3 +17,5 @@ mod model;
 mod opened;
 mod processes;
 mod refusals;
+#[path = "../../../../src/sizes.rs"]
+mod sizes;

@@ -4,6 +4,7 @@
 #![cfg(feature = "bundled")]
 
 use crate::client::{Client, Flash, each};
+use crate::sizes::sized;
 use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
@@ -263,7 +264,7 @@ fn live(client: Client, seed: u64, journal: &'static str, tally: &mut Tally) -> 
 
 #[test]
 fn a_refused_statement_leaves_nothing_behind() {
-    let lives = std::env::var("NANDEX_REFUSALS").map_or(6, |lives| lives.parse().unwrap());
+    let lives = std::env::var("NANDEX_REFUSALS").map_or(sized(2, 6), |lives| lives.parse().unwrap());
     each(|client| {
         let mut wrong = Vec::new();
         for journal in MODES {

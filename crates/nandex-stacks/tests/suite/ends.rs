@@ -167,9 +167,9 @@ fn run(image: &Image, bits: u32) -> Result<bool, String> {
 
 #[test]
 fn the_end_of_a_counter_is_worn_out_and_read_only() {
-    let (mut faults, mut ends, step) = (Vec::new(), Vec::new(), stride(3));
+    let (mut faults, mut ends, step) = (Vec::new(), Vec::new(), stride(7));
     for (first, bits) in WIDTHS.into_iter().enumerate() {
-        for (image, end) in wanted().into_iter().skip(first % step).step_by(step) {
+        for (image, end) in wanted().into_iter().skip(2 * first % step).step_by(step) {
             // Without a class nothing is promised after a close that is refused.
             let is_known = end == End::Closed && image.class == Durability::EveryOperation;
             if is_known || image.class == Durability::None {
@@ -189,5 +189,5 @@ fn the_end_of_a_counter_is_worn_out_and_read_only() {
     println!("{} ends:\n{}", ends.len(), ends.join("\n"));
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
     // A counter that nothing refuses to go beyond has no end: each is counted.
-    assert!(if step == 1 { ends.len() == ENDS } else { ends.len() > ENDS / 5 }, "{} ends", ends.len());
+    assert!(if step == 1 { ends.len() == ENDS } else { ends.len() > ENDS / 12 }, "{} ends", ends.len());
 }

@@ -2,6 +2,7 @@
 //! be emptied, and one that was emptied takes a load again.
 #![allow(clippy::unwrap_used)]
 
+use crate::sizes::sized;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Durability;
@@ -11,7 +12,7 @@ use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{Hosting, INDEXES, IndexEntry, STORES};
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-/// Chips drawn for each index.
+/// Chips drawn for each index; the gate tries until one is taken.
 const SEEDS: u64 = 4;
 /// An index of ascending keys takes no key again.
 const APPENDED: &str = "sbits";
@@ -126,6 +127,9 @@ fn the_largest_load_can_be_removed_and_another_be_loaded() {
     for entry in INDEXES.iter().filter(|entry| entry.name != APPENDED) {
         let mut taken = 0;
         for seed in 0..SEEDS {
+            if taken == sized(1, SEEDS) {
+                break;
+            }
             let mut drawn = Drawn::new(entry, seed);
             let done = drawn.run();
             taken += u64::from(done.is_some());

@@ -131,7 +131,7 @@ fn cut(image: &Image, part: &dyn Part, (from, steps): (u64, u64), number: u64) -
 
 #[test]
 fn a_hundred_cuts_of_everything_on_nor_mount_with_all_that_was_acknowledged() {
-    let (mut faults, mut count, step) = (Vec::new(), 0, stride(5));
+    let (mut faults, mut count, step) = (Vec::new(), 0, stride(11));
     let subjects = subjects();
     for image in &subjects {
         let lengths = PARTS.map(|part| {

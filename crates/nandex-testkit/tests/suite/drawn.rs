@@ -19,7 +19,7 @@ fn lives(targets: impl Iterator<Item = Target>) {
     for target in targets {
         let victim = Victim { target, ftl: None };
         let mut lived = 0;
-        for seed in 0..sized(LIVES / 3, LIVES) {
+        for seed in 0..sized(LIVES / 6, LIVES) {
             match (Life { victim, seed, changes: CHANGES }).live() {
                 None => {}
                 Some(Ok(())) => lived += 1,

@@ -217,7 +217,7 @@ fn cut_run<S: Scheme>(
 
 /// A cut at every physical operation of a workload, followed by two more soon after.
 pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    let stride = stride(9) as u64;
+    let stride = stride(17) as u64;
     let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
         for torn in TornModel::ALL {
@@ -239,7 +239,7 @@ pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Setting
 
 /// Every cut wastes the rest of the open blocks and may leave a merge half done; there must be room for ever.
 pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..sized(3, 9) {
+    for seed in 0..sized(2, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
         let mut model = model_of(&ftl);
@@ -258,7 +258,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
 
 /// Programs and erases that fail at random, and factory bad blocks.
 pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
-    for seed in 0..sized(6, 20) {
+    for seed in 0..sized(3, 20) {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let mut rng = Rng::new(seed);

@@ -145,7 +145,7 @@ fn cut_run(first: u64, when: CutWhen, torn: TornModel, settings: FtlSettings) ->
 
 #[test]
 fn a_cut_at_every_operation_loses_nothing() {
-    let stride = stride(9) as u64;
+    let stride = stride(17) as u64;
     let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
         for torn in TornModel::ALL {

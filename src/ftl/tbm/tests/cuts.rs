@@ -78,7 +78,7 @@ fn survives_every_cut<S: Below>() {
             if when != CutWhen::Inside && torn != TornModel::Prefix {
                 continue;
             }
-            let step = stride(6) as u64;
+            let step = stride(14) as u64;
             for seed in 0..2 {
                 let mut at = (ways + 3 * seed) % step;
                 while cut_run::<S>(at, when, torn, seed) {

@@ -2,7 +2,7 @@
 
 use super::super::{bftl, bof, flashdb, ibsf, rbftl, wobf};
 use super::*;
-use crate::inputs::stride;
+use crate::inputs::{sized, stride};
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
@@ -68,7 +68,7 @@ fn the_index_is_a_sorted_map() {
 #[test]
 fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in members(SMALL) {
-        for writes in (4..400).step_by(3 * stride(5)) {
+        for writes in (4..400).step_by(3 * stride(11)) {
             let store = Store::new(128, 1_000);
             let mut index = LayeredTree::format(store.handle(), config).unwrap();
             store.fail_after(writes);
@@ -116,7 +116,7 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
     for config in members(SMALL) {
         for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
             .into_iter()
-            .flat_map(|class| (3..250).step_by(7).map(move |writes| (class, writes)))
+            .flat_map(|class| (3..250).step_by(7 * stride(2)).map(move |writes| (class, writes)))
         {
             let journal = JournalConfig::new(durability);
             let store = Store::new(128, 1_000);
@@ -163,7 +163,7 @@ fn accesses(index: &LayeredTree<Store>) -> (u64, u64) {
 
 #[test]
 fn bftl_reads_up_to_c_sectors_for_each_node_and_packs_the_units_of_a_commit() {
-    for list_length in [2, 4, 6] {
+    for list_length in [2, 4, 6].into_iter().step_by(stride(2)) {
         let config = LayeredConfig { list_length, ..bftl::config(WORDS) };
         let (mut index, keys) = grown(config, 20_000);
         index.sync().unwrap();
@@ -189,7 +189,7 @@ fn a_commit_of_sixty_records_is_one_page_and_a_longer_list_means_fewer_compactio
     let mut pages = Vec::new();
     for list_length in [3, 4, 8] {
         let config = LayeredConfig { list_length, ..bftl::config(WORDS) };
-        let (mut index, _) = grown(config, 20_000);
+        let (mut index, _) = grown(config, sized(8_000, 20_000));
         index.sync().unwrap();
         let (before, was) = (accesses(&index).1, index.layer().counts());
         let mut rng = Rng::new(8);

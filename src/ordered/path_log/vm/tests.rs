@@ -235,7 +235,8 @@ fn counts(mapping_bytes: usize, duplicates: Duplicates) -> (u64, u64) {
 /// The other rows: `examples/vmtree_counts.rs`.
 #[test]
 fn the_authors_counts() {
-    for (mapping_bytes, reads, writes) in [(1024, 354_337u64, 203_955u64), (16_384, 250_342, 110_097)] {
+    let rows = [(1024, 354_337u64, 203_955u64), (16_384, 250_342, 110_097)];
+    for (mapping_bytes, reads, writes) in rows.into_iter().take(crate::inputs::sized(1, 2)) {
         let ours = counts(mapping_bytes, Duplicates::AsPublished);
         let near = |ours: u64, theirs: u64| ours.abs_diff(theirs) * 100 <= theirs * 3;
         assert!(near(ours.0, reads) && near(ours.1, writes), "{ours:?} beside {reads}, {writes}");

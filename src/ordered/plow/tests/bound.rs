@@ -5,9 +5,8 @@ use super::*;
 
 #[test]
 fn an_operation_makes_a_step_or_an_erase_and_no_more() {
-    for (levels, class) in
-        [(1, Durability::EveryOperation), (2, Durability::EverySync), (3, Durability::EverySync)]
-    {
+    let cases = [(1, Durability::EveryOperation), (2, Durability::EverySync), (3, Durability::EverySync)];
+    for (levels, class) in cases.into_iter().step_by(inputs::stride(2)) {
         let set = PlowConfig { levels: Some(levels), answers: Answers::Pool, ..settings(4, 4, class) };
         let mut plow = Plow::format(chip(2048, 16, 96), &set).unwrap();
         let mut rng = Rng::new(levels as u64);

@@ -19,7 +19,8 @@ fn a_level_is_left_out_while_records_change() {
         Case { keys: 20_000, ram: 10_408, gets: 95, levels: [3, 1] },
         Case { keys: 3000, ram: 10_408, gets: 80, levels: [2, 1] },
     ];
-    for Case { keys, ram, gets, levels } in cases {
+    // The case of most keys takes longest.
+    for Case { keys, ram, gets, levels } in cases.into_iter().skip(inputs::sized(1, 0)) {
         let set = settings(4, 4, Durability::EverySync);
         let set = PlowConfig { ram_bytes: Some(ram), answers: Answers::Pool, ..set };
         let (mut plow, mut rng) = (Plow::format(chip(512, 32, 256), &set).unwrap(), Rng::new(1));

@@ -12,9 +12,9 @@ fn skewed(rng: &mut Rng, keys: u64) -> u64 {
 
 #[test]
 fn blocks_wear_evenly_until_the_chip_is_worn_out() {
-    const ENDURANCE: u32 = 60;
+    let endurance = inputs::sized(30, 60);
     let mut part = chip(512, 16, 48).part().clone();
-    part.endurance_erases = ENDURANCE;
+    part.endurance_erases = endurance;
     let faults = Faults { wears_out: true, ..Faults::default() };
     let nand = SimChip::new(&part).unwrap().with_faults(faults);
     let set = PlowConfig { memtable: Some(40), ..settings(8, 8, Durability::EverySync) };
@@ -38,7 +38,7 @@ fn blocks_wear_evenly_until_the_chip_is_worn_out() {
     let wear = plow.nand.wear();
     let (most, sum) = (wear.iter().max().unwrap(), wear.iter().sum::<u32>());
     // The first block that fails was erased as often as its part allows, and so were the others, nearly.
-    assert!(*most > ENDURANCE && sum * 10 > 9 * ENDURANCE * 48, "{most} of {sum} erases, {changes} changes");
+    assert!(*most > endurance && sum * 10 > 9 * endurance * 48, "{most} of {sum} erases, {changes} changes");
     assert_holds(&mut plow, &model);
 }
 

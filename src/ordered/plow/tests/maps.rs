@@ -25,7 +25,7 @@ fn roots_of_many_blocks_are_short() {
         let (page, pages, blocks) = MANY;
         let mut plow = Plow::format(chip(page, pages, blocks), &set).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
-        for round in 0..2 {
+        for round in 0..sized(1, 2) {
             fill(&mut plow, &mut model, &mut rng, 1 << 40);
             let used: usize = plow.levels.iter().map(|level| level.blocks(pages).len()).sum();
             assert!(used * 100 > blocks as usize * 93, "{class:?} round {round}: {used} blocks");
@@ -78,7 +78,7 @@ fn they_live_through_changes_and_mounts() {
         };
         let (page, pages, blocks) = MANY;
         let plow = Plow::format(chip(page, pages, blocks), &set).unwrap();
-        let plow = live(plow, &set, 24_000, 30_000, &mut Rng::new(seed));
+        let plow = live(plow, &set, 24_000, sized(20_000, 30_000), &mut Rng::new(seed));
         assert!(plow.map().unwrap().extents > 0, "{levels:?}: no map");
     }
 }

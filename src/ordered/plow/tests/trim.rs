@@ -13,7 +13,7 @@ fn records_of_any_length_live_through_changes_and_mounts() {
         let set = PlowConfig { memtable: Some(memtable), ..settings(record.0, record.1, class) };
         let plow = Plow::format(chip(1024, 16, 60), &set).unwrap();
         let mut rng = Rng::new(seed);
-        let mut plow = live(plow, &set, 1500, 12_000, &mut rng);
+        let mut plow = live(plow, &set, 1500, inputs::sized(4_000, 12_000), &mut rng);
         // Steps are counted from the last mount on.
         for _ in 0..2_000 {
             let (key, value) = (key(rng.below(1500), record.0), testing::value(rng.next_u64(), set.record));

@@ -1,6 +1,7 @@
 //! The power is cut at every write: what was promised is there, and the tree goes on.
 
 use super::*;
+use crate::inputs::stride;
 use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::{everything, window};
 use crate::testing::Change;
@@ -146,7 +147,7 @@ fn every_operation_survives_where_writes_are_durable() {
     for (config, promise) in configs(Durability::EveryOperation).into_iter().zip([SINGLE, WRITE_THROUGH]) {
         let (run, tree) = record(config, promise, 330, 1);
         assert_eq!(tree.durability(), Durability::EveryOperation);
-        for cut in 0..=run.steps.len() {
+        for cut in (0..=run.steps.len()).step_by(stride(3)) {
             let mut tree = mount(run.pages(cut, cut, true), promise, config);
             let last = run.last_done(cut);
             let at = run.assert_is_among(&mut tree, last, last + 1);
@@ -162,7 +163,7 @@ fn a_prefix_with_all_that_was_synced_survives_where_writes_are_in_order() {
     for (config, promise) in configs(Durability::EverySync).into_iter().zip([ORDERED, SINGLE]) {
         let (run, tree) = record(config, promise, 400, 2);
         assert_eq!(tree.durability(), Durability::EverySync);
-        for cut in 0..=run.steps.len() {
+        for cut in (0..=run.steps.len()).step_by(stride(3)) {
             let is_sync = |step: &Change| matches!(step, Change::Sync);
             let durable = run.steps[..cut].iter().rposition(is_sync).map_or(0, |i| i + 1);
             let lost = if promise.durable { vec![cut] } else { vec![durable, durable.midpoint(cut), cut] };

@@ -1,6 +1,7 @@
 //! Trees on raw NAND with an FTL beneath.
 
 use super::part;
+use crate::sizes::sized;
 use nandex::nand::sim::SimChip;
 use nandex::{Nand, RecordFormat, Shared};
 use nandex_stacks::options::Settings;
@@ -87,6 +88,7 @@ fn pages_in_place_are_mounted_again_on_every_ftl() {
 
 #[test]
 fn logs_in_place_are_mounted_again_on_every_ftl() {
+    let records = sized(1000, 3000);
     for name in ["ipl", "dipl"] {
         let tree = registry::index(name).unwrap();
         let in_place = settings().with("placement", "in_place");
@@ -99,21 +101,21 @@ fn logs_in_place_are_mounted_again_on_every_ftl() {
             let chip = Shared::new(SimChip::new(&part).unwrap());
             let mut index = (tree.format)(Box::new(chip.clone()), &settings).unwrap();
             let key = |i: u64| (i * 7919 % 10_007).to_be_bytes();
-            for i in 0..3000 {
+            for i in 0..records {
                 index.insert(&key(i), &i.to_be_bytes()).unwrap();
             }
             index.close().unwrap();
             drop(index);
             let mut index = (tree.mount)(Box::new(chip.clone()), &settings).unwrap();
-            for i in 0..1500 {
+            for i in 0..records / 2 {
                 assert!(index.insert(&key(i), &(i + 1).to_be_bytes()).unwrap());
             }
             // Not closed.
             drop(index);
             let mut index = (tree.mount)(Box::new(chip), &settings).unwrap();
             let mut value = [0; 8];
-            for i in 0..3000 {
-                let expected = (i + u64::from(i < 1500)).to_be_bytes();
+            for i in 0..records {
+                let expected = (i + u64::from(i < records / 2)).to_be_bytes();
                 assert!(index.get(&key(i), &mut value).unwrap() && value == expected, "{}", ftl.name);
             }
             assert!(index.check().unwrap().is_sound());

@@ -3,6 +3,7 @@
 
 use super::part;
 use super::unclosed::{Entry, Kind, Model};
+use crate::sizes::sized;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
@@ -107,7 +108,7 @@ fn live_on_store(entry: &StoreEntry, seed: u64) -> Result<(), String> {
 fn a_store_whose_chip_came_back_writes_no_more() {
     let mut wrong = Vec::new();
     for entry in STORES {
-        for seed in 0..40 {
+        for seed in 0..sized(15, 40) {
             if let Err(what) = live_on_store(entry, seed) {
                 wrong.push(format!("{}, seed {seed}: {what}", entry.name));
             }
@@ -173,13 +174,13 @@ fn an_index_whose_chip_came_back_loses_nothing() {
         if settings.durability != Durability::EveryOperation {
             continue;
         }
-        for seed in 0..4 {
+        for seed in 0..sized(2, 4) {
             lives += 1;
             if let Err(what) = live_on_index(Entry::Ordered(stack.index), &settings, seed) {
                 wrong.push(format!("{}, seed {seed}: {what}", stack.name()));
             }
         }
     }
-    assert!(lives > 150, "only {lives} lives");
+    assert!(lives > sized(75, 150), "only {lives} lives");
     assert!(wrong.is_empty(), "{} faults of {lives} lives:\n{}", wrong.len(), wrong.join("\n"));
 }

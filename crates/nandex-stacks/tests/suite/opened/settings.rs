@@ -142,7 +142,7 @@ fn image(entry: Entry, made: &Settings, closes: bool) -> Option<(SimChip, Model)
 #[test]
 fn a_mount_with_other_settings_refuses_or_is_right() {
     let entries = INDEXES.iter().map(Entry::Ordered).chain(SPATIAL.iter().map(Entry::Spatial));
-    let (mut tried, mut wrong, step) = (0, Vec::new(), stride(5));
+    let (mut tried, mut wrong, step) = (0, Vec::new(), stride(11));
     for entry in entries {
         let (name, is_raw, known) = match entry {
             Entry::Ordered(entry) => (entry.name, entry.hosting == Hosting::Raw, entry.options),

@@ -74,7 +74,7 @@ fn survives_every_cut<S: Below>() {
         let untouched = bench.chip.lock().clone();
         let kinds = [(CutWhen::Before, TornModel::Prefix), (CutWhen::After, TornModel::Prefix)];
         let inside = TornModel::ALL.map(|torn| (CutWhen::Inside, torn));
-        let step = stride(7);
+        let step = stride(17);
         for (way, (when, torn)) in kinds.into_iter().chain(inside).enumerate() {
             let mut cuts = 0;
             for wait in (way as u64 % step as u64..).step_by(step) {

@@ -292,7 +292,7 @@ fn a_full_tree_with_a_log_buffer_keeps_what_it_accepted() {
 fn fill_and_shrink(settings: &OverwriteConfig, blocks: u32, least: usize) {
     let mut tree = OverwriteTree::format(chip(blocks), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(9));
-    for _ in 0..3 {
+    for _ in 0..crate::inputs::sized(2, 3) {
         fill(&mut tree, &mut model, &mut || {
             let key = (rng.next_u64() as u32).to_be_bytes().to_vec();
             (key.clone(), key)

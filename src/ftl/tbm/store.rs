@@ -146,7 +146,8 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         StoreStats { conversions, converted_pages, dropped_pages, mapping_bytes, ..below }
     }
 
-    /// Pages are those of the chip where the store below stands on its first blocks ([`BlockRange::divide`]).
+    /// Pages are those of the chip where the store below stands on its first blocks
+    /// ([`BlockRange::divide`](crate::nand::BlockRange::divide)).
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
         let Some(ppn) = self.nand.page_of_chip(ppn) else { return self.store.live_page(ppn) };
         let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));

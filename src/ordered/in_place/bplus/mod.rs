@@ -50,11 +50,11 @@
 //!
 //! | part | owns | file |
 //! |---|---|---|
-//! | [`Nodes`] | the nodes in RAM, layout and height | `nodes.rs` |
-//! | [`Pages`] | the pages in use, those taken and those given up | `pages.rs` |
-//! | [`Mark`] | the durability class and the clean mark | `mark.rs` |
+//! | `Nodes` | the nodes in RAM, layout and height | `nodes.rs` |
+//! | `Pages` | the pages in use, those taken and those given up | `pages.rs` |
+//! | `Mark` | the durability class and the clean mark | `mark.rs` |
 //!
-//! An operation is a [`Work`]: these parts and the store behind `dyn`, so that one body of code serves every
+//! An operation is a `Work`: these parts and the store behind `dyn`, so that one body of code serves every
 //! store. [`BPlusTree`] is a thin shell around it.
 //!
 //! # Other rules

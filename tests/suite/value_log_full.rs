@@ -56,9 +56,9 @@ fn assert_holds<I: OrderedIndex>(values: &mut ValueLog<I, Half>, model: &Model) 
 /// Six lives of a full chip, two in the gate; how many puts were refused once it was.
 fn lives<I: OrderedIndex>(name: &str, open: impl Fn([Half; 2]) -> ValueLog<I, Half>) -> u32 {
     let mut refused = 0;
-    let step = stride(3);
+    let step = stride(3) as u64;
     for (number, log_blocks) in [12, 24, 30].into_iter().enumerate() {
-        for pattern in (number as u64..6).step_by(step) {
+        for pattern in (number as u64 % step..6).step_by(step as usize) {
             let (mut values, mut model) = (open(halves(log_blocks)), Model::new());
             let mut rng = Rng::new(pattern);
             let what = format!("{name}, {log_blocks} blocks of values, pattern {pattern}");

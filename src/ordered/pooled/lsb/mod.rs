@@ -429,6 +429,8 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         self.ready()?;
         self.merge_stranded()?;
         self.merge_all()?;
+        // Pages of logs that come back after a cut would be taken for the empty root's.
+        self.sync()?;
         self.tree.bulk_load(records, Fill::FULL)
     }
 

@@ -5,37 +5,37 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// A word of bits.
-pub(crate) type Word = usize;
+pub type Word = usize;
 
 /// Bits of a word.
-pub(crate) const WORD_BITS: usize = Word::BITS as usize;
+pub const WORD_BITS: usize = Word::BITS as usize;
 
 /// Bits that are all clear. They come in groups of 64, whatever a word has, as on the medium.
-pub(crate) fn clear(bits: usize) -> Vec<Word> {
+pub fn clear(bits: usize) -> Vec<Word> {
     vec![0; bits.div_ceil(64) * (64 / WORD_BITS)]
 }
 
 /// Where a bit is: its word, and the word with this bit alone.
 #[inline]
-pub(crate) fn place(at: usize) -> (usize, Word) {
+pub fn place(at: usize) -> (usize, Word) {
     (at / WORD_BITS, 1 << (at % WORD_BITS))
 }
 
 /// Whether a bit is set.
 #[inline]
-pub(crate) fn is_set(bits: &[Word], at: usize) -> bool {
+pub fn is_set(bits: &[Word], at: usize) -> bool {
     bits[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
 }
 
 /// Sets a bit.
 #[inline]
-pub(crate) fn set(bits: &mut [Word], at: usize) {
+pub fn set(bits: &mut [Word], at: usize) {
     let (word, bit) = place(at);
     bits[word] |= bit;
 }
 
 /// Whether a bit at or after a place is set.
-pub(crate) fn is_any_set_from(bits: &[Word], at: usize) -> bool {
+pub fn is_any_set_from(bits: &[Word], at: usize) -> bool {
     let (word, bit) = place(at);
     bits.iter().skip(word).enumerate().any(|(i, &word)| if i == 0 { word >= bit } else { word != 0 })
 }

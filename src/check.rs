@@ -10,21 +10,27 @@ use core::fmt;
 
 /// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where
 /// neither the words nor what would put them together take room in a firmware.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! message {
     ($($text:tt)*) => {
-        if cfg!(feature = "messages") { alloc::format!($($text)*) } else { alloc::string::String::new() }
+        if $crate::check::HAS_MESSAGES { alloc::format!($($text)*) } else { alloc::string::String::new() }
     };
 }
-pub(crate) use message;
+pub use message;
+
+/// Whether refusals and findings are told in words: the feature `messages`.
+#[doc(hidden)]
+pub const HAS_MESSAGES: bool = cfg!(feature = "messages");
 
 /// Words that are known when the engine is built: empty without the feature `messages`.
 #[inline(always)]
-pub(crate) const fn words(text: &'static str) -> &'static str {
+pub const fn words(text: &'static str) -> &'static str {
     if cfg!(feature = "messages") { text } else { "" }
 }
 
 /// A broken invariant, and what was found in words.
-pub(crate) type Breach = (Invariant, &'static str);
+pub type Breach = (Invariant, &'static str);
 
 /// Why an index could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +139,7 @@ impl IndexError {
     }
 
     /// The error of a mount within a layer that was found: what holds a layer is not blank.
-    pub(crate) fn in_layer(self) -> IndexError {
+    pub fn in_layer(self) -> IndexError {
         let what = words("a layer stands on the medium, and no tree in it");
         if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }
     }

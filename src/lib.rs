@@ -25,7 +25,7 @@
 //! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
-#![deny(missing_docs)]
+#![warn(missing_docs)]
 // The grounds offer more than a tier uses of them; `unstable` opens them to other crates.
 #![cfg_attr(
     not(all(feature = "unstable", feature = "full", feature = "std")),
@@ -39,6 +39,10 @@ extern crate alloc;
 extern crate std;
 
 // Rooms that are open to others only with the feature `unstable`.
+#[cfg(not(feature = "unstable"))]
+mod bits;
+#[cfg(feature = "unstable")]
+pub mod bits;
 #[cfg(not(feature = "unstable"))]
 mod blocks;
 #[cfg(feature = "unstable")]
@@ -64,11 +68,10 @@ mod rng;
 #[cfg(feature = "unstable")]
 pub mod rng;
 #[cfg(not(feature = "unstable"))]
-mod unit_layer;
+mod sort;
 #[cfg(feature = "unstable")]
-pub mod unit_layer;
+pub mod sort;
 
-mod bits;
 pub mod cache;
 pub mod check;
 pub mod ftl;
@@ -81,9 +84,7 @@ mod open;
 pub mod ordered;
 mod queue;
 mod ratio;
-pub mod sensor;
 pub mod shared;
-mod sort;
 mod sorted;
 pub mod spatial;
 pub mod store;
@@ -101,10 +102,6 @@ pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use open::{Unopened, format, open};
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
-pub use ordered::ipl::{IplConfig, IplTree};
-pub use ordered::journal::{JournalConfig, Journaled};
-pub use ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree};
-pub use ordered::ls_lru::LsLruTree;
 pub use ordered::mu::MuTree;
 pub use ordered::mu::star::MuStarTree;
 pub use ordered::plow::{Plow, PlowConfig};
@@ -112,13 +109,9 @@ pub use ordered::sbits::{Sbits, SbitsConfig};
 pub use ordered::vm::{VmConfig, VmTree};
 pub use ordered::wandering::WanderingTree;
 pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RawConfig, RecordFormat, Visit};
-pub use sensor::SensorLog;
 pub use shared::Shared;
 pub use spatial::SpatialIndex;
-pub use spatial::for_tree::ForTree;
 pub use spatial::hilbert::HilbertRTree;
-pub use spatial::mr_tree::MrTree;
-pub use spatial::r_star::RStarTree;
 pub use spatial::r_tree::RTree;
 pub use store::{PageStore, StoreError};
 pub use units::{Lpn, Nanos, Pbn, Ppn};

@@ -9,7 +9,7 @@
 use core::cmp::Ordering;
 
 /// Sorts by the elements' own order.
-pub(crate) fn total<T: Ord>(items: &mut [T]) {
+pub fn total<T: Ord>(items: &mut [T]) {
     #[cfg(feature = "std")]
     items.sort_unstable();
     #[cfg(not(feature = "std"))]
@@ -18,7 +18,7 @@ pub(crate) fn total<T: Ord>(items: &mut [T]) {
 
 /// Sorts by an order in which no two elements are equal, or which of two equal ones comes first does not
 /// matter.
-pub(crate) fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
+pub fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     #[cfg(feature = "std")]
     items.sort_unstable_by(order);
     #[cfg(not(feature = "std"))]
@@ -26,17 +26,17 @@ pub(crate) fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Order
 }
 
 /// [`unstable_by`] a key.
-pub(crate) fn unstable_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
+pub fn unstable_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     unstable_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
 /// Sorts a short row by an order; equal elements stay in the order they had.
-pub(crate) fn by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
+pub fn by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     in_place(items, order);
 }
 
 /// [`by`] a key.
-pub(crate) fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
+pub fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     by(items, |a, b| key(a).cmp(&key(b)));
 }
 

@@ -49,7 +49,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    pub(crate) const fn from_byte(byte: u8) -> Option<PageKind> {
+    pub const fn from_byte(byte: u8) -> Option<PageKind> {
         Some(match byte {
             b'H' => PageKind::Host,
             b'C' => PageKind::Copy,
@@ -99,7 +99,7 @@ impl Header {
     }
 
     /// The fields as they stand, of a page that may not be whole.
-    pub(crate) fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+    pub fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }

@@ -19,7 +19,7 @@ use crate::fault::StoreFault;
 use crate::store::StoreError;
 
 /// The words of a refusal.
-pub(crate) const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'full'";
+pub const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'full'";
 
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl VictimPolicy {
     ];
 
     /// Refuses what was left out when the engine was built (feature `full`).
-    pub(crate) fn require_built(self) -> Result<(), StoreFault> {
+    pub fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "full") || self == VictimPolicy::Greedy;
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }

@@ -62,7 +62,7 @@ pub enum WearLevelling {
 
 impl WearLevelling {
     /// Refuses what was left out when the engine was built (feature `full`).
-    pub(crate) fn require_built(self) -> Result<(), StoreFault> {
+    pub fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "full") || self == WearLevelling::None;
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }

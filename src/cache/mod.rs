@@ -23,10 +23,13 @@
 
 mod page_cache;
 pub mod policy;
+#[cfg(not(feature = "unstable"))]
 mod table;
+#[cfg(feature = "unstable")]
+pub mod table;
 #[cfg(test)]
 mod tests;
 
 pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
 pub use policy::lru::{self, Lru};
-pub use policy::{PolicySettings, Replacement};
+pub use policy::Replacement;

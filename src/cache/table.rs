@@ -11,7 +11,7 @@ const EMPTY: (u32, u32) = (0, u32::MAX);
 
 /// Slots by number: frames by logical page, say.
 #[derive(Clone, Debug)]
-pub(super) struct SlotTable {
+pub struct SlotTable {
     /// Number and slot.
     places: Vec<(u32, u32)>,
     shift: u32,
@@ -19,7 +19,7 @@ pub(super) struct SlotTable {
 
 impl SlotTable {
     /// A table for this many slots.
-    pub(super) fn new(slots: usize) -> SlotTable {
+    pub fn new(slots: usize) -> SlotTable {
         let places = SlotTable::places(slots);
         SlotTable { places: vec![EMPTY; places], shift: 64 - places.trailing_zeros() }
     }
@@ -52,19 +52,19 @@ impl SlotTable {
     }
 
     /// The slot of a number.
-    pub(super) fn get(&self, key: u32) -> Option<u32> {
+    pub fn get(&self, key: u32) -> Option<u32> {
         let (_, slot) = self.places[self.find(key)];
         (slot != EMPTY.1).then_some(slot)
     }
 
-    pub(super) fn insert(&mut self, key: u32, slot: u32) {
+    pub fn insert(&mut self, key: u32, slot: u32) {
         let place = self.find(key);
         assert!(self.places[place] == EMPTY, "{key} has a slot already");
         self.places[place] = (key, slot);
         debug_assert!(slot != EMPTY.1 && self.get(key) == Some(slot), "{key} is not found");
     }
 
-    pub(super) fn remove(&mut self, key: u32) {
+    pub fn remove(&mut self, key: u32) {
         let mut hole = self.find(key);
         assert!(self.places[hole] != EMPTY, "{key} has no slot");
         let mut place = hole;
@@ -87,7 +87,7 @@ impl SlotTable {
         debug_assert!(self.get(key).is_none(), "{key} is still there");
     }
 
-    pub(super) fn ram_bytes(&self) -> usize {
+    pub fn ram_bytes(&self) -> usize {
         self.places.len() * size_of::<(u32, u32)>()
     }
 }

@@ -22,7 +22,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
-pub(super) const ENCODED_BYTES: usize = 10;
+pub const ENCODED_BYTES: usize = 10;
 
 /// The counters of a cache of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,17 +42,17 @@ pub struct CacheCounters {
 
 /// A table and its cache.
 #[derive(Debug)]
-pub(super) struct CachedTable {
-    pub(super) table: MapTable,
-    pub(super) cmt: Cmt,
-    pub(super) untold: Untold,
-    pub(super) counters: CacheCounters,
+pub struct CachedTable {
+    pub table: MapTable,
+    pub cmt: Cmt,
+    pub untold: Untold,
+    pub counters: CacheCounters,
 }
 
 impl CachedTable {
     /// The table with the state that a mount found. The table does not matter for logical pages that are
     /// `elsewhere`; an entry may be a run of pages where it `has_runs`.
-    pub(super) fn open<N: Nand>(
+    pub fn open<N: Nand>(
         flash: &mut Flash<N>,
         mounted: &mut Mounted,
         entries: u32,
@@ -126,7 +126,7 @@ impl CachedTable {
     }
 
     /// Bytes of RAM beside the entries to compare the table with the chip, where there are runs.
-    pub(super) fn compared_bytes(&self) -> usize {
+    pub fn compared_bytes(&self) -> usize {
         (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
     }
 
@@ -163,23 +163,23 @@ impl CachedTable {
 
     /// The dirty entries, for a clean base; there are no untold ones then. Where valid pages are counted, the
     /// map for any record.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         if self.is_told() { self.encode_told() } else { encode(&self.cmt) }
     }
 
     /// The entry of a logical page, if it is in RAM.
-    pub(super) fn known(&self, lpn: u32) -> Option<u32> {
+    pub fn known(&self, lpn: u32) -> Option<u32> {
         self.cmt.get(lpn).or_else(|| self.untold.get(lpn))
     }
 
     /// The physical page of a logical page that is used now.
-    pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
+    pub fn touch(&mut self, lpn: u32) -> Option<u32> {
         self.cmt.touch(lpn).or_else(|| self.untold.get(lpn))
     }
 
     /// A logical page has another place: its entry changes in the cache if it is there, and is untold
     /// otherwise.
-    pub(super) fn update(&mut self, lpn: u32, ppn: u32) {
+    pub fn update(&mut self, lpn: u32, ppn: u32) {
         if self.cmt.set(lpn, ppn) {
             return;
         }
@@ -193,7 +193,7 @@ impl CachedTable {
     }
 
     /// Admits an entry to the cache if there is room; `may_extend` the run before it.
-    pub(super) fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
+    pub fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
         if self.cmt.set(lpn, ppn) {
             return;
         }
@@ -205,7 +205,7 @@ impl CachedTable {
     }
 
     /// Drops the entry of a logical page.
-    pub(super) fn forget(&mut self, lpn: u32) {
+    pub fn forget(&mut self, lpn: u32) {
         self.untold.remove(lpn);
         let without_room = self.cmt.carve(lpn);
         for (lpn, ppn) in without_room.into_iter().flat_map(Run::pages) {
@@ -214,7 +214,7 @@ impl CachedTable {
     }
 
     /// Rewrites a translation page with everything that is known of its entries.
-    pub(super) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.load_known(flash, page)?;
         let lpns = self.table.range(page);
         self.table.save(flash, page)?;
@@ -224,7 +224,7 @@ impl CachedTable {
     }
 
     /// Rewrites the translation pages of untold entries, so many at most.
-    pub(super) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
+    pub fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -234,7 +234,7 @@ impl CachedTable {
     }
 
     /// Drops the entry that goes next; its translation page is rewritten first if it is dirty.
-    pub(super) fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    pub fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some((lpn, is_dirty)) = self.cmt.victim() else { return Ok(()) };
         if is_dirty {
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -245,13 +245,13 @@ impl CachedTable {
     }
 
     /// Moves translation pages out of a block, and frees it.
-    pub(super) fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+    pub fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
         self.table.move_out(flash, victim)?;
         flash.free(victim, Cause::Mapping, || self.encode())
     }
 
     /// A valid page cannot be read: whose it is, which takes the whole table. That page is lost then.
-    pub(super) fn lose<N: Nand>(
+    pub fn lose<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         ppn: Ppn,
@@ -272,18 +272,18 @@ impl CachedTable {
     }
 
     /// Bytes of RAM that say where logical pages are.
-    pub(super) fn mapping_bytes(&self) -> usize {
+    pub fn mapping_bytes(&self) -> usize {
         let untold = self.untold.len() * untold::ENTRY_BYTES;
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
     /// The most of it but for what a power cut leaves untold beyond what is planned.
-    pub(super) fn mapping_bytes_max(&self) -> usize {
+    pub fn mapping_bytes_max(&self) -> usize {
         self.table.directory_bytes() + self.cmt.ram_bytes_max() + self.untold.ram_bytes()
     }
 
     /// Checks D1, D2 and the table. The pages that the table has.
-    pub(super) fn check<N: Nand>(
+    pub fn check<N: Nand>(
         &self,
         flash: &mut Flash<N>,
         report: &mut CheckReport,
@@ -315,7 +315,7 @@ impl CachedTable {
 }
 
 /// A new entry of a page, in the cache if there is room.
-pub(super) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
+pub fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
     if cmt.is_full() {
         untold.insert(lpn, ppn);
     } else {
@@ -325,7 +325,7 @@ pub(super) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, 
 
 /// Untold entries for which there is room: of a write and a collection no more than two blocks; and after a
 /// cut what was dirty, though no more than two blocks of that.
-pub(super) fn untold_planned(geometry: Geometry, entries: usize) -> usize {
+pub fn untold_planned(geometry: Geometry, entries: usize) -> usize {
     let two_blocks = 2 * geometry.pages_per_block as usize;
     two_blocks + entries.min(two_blocks)
 }

@@ -48,15 +48,15 @@ impl Slot {
 
 /// Logical pages in sequence, in physical pages in sequence; or nowhere, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) lpn: u32,
-    pub(super) ppn: u32,
-    pub(super) count: u16,
+pub struct Run {
+    pub lpn: u32,
+    pub ppn: u32,
+    pub count: u16,
 }
 
 impl Run {
     /// Logical and physical pages.
-    pub(super) fn pages(self) -> impl Iterator<Item = (u32, u32)> {
+    pub fn pages(self) -> impl Iterator<Item = (u32, u32)> {
         let place = move |i: u32| if self.ppn == NONE { NONE } else { self.ppn + i };
         (0..u32::from(self.count)).map(move |i| (self.lpn + i, place(i)))
     }
@@ -72,7 +72,7 @@ struct Segment {
 
 /// Cached entries.
 #[derive(Debug)]
-pub(super) struct Cmt {
+pub struct Cmt {
     /// Slots in use, by logical page.
     index: Vec<u32>,
     slots: Vec<Slot>,
@@ -84,7 +84,7 @@ pub(super) struct Cmt {
 
 impl Cmt {
     /// Room for this many entries, at least 2.
-    pub(super) fn new(capacity: usize) -> Cmt {
+    pub fn new(capacity: usize) -> Cmt {
         assert!(capacity >= 2, "a segmented list has an entry in each segment");
         Cmt {
             index: Vec::with_capacity(capacity),
@@ -100,17 +100,17 @@ impl Cmt {
     }
 
     /// Entries in the cache.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.index.len()
     }
 
     /// Whether one must go before another comes.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.len() == self.capacity
     }
 
     /// Whether so many more fit.
-    pub(super) fn has_room(&self, entries: usize) -> bool {
+    pub fn has_room(&self, entries: usize) -> bool {
         self.len() + entries <= self.capacity
     }
 
@@ -127,12 +127,12 @@ impl Cmt {
     }
 
     /// The entry of a logical page, without a trace.
-    pub(super) fn get(&self, lpn: u32) -> Option<u32> {
+    pub fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).map(|at| self.slots[at as usize].at(lpn))
     }
 
     /// The entry of a logical page that is used now.
-    pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
+    pub fn touch(&mut self, lpn: u32) -> Option<u32> {
         let at = self.find(lpn)?;
         self.unlink(at);
         self.slots[at as usize].protected = true;
@@ -147,7 +147,7 @@ impl Cmt {
     }
 
     /// Adds an entry for pages that are not there; there is room for it.
-    pub(super) fn insert(&mut self, run: Run, dirty: bool) {
+    pub fn insert(&mut self, run: Run, dirty: bool) {
         let Run { lpn, ppn, count } = run;
         assert!(!self.is_full(), "an entry is evicted before another comes");
         assert!(count == 1 || ppn != NONE, "what is nowhere is no run");
@@ -172,7 +172,7 @@ impl Cmt {
 
     /// Changes an entry of one page, which the flash does not know then. False: there is none of this page
     /// alone.
-    pub(super) fn set(&mut self, lpn: u32, ppn: u32) -> bool {
+    pub fn set(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = self.find(lpn) else { return false };
         let slot = &mut self.slots[at as usize];
         if slot.count > 1 {
@@ -184,7 +184,7 @@ impl Cmt {
 
     /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on
     /// there.
-    pub(super) fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
+    pub fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = lpn.checked_sub(1).and_then(|before| self.find(before)) else { return false };
         let slot = &mut self.slots[at as usize];
         let follows = slot.end() == lpn && slot.ppn != NONE && slot.at(lpn) == ppn;
@@ -197,7 +197,7 @@ impl Cmt {
 
     /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no
     /// room for that, it is given back, unless the flash knows it.
-    pub(super) fn carve(&mut self, lpn: u32) -> Option<Run> {
+    pub fn carve(&mut self, lpn: u32) -> Option<Run> {
         let at = self.find(lpn)?;
         let slot = self.slots[at as usize];
         let left = (lpn - slot.lpn) as u16;
@@ -219,7 +219,7 @@ impl Cmt {
     }
 
     /// The logical page whose entry goes next, and whether the flash does not know it.
-    pub(super) fn victim(&self) -> Option<(u32, bool)> {
+    pub fn victim(&self) -> Option<(u32, bool)> {
         let last = |segment: &Segment| Some(segment.last).filter(|&at| at != NONE);
         let at = self.segments.iter().find_map(last)?;
         let slot = &self.slots[at as usize];
@@ -227,7 +227,7 @@ impl Cmt {
     }
 
     /// Drops the entry that begins with this page.
-    pub(super) fn remove(&mut self, lpn: u32) {
+    pub fn remove(&mut self, lpn: u32) {
         let place = self.place(lpn);
         if self.index.get(place).is_some_and(|&at| self.slots[at as usize].lpn == lpn) {
             let at = self.index.remove(place);
@@ -238,19 +238,19 @@ impl Cmt {
     }
 
     /// The entries of these logical pages, and whether the flash does not know them.
-    pub(super) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
+    pub fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
         let places = self.place(lpns.start)..self.place(lpns.end);
         let slots = self.index[places].iter().map(|&at| &self.slots[at as usize]);
         slots.map(|slot| (slot.run(), slot.dirty))
     }
 
     /// The pages among these whose entries the flash does not know, and where they are.
-    pub(super) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.runs(lpns).filter(|(_, dirty)| *dirty).flat_map(|(run, _)| run.pages())
     }
 
     /// The flash knows the entries of these logical pages now.
-    pub(super) fn cleaned(&mut self, lpns: Range<u32>) {
+    pub fn cleaned(&mut self, lpns: Range<u32>) {
         for place in self.place(lpns.start)..self.place(lpns.end) {
             let at = self.index[place];
             self.slots[at as usize].dirty = false;
@@ -289,12 +289,12 @@ impl Cmt {
     }
 
     /// Bytes of RAM held when full.
-    pub(super) fn ram_bytes_max(&self) -> usize {
+    pub fn ram_bytes_max(&self) -> usize {
         self.capacity * HELD_BYTES
     }
 
     /// Bytes of RAM held.
-    pub(super) fn ram_bytes(&self) -> usize {
+    pub fn ram_bytes(&self) -> usize {
         self.capacity * HELD_BYTES
     }
 }

@@ -26,28 +26,28 @@ const LISTS_BYTES: usize = 256;
 
 /// The numbers that the collection goes by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub struct Room {
     /// Which block is collected next.
     victim: VictimPolicy,
     /// The blocks kept for the next base.
     kept_blocks: u32,
-    pub(super) block_pages: u32,
+    pub block_pages: u32,
 }
 
 impl Room {
-    pub(super) fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
+    pub fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
         let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
         let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));
         Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
     }
 
     /// Bytes of RAM for where the pages of a group are and were, and for lists of a few blocks.
-    pub(super) const fn lists_bytes(self) -> usize {
+    pub const fn lists_bytes(self) -> usize {
         self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
     /// Whether enough blocks are free for a write.
-    pub(super) fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
+    pub fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
 
@@ -76,7 +76,7 @@ impl Room {
 
 /// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table;
 /// whether valid pages are counted, and bytes of the map in a record then.
-pub(super) fn setup(
+pub fn setup(
     (cache_bytes, validity): (Option<u32>, Validity),
     entries_min: u32,
     geometry: Geometry,
@@ -96,17 +96,17 @@ pub(super) fn setup(
 }
 
 /// Blocks needed beside the data.
-pub(super) fn blocks_needed(setup: [u32; 4]) -> u32 {
+pub fn blocks_needed(setup: [u32; 4]) -> u32 {
     setup[1].saturating_add(FREE_BLOCKS + 2)
 }
 
 /// Bytes of a base for the dirty entries, or for the map.
-pub(super) const fn extra_bytes_max(setup: [u32; 4]) -> usize {
+pub const fn extra_bytes_max(setup: [u32; 4]) -> usize {
     if setup[2] == COUNTED { setup[3] as usize } else { setup[0] as usize * ENCODED_BYTES }
 }
 
 /// A scheme that makes room by collecting blocks of data and of the table.
-pub(super) trait Collecting {
+pub trait Collecting {
     /// The numbers that the collection goes by.
     fn room(&self) -> Room;
 

@@ -1,24 +1,28 @@
 //! Flash translation layers: a [`PageStore`](crate::store::PageStore) on a chip, by page, block or both.
 
-pub mod bast;
-mod block_map;
+#[cfg(not(feature = "unstable"))]
 mod cached;
-pub mod cftl;
+#[cfg(feature = "unstable")]
+pub mod cached;
+#[cfg(not(feature = "unstable"))]
 mod cmt;
+#[cfg(feature = "unstable")]
+pub mod cmt;
+#[cfg(not(feature = "unstable"))]
 mod collecting;
+#[cfg(feature = "unstable")]
+pub mod collecting;
 pub mod dftl;
-pub mod fast;
-pub mod hftl;
-pub mod lazy;
-mod log_map;
 pub mod mapping;
-pub mod nftl;
 pub mod page_map;
-pub mod sast;
-pub mod superblock;
+#[cfg(not(feature = "unstable"))]
 mod table;
-pub mod tbm;
+#[cfg(feature = "unstable")]
+pub mod table;
 mod told;
+#[cfg(not(feature = "unstable"))]
 mod untold;
+#[cfg(feature = "unstable")]
+pub mod untold;
 
 pub use crate::blocks::spare::SPARE_BYTES;

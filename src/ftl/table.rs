@@ -13,7 +13,7 @@ use crate::blocks::{BlockState, Wear};
 use crate::check::{CheckReport, Invariant, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
-pub(super) use crate::ftl::mapping::entries_per_page;
+pub use crate::ftl::mapping::entries_per_page;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// No physical page.
-pub(super) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// Several logical pages claim one place.
 const SEVERAL: u32 = u32::MAX - 1;
@@ -33,30 +33,30 @@ const CLAIMS_MIN: u32 = 512;
 const CLAIMS_MAX: u32 = 8192;
 
 /// A physical page or none, as in the table.
-pub(super) fn from_raw(raw: u32) -> Option<Ppn> {
+pub fn from_raw(raw: u32) -> Option<Ppn> {
     (raw != NONE).then_some(Ppn(raw))
 }
 
 /// The other way.
-pub(super) fn to_raw(ppn: Option<Ppn>) -> u32 {
+pub fn to_raw(ppn: Option<Ppn>) -> u32 {
     ppn.map_or(NONE, |p| p.0)
 }
 
 /// The block that is being filled with pages of one role.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frontier {
+pub struct Frontier {
     role: PageKind,
     wear: Wear,
     pbn: Option<Pbn>,
 }
 
 impl Frontier {
-    pub(super) const fn new(role: PageKind, wear: Wear) -> Frontier {
+    pub const fn new(role: PageKind, wear: Wear) -> Frontier {
         Frontier { role, wear, pbn: None }
     }
 
     /// After a mount: goes on with a block that is open, if there is one of this role.
-    pub(super) fn resume<N: Nand>(&mut self, flash: &mut Flash<N>) {
+    pub fn resume<N: Nand>(&mut self, flash: &mut Flash<N>) {
         let open: Vec<Pbn> = flash.blocks().in_state(BlockState::Open).collect();
         for pbn in open {
             if flash.tag(pbn).role != Some(self.role) {
@@ -71,7 +71,7 @@ impl Frontier {
     }
 
     /// The block, while it can take pages.
-    pub(super) fn block<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    pub fn block<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let is_mine = |pbn: &Pbn| {
             flash.blocks().state(*pbn) == BlockState::Open && flash.tag(*pbn).role == Some(self.role)
         };
@@ -79,12 +79,12 @@ impl Frontier {
     }
 
     /// Pages left in it.
-    pub(super) fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+    pub fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
         self.block(flash).map_or(0, |pbn| flash.geometry().pages_per_block - flash.next_page(pbn))
     }
 
     /// The page to program next.
-    pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
+    pub fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         let pbn = match self.block(flash) {
             Some(pbn) => pbn,
             None => flash.take(self.role, NOBODY, self.wear)?,
@@ -94,7 +94,7 @@ impl Frontier {
     }
 
     /// Copies what was loaded from a page to the next one, as this kind.
-    pub(super) fn store<N: Nand>(
+    pub fn store<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         from: Ppn,
@@ -110,7 +110,7 @@ impl Frontier {
     }
 
     /// Writes a logical page of the host.
-    pub(super) fn write<N: Nand>(
+    pub fn write<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         (kind, lpn): (PageKind, u32),
@@ -126,7 +126,7 @@ impl Frontier {
     }
 
     /// Writes logical pages all or none of which survive a power cut; where they are.
-    pub(super) fn write_group<N: Nand>(
+    pub fn write_group<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         pages: &[(Lpn, &[u8])],
@@ -149,13 +149,13 @@ impl Frontier {
 
 /// Is told what a table says wrongly: a logical page and where it is; none: not where the table has it, and
 /// nowhere unless it is told otherwise.
-pub(super) trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
+pub trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
 
 impl<N, F: FnMut(&Flash<N>, u32, Option<Ppn>)> Unsaid<N> for F {}
 
 /// A mapping table on flash.
 #[derive(Debug)]
-pub(super) struct MapTable {
+pub struct MapTable {
     directory: Vec<u32>,
     per_page: u32,
     page_count: u32,
@@ -164,13 +164,13 @@ pub(super) struct MapTable {
 }
 
 /// Blocks that the whole table of a chip takes, at most.
-pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
+pub fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
     good_blocks.div_ceil(entries_per_page(geometry))
 }
 
 impl MapTable {
     /// The table of a store, given its live pages; those of the table are taken out of them.
-    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
+    pub fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);
         let mut table = MapTable {
@@ -191,28 +191,28 @@ impl MapTable {
     }
 
     /// Pages of the table.
-    pub(super) fn pages(&self) -> u32 {
+    pub fn pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
     /// The page of the table in which a logical page has its entry.
-    pub(super) fn page_of(&self, lpn: u32) -> u32 {
+    pub fn page_of(&self, lpn: u32) -> u32 {
         lpn / self.per_page
     }
 
     /// The logical pages that have their entries in a page of the table.
-    pub(super) fn range(&self, page: u32) -> Range<u32> {
+    pub fn range(&self, page: u32) -> Range<u32> {
         page * self.per_page..((page + 1) * self.per_page).min(self.page_count)
     }
 
     /// Whether a page of the table exists; all entries are none otherwise.
-    pub(super) fn exists(&self, page: u32) -> bool {
+    pub fn exists(&self, page: u32) -> bool {
         self.directory[page as usize] != NONE
     }
 
     /// Brings a page of the table into the page of RAM that the chip has, and checks it. It stays there until
     /// something else is read, moved or recorded.
-    pub(super) fn load<N: Nand>(
+    pub fn load<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         page: u32,
@@ -233,17 +233,17 @@ impl MapTable {
     }
 
     /// The entry of a logical page, whose page of the table was loaded.
-    pub(super) fn get<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    pub fn get<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
         from_raw(get_u32(flash.page(), (lpn % self.per_page) as usize * 4))
     }
 
     /// Changes the entry of a logical page, whose page of the table was loaded.
-    pub(super) fn set<N: Nand>(&self, flash: &mut Flash<N>, lpn: u32, ppn: Option<Ppn>) {
+    pub fn set<N: Nand>(&self, flash: &mut Flash<N>, lpn: u32, ppn: Option<Ppn>) {
         put_u32(flash.page_mut(), (lpn % self.per_page) as usize * 4, to_raw(ppn));
     }
 
     /// Writes what was loaded and changed as the new version of a page of the table.
-    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         loop {
             let ppn = self.frontier.slot(flash)?;
             if flash.write_map(ppn, page)? {
@@ -257,7 +257,7 @@ impl MapTable {
     }
 
     /// The entry of a logical page on the chip; one read.
-    pub(super) fn entry<N: Nand>(
+    pub fn entry<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         lpn: u32,
@@ -273,7 +273,7 @@ impl MapTable {
 
     /// The entry of a logical page, whose page of the table was loaded and of which nothing newer is known:
     /// so it names a page that is live.
-    pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    pub fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
                 let what = "the mapping table names a page that is not live";
@@ -284,7 +284,7 @@ impl MapTable {
     }
 
     /// A page of the table as it is on the chip, for a checker.
-    pub(super) fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
+    pub fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
         let mut bytes = vec![0xff; self.page_bytes()];
         if let Some(ppn) = from_raw(self.directory[page as usize]) {
             flash.read(ppn, page, Cause::Check, &mut bytes)?;
@@ -293,7 +293,7 @@ impl MapTable {
     }
 
     /// The full block of the table with the fewest valid pages, if any has an invalid one.
-    pub(super) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    pub fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let of_table =
             blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
@@ -302,7 +302,7 @@ impl MapTable {
     }
 
     /// Moves the pages of the table out of a block, and frees it.
-    pub(super) fn collect<N: Nand>(
+    pub fn collect<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         victim: Pbn,
@@ -313,7 +313,7 @@ impl MapTable {
     }
 
     /// Moves the pages of the table out of a block.
-    pub(super) fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+    pub fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
         while let Some(from) = self.next_in(flash, victim) {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
@@ -338,14 +338,14 @@ impl MapTable {
     }
 
     /// Where each page of the table is.
-    pub(super) fn places(&self) -> &[u32] {
+    pub fn places(&self) -> &[u32] {
         &self.directory
     }
 
     /// After an unclean end: tells what the table says wrongly. Pages that are not among the `live` ones, by
     /// place, are asked whose they are. One part of the chip after the other, for each of which the whole
     /// table is read: so it takes no more RAM than that part.
-    pub(super) fn differences<N: Nand>(
+    pub fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         live: &[Live],
@@ -419,7 +419,7 @@ impl MapTable {
     }
 
     /// Checks M1. The pages that the table has.
-    pub(super) fn check<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) -> u32 {
+    pub fn check<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) -> u32 {
         let pages = self.directory.iter().filter_map(|&raw| from_raw(raw));
         let mut count = 0;
         for ppn in pages {
@@ -433,7 +433,7 @@ impl MapTable {
     }
 
     /// Bytes that comparing the table with the chip takes, those of the directory among them.
-    pub(super) fn compared_bytes(&self) -> usize {
+    pub fn compared_bytes(&self) -> usize {
         self.directory_bytes() + self.part() as usize * size_of::<u32>()
     }
 
@@ -443,12 +443,12 @@ impl MapTable {
     }
 
     /// Bytes of the directory.
-    pub(super) fn directory_bytes(&self) -> usize {
+    pub fn directory_bytes(&self) -> usize {
         self.directory.len() * 4
     }
 
     /// Bytes of a page of the table.
-    pub(super) fn page_bytes(&self) -> usize {
+    pub fn page_bytes(&self) -> usize {
         self.per_page as usize * 4
     }
 }

@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Bytes of RAM for each entry.
-pub(super) const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
+pub const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
 
 /// Physical pages by logical page.
 #[derive(Debug)]
-pub(super) struct Untold {
+pub struct Untold {
     row: Vec<(u32, u32)>,
     /// Entries for which there is always room.
     planned: u32,
     /// Records say the entries, and the whole map.
-    pub(super) in_records: bool,
+    pub in_records: bool,
 }
 
 impl Untold {
     /// An empty row with room for so many.
-    pub(super) fn new(planned: usize) -> Untold {
+    pub fn new(planned: usize) -> Untold {
         Untold { row: Vec::with_capacity(planned), planned: planned as u32, in_records: false }
     }
 
@@ -33,34 +33,34 @@ impl Untold {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.row.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.row.is_empty()
     }
 
-    pub(super) fn has(&self, lpn: u32) -> bool {
+    pub fn has(&self, lpn: u32) -> bool {
         self.find(lpn).is_ok()
     }
 
-    pub(super) fn get(&self, lpn: u32) -> Option<u32> {
+    pub fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).ok().map(|at| self.row[at].1)
     }
 
     /// The entry with the lowest number.
-    pub(super) fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<u32> {
         self.row.first().map(|entry| entry.0)
     }
 
     /// The logical pages, ascending.
-    pub(super) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
         self.row.iter().map(|entry| entry.0)
     }
 
     /// Adds or replaces an entry.
-    pub(super) fn insert(&mut self, lpn: u32, ppn: u32) {
+    pub fn insert(&mut self, lpn: u32, ppn: u32) {
         match self.find(lpn) {
             Ok(at) => self.row[at].1 = ppn,
             Err(at) => {
@@ -72,7 +72,7 @@ impl Untold {
         }
     }
 
-    pub(super) fn remove(&mut self, lpn: u32) {
+    pub fn remove(&mut self, lpn: u32) {
         if let Ok(at) = self.find(lpn) {
             self.row.remove(at);
         }
@@ -84,12 +84,12 @@ impl Untold {
     }
 
     /// The entries of these logical pages.
-    pub(super) fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
+    pub fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
         &self.row[self.places(lpns)]
     }
 
     /// Drops the entries of these logical pages; and with the last one the room beyond what is planned.
-    pub(super) fn told(&mut self, lpns: Range<u32>) {
+    pub fn told(&mut self, lpns: Range<u32>) {
         self.row.drain(self.places(lpns));
         if self.row.is_empty() && self.row.capacity() > self.planned as usize {
             self.row = Vec::new();
@@ -98,12 +98,12 @@ impl Untold {
     }
 
     /// Drops those of the entries of these logical pages that do not stay.
-    pub(super) fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
+    pub fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
         self.row.retain(|&(lpn, ppn)| !lpns.contains(&lpn) || stays(lpn, ppn));
     }
 
     /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
-    pub(super) fn ram_bytes(&self) -> usize {
+    pub fn ram_bytes(&self) -> usize {
         self.planned as usize * ENTRY_BYTES
     }
 }

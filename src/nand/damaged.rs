@@ -7,7 +7,7 @@ use crate::units::{Pbn, Ppn};
 
 /// The damage that is done to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Damage {
+pub enum Damage {
     /// The page is uncorrectable.
     Unreadable,
     /// Eight bits are wrong.
@@ -26,12 +26,12 @@ pub(crate) enum Damage {
 
 impl Damage {
     /// The kinds of damage that need no other page.
-    pub(crate) const OF_BYTES: [Damage; 5] =
+    pub const OF_BYTES: [Damage; 5] =
         [Damage::Unreadable, Damage::Flips, Damage::Zeros, Damage::Ones, Damage::Random];
 }
 
 /// Damages a page; one that is erased or unreadable stays so, and so does one whose other page is.
-pub(crate) fn damage(chip: &mut SimChip, ppn: Ppn, damage: Damage, seed: u64) {
+pub fn damage(chip: &mut SimChip, ppn: Ppn, damage: Damage, seed: u64) {
     let Some(mut bytes) = chip.stored_page(ppn) else { return };
     let mut rng = Rng::new(seed ^ u64::from(ppn.0));
     let bits = bytes.len() as u64 * 8;
@@ -58,13 +58,13 @@ pub(crate) fn damage(chip: &mut SimChip, ppn: Ppn, damage: Damage, seed: u64) {
 }
 
 /// Damages all pages of a block alike.
-pub(crate) fn damage_block(chip: &mut SimChip, pbn: Pbn, kind: Damage, seed: u64) {
+pub fn damage_block(chip: &mut SimChip, pbn: Pbn, kind: Damage, seed: u64) {
     let g = chip.geometry();
     (0..g.pages_per_block).for_each(|page| damage(chip, g.page_at(pbn, page), kind, seed));
 }
 
 /// Lets a page hold what it held on an earlier chip, where both were programmed.
-pub(crate) fn set_back(chip: &mut SimChip, earlier: &SimChip, ppn: Ppn) {
+pub fn set_back(chip: &mut SimChip, earlier: &SimChip, ppn: Ppn) {
     if let (Some(bytes), Some(_)) = (earlier.stored_page(ppn), chip.stored_page(ppn)) {
         chip.damage_page(ppn, &bytes);
     }

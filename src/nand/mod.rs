@@ -8,7 +8,7 @@
 mod again;
 pub mod catalogue;
 #[cfg(test)]
-pub(crate) mod damaged;
+pub mod damaged;
 mod geometry;
 mod lent;
 mod pairing;
@@ -19,16 +19,16 @@ pub mod sim;
 mod unfit;
 mod until_lost;
 
-pub(crate) use again::read_again_at;
+pub use again::read_again_at;
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
 pub use pairing::{LowerPages, Pairing};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
-pub(crate) use unfit::unfit;
+pub use unfit::unfit;
 pub use unfit::{Differs, Unfit, is_blank};
-pub(crate) use until_lost::UntilLost;
+pub use until_lost::UntilLost;
 
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
@@ -251,7 +251,7 @@ pub enum NandError {
 
 impl NandError {
     /// The error with the numbers that page and block have for whoever asked.
-    pub(crate) fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
+    pub fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
         match self {
             NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
             NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),

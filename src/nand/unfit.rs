@@ -50,7 +50,7 @@ impl Unfit {
     /// The meaning of a name that is not the one that was looked for. A name ends with its version; one that
     /// has no number is version 1, and the next has `2` in the place of its last character.
     #[cold]
-    pub(crate) fn named(found: &[u8], known: &[u8], what: &'static str) -> Unfit {
+    pub fn named(found: &[u8], known: &[u8], what: &'static str) -> Unfit {
         let is_numbered = known.last().is_some_and(u8::is_ascii_digit);
         let (stem, version) = match known.split_last() {
             Some((last, stem)) => (stem, if is_numbered { *last } else { b'1' }),
@@ -108,6 +108,6 @@ pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
 
 /// The contents of a chip that carries nothing of what was looked for.
 #[cold]
-pub(crate) fn unfit<N: Nand + ?Sized>(nand: &mut N, what: &'static str) -> Result<Unfit, NandError> {
+pub fn unfit<N: Nand + ?Sized>(nand: &mut N, what: &'static str) -> Result<Unfit, NandError> {
     Ok(if is_blank(nand)? { Unfit::Blank } else { Unfit::other(Differs::Kind, what) })
 }

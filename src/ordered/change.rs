@@ -9,8 +9,8 @@ use core::ops::{Bound, ControlFlow};
 /// A new value for a key, or none to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    pub(in crate::ordered) key: &'a [u8],
-    pub(in crate::ordered) value: Option<&'a [u8]>,
+    pub key: &'a [u8],
+    pub value: Option<&'a [u8]>,
 }
 
 impl<'a> Change<'a> {
@@ -36,7 +36,7 @@ impl<'a> Change<'a> {
 }
 
 /// Makes a change by itself: a batch of one, which needs no more room than that.
-pub(in crate::ordered) fn change_one<I: OrderedIndex + ?Sized>(
+pub fn change_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
     Change { key, value }: Change<'_>,
 ) -> Result<(), IndexError> {
@@ -48,7 +48,7 @@ pub(in crate::ordered) fn change_one<I: OrderedIndex + ?Sized>(
 
 /// Loads sorted records one by one: for an index that holds none, but is not as new, so that it cannot be
 /// built from them. After an error some of them are there.
-pub(in crate::ordered) fn load_one_by_one<I: OrderedIndex + ?Sized>(
+pub fn load_one_by_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
     records: Records<'_, '_>,
 ) -> Result<u64, IndexError> {
@@ -65,7 +65,7 @@ pub(in crate::ordered) fn load_one_by_one<I: OrderedIndex + ?Sized>(
 }
 
 /// Whether an index holds no record.
-pub(in crate::ordered) fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, IndexError> {
+pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, IndexError> {
     let mut holds = false;
     index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |_, _| {
         holds = true;
@@ -75,7 +75,7 @@ pub(in crate::ordered) fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) ->
 }
 
 /// Refuses a batch of more than so many changes, or with keys or values of other lengths.
-pub(in crate::ordered) fn check_batch(
+pub fn check_batch(
     record: RecordFormat,
     batch: &[Change<'_>],
     most: usize,
@@ -90,7 +90,7 @@ pub(in crate::ordered) fn check_batch(
 }
 
 /// The places in a batch of the changes that come last of their key, in key order.
-pub(in crate::ordered) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
+pub fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
     let mut places: Vec<u32> = (0..batch.len() as u32).collect();
     let key = |place: u32| batch[place as usize].key;
     sort::unstable_by(&mut places, |&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
@@ -99,7 +99,7 @@ pub(in crate::ordered) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
 }
 
 /// The changes of a batch that come last of their key, in key order.
-pub(in crate::ordered) fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
+pub fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
     newest_places(batch).into_iter().map(|place| batch[place as usize]).collect()
 }
 

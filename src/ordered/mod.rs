@@ -1,29 +1,22 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod buffered;
 pub mod change;
-pub mod clustered;
 pub mod cursor;
 mod forward;
 mod in_place;
-pub mod ipl;
-pub mod journal;
-pub mod layered;
 mod look_ups;
-pub mod messages;
 pub mod node;
 mod path_log;
 pub mod plow;
-mod pooled;
 pub mod sbits;
 pub mod typed;
 pub mod value_log;
 pub mod variable;
 
-pub use in_place::{bplus, wpcb};
-pub use messages::{bepsilon, fd, la};
+pub use in_place::bplus;
 pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
-pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
 pub use crate::index::{Durability, IndexStats, Metric, Room};
 pub use change::Change;
@@ -87,11 +80,11 @@ pub enum Direction {
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// The bounds of a range.
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether
 /// all of it got onto the chip before.
-pub(crate) fn holds_change(
+pub fn holds_change(
     index: &mut impl OrderedIndex,
     (key, value): (&[u8], Option<&[u8]>),
 ) -> Result<bool, IndexError> {
@@ -101,7 +94,7 @@ pub(crate) fn holds_change(
 }
 
 /// Where a key lies: before the bounds, within or after them.
-pub(crate) fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
+pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
     let before = match low {
         Bound::Included(low) => key < low,
         Bound::Excluded(low) => key <= low,

@@ -66,23 +66,16 @@
 //! subtracts, multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a
 //! mathematical library.
 
-pub mod buffered;
 pub mod coordinate;
 pub mod curve;
-pub mod for_tree;
 pub mod geometry;
 pub mod hilbert;
 pub mod measure;
-pub mod mr_tree;
 pub mod node;
 pub mod nodes;
 pub mod paged;
-pub mod r_star;
 pub mod r_tree;
-pub mod rftl;
 pub mod superblock;
-#[cfg(test)]
-mod tests;
 pub mod tree;
 
 pub use coordinate::Coordinate;

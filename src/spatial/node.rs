@@ -39,8 +39,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-pub(super) const NODE_MARK: u8 = 0xC1;
-pub(super) const HEADER_BYTES: usize = 16;
+pub const NODE_MARK: u8 = 0xC1;
+pub const HEADER_BYTES: usize = 16;
 const ID_BYTES: usize = 8;
 const CHILD_BYTES: usize = 4;
 

@@ -75,7 +75,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {
 }
 
 /// The entry whose box grows least, of those the smallest, of those the first.
-pub(super) fn least_enlargement<C: Coordinate, const D: usize>(
+pub fn least_enlargement<C: Coordinate, const D: usize>(
     node: &Node<C, D>,
     rect: &Rect<C, D>,
 ) -> usize {

@@ -2,33 +2,33 @@
 
 /// The batch that is open, if one is; batches may lie within each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Batch {
+pub struct Batch {
     depth: u32,
     is_begun: bool,
 }
 
 impl Batch {
-    pub(crate) const fn new() -> Batch {
+    pub const fn new() -> Batch {
         Batch { depth: 0, is_begun: false }
     }
 
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.is_begun &= self.depth > 0;
         self.depth += 1;
     }
 
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         debug_assert!(self.depth > 0, "a batch ends that was not begun");
         self.depth = self.depth.saturating_sub(1);
     }
 
     /// Something was taken.
-    pub(crate) fn took(&mut self) {
+    pub fn took(&mut self) {
         self.is_begun = true;
     }
 
     /// Whether what was taken would be half a batch without the rest.
-    pub(crate) const fn must_finish(&self) -> bool {
+    pub const fn must_finish(&self) -> bool {
         self.depth > 0 && self.is_begun
     }
 }

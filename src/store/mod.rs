@@ -1,13 +1,19 @@
 //! Logical pages that may be overwritten: the contract of every FTL, cache and device below the trees, and
 //! the stores that need no chip.
 
-pub(crate) mod batches;
+#[cfg(not(feature = "unstable"))]
+mod batches;
+#[cfg(feature = "unstable")]
+pub mod batches;
 pub mod disk;
 pub mod finishing;
-pub(crate) mod patrol;
+pub mod patrol;
 pub mod ram;
 pub mod slice;
-pub(crate) mod space;
+#[cfg(not(feature = "unstable"))]
+mod space;
+#[cfg(feature = "unstable")]
+pub mod space;
 pub mod store_nand;
 
 use crate::check::IndexError;
@@ -20,7 +26,7 @@ use core::fmt;
 
 /// The contents of a store that carries nothing of what was looked for: none, if all its pages read as zeros.
 #[cold]
-pub(crate) fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
+pub fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
     let mut page = alloc::vec![0; store.page_bytes()];
     for lpn in (0..store.page_count()).map(Lpn) {
         match store.read(lpn, Cause::Recovery, &mut page) {
@@ -151,7 +157,7 @@ pub trait PageStore: MaybeSend {
 }
 
 /// The answer of work that nobody waits for: what was refused for want of room is left.
-pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
+pub fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
     match done {
         Err(error) if error.is_refusal() => Ok(0),
         done => done,
@@ -169,7 +175,7 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
 
 /// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was
 /// written; one that came after others were is [`IndexError::Interrupted`].
-pub(crate) fn write_batch<S: PageStore + ?Sized>(
+pub fn write_batch<S: PageStore + ?Sized>(
     store: &mut S,
     pages: &[(Lpn, &[u8])],
 ) -> Result<(), IndexError> {

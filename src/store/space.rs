@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 /// The pages of the store: in use or free.
 #[derive(Clone, Debug)]
-pub(crate) struct Space {
+pub struct Space {
     /// From the first page of the part on that is looked at.
     used: Vec<Word>,
     start: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// All pages free.
-    pub(crate) fn new(page_count: u32, trims_wait: bool) -> Space {
+    pub fn new(page_count: u32, trims_wait: bool) -> Space {
         let words = Space::words(page_count);
         Space {
             used: vec![0; words],
@@ -46,7 +46,7 @@ impl Space {
     }
 
     /// All pages free, and so many of them looked at at a time. Trims do not wait.
-    pub(crate) fn windowed(page_count: u32, part: u32) -> Space {
+    pub fn windowed(page_count: u32, part: u32) -> Space {
         let pages_of = |first: u32| part.min(page_count - first);
         Space {
             used: vec![0; Space::words(part)],
@@ -61,12 +61,12 @@ impl Space {
     }
 
     /// Bytes of RAM for this many pages, so many of them looked at at a time.
-    pub(crate) const fn windowed_bytes(page_count: u32, part: u32) -> usize {
+    pub const fn windowed_bytes(page_count: u32, part: u32) -> usize {
         Space::words(part) * size_of::<Word>() + page_count.div_ceil(part) as usize * size_of::<u32>()
     }
 
     /// Bytes of RAM that it takes.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         (self.used.len() + self.untrimmed.len()) * size_of::<Word>() + self.free_in.len() * size_of::<u32>()
     }
 
@@ -75,24 +75,24 @@ impl Space {
     }
 
     /// Bytes of RAM for this many pages.
-    pub(crate) const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
+    pub const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
         Space::words(page_count) * size_of::<Word>() * if trims_wait { 2 } else { 1 }
     }
 
-    pub(crate) fn page_count(&self) -> u32 {
+    pub fn page_count(&self) -> u32 {
         self.page_count
     }
 
-    pub(crate) fn free_pages(&self) -> u32 {
+    pub fn free_pages(&self) -> u32 {
         self.free
     }
 
-    pub(crate) fn used_pages(&self) -> u32 {
+    pub fn used_pages(&self) -> u32 {
         self.page_count - self.free
     }
 
     /// Whether a page is in use, or in a part that is not looked at.
-    pub(crate) fn is_used(&self, lpn: Lpn) -> bool {
+    pub fn is_used(&self, lpn: Lpn) -> bool {
         self.place(lpn).is_none_or(|place| bits::is_set(&self.used, place.index()))
     }
 
@@ -116,7 +116,7 @@ impl Space {
     }
 
     /// Free pages that can be taken.
-    pub(crate) fn room(&self) -> u32 {
+    pub fn room(&self) -> u32 {
         if !cfg!(feature = "in-parts") {
             return self.free;
         }
@@ -124,20 +124,20 @@ impl Space {
     }
 
     /// The part with the most free pages, if it has so many.
-    pub(crate) fn roomiest(&self, pages: u32) -> Option<u32> {
+    pub fn roomiest(&self, pages: u32) -> Option<u32> {
         let (part, &free) = self.free_in.iter().enumerate().max_by_key(|&(_, &free)| free)?;
         (free >= pages).then_some(part as u32)
     }
 
     /// Looks at another part; the pages in use there are to be marked.
-    pub(crate) fn look_at(&mut self, part: u32) {
+    pub fn look_at(&mut self, part: u32) {
         self.start = part * self.part;
         self.used.fill(0);
         self.first_word = 0;
     }
 
     /// Marks a page that is in use, and counted as such; false when it was marked before.
-    pub(crate) fn mark(&mut self, lpn: Lpn) -> bool {
+    pub fn mark(&mut self, lpn: Lpn) -> bool {
         let Some(place) = self.place(lpn) else { return true };
         let is_new = !bits::is_set(&self.used, place.index());
         set(&mut self.used, place, true);
@@ -145,7 +145,7 @@ impl Space {
     }
 
     /// Takes a certain page; false when it is in use already.
-    pub(crate) fn claim(&mut self, lpn: Lpn) -> bool {
+    pub fn claim(&mut self, lpn: Lpn) -> bool {
         assert!(lpn.0 < self.page_count, "{lpn} is beyond the store");
         if !self.mark(lpn) {
             return false;
@@ -158,7 +158,7 @@ impl Space {
     }
 
     /// Takes the first free page.
-    pub(crate) fn allocate(&mut self) -> Option<Lpn> {
+    pub fn allocate(&mut self) -> Option<Lpn> {
         if self.room() == 0 {
             return None;
         }
@@ -170,7 +170,7 @@ impl Space {
     }
 
     /// Gives back a page that was never written, or is to be trimmed at once.
-    pub(crate) fn release(&mut self, lpn: Lpn) {
+    pub fn release(&mut self, lpn: Lpn) {
         assert!(self.is_used(lpn), "{lpn} is freed twice");
         self.count(lpn, true);
         let Some(place) = self.place(lpn) else { return };
@@ -179,7 +179,7 @@ impl Space {
     }
 
     /// Gives a page back; returns whether it is to be trimmed at once.
-    pub(crate) fn release_written(&mut self, lpn: Lpn) -> bool {
+    pub fn release_written(&mut self, lpn: Lpn) -> bool {
         self.release(lpn);
         if self.untrimmed.is_empty() {
             return true;
@@ -189,12 +189,12 @@ impl Space {
     }
 
     /// From now on trims need not wait.
-    pub(crate) fn trim_at_once(&mut self) {
+    pub fn trim_at_once(&mut self) {
         self.untrimmed = Vec::new();
     }
 
     /// The first page from `start` on whose trim waited for the sync that is just done.
-    pub(crate) fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
+    pub fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
         let first = start.index() / WORD_BITS;
         let word = (first..self.untrimmed.len()).find(|&w| self.untrimmed[w] != 0)?;
         let lpn = Lpn((word * WORD_BITS) as u32 + self.untrimmed[word].trailing_zeros());

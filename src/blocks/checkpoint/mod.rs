@@ -160,7 +160,7 @@ impl CheckpointArea {
     }
 
     /// A checkpoint area without blocks, for a log that keeps no checkpoints.
-    pub(crate) fn empty(geometry: Geometry) -> CheckpointArea {
+    pub fn empty(geometry: Geometry) -> CheckpointArea {
         CheckpointArea {
             geometry,
             anchors: Vec::new(),

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Flash<N> {
     /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a
     /// power cut.
-    pub(crate) fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {
+    pub fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {
         loop {
             let worn = self.worn.take_if(|pbn| wear == Wear::Most && self.blocks.state(*pbn).is_free());
             let (pbn, needs_erase) = match worn {
@@ -84,14 +84,14 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Changes what a block is used for.
-    pub(crate) fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
+    pub fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
         debug_assert!(!self.blocks.state(pbn).is_free(), "T1: {pbn} is free and given a role");
         self.touch(pbn);
         self.tags.set(pbn.index(), BlockTag { role: Some(role), owner });
     }
 
     /// Nothing more is programmed in a block before its next erase.
-    pub(crate) fn seal(&mut self, pbn: Pbn) {
+    pub fn seal(&mut self, pbn: Pbn) {
         self.touch(pbn);
         self.slots.seal(pbn);
         if self.blocks.state(pbn) == BlockState::Open {
@@ -103,7 +103,7 @@ impl<N: Nand> Flash<N> {
     /// instead. `extra` are the scheme's own bytes, should a base be due. Where no record can be written that
     /// says that the block is empty (F5), because too many blocks have failed: `Full`, and it is left as it
     /// is until there is one.
-    pub(crate) fn free(
+    pub fn free(
         &mut self,
         pbn: Pbn,
         cause: Cause,

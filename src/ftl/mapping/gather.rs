@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Where the contents of a page come from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source<'a> {
+pub enum Source<'a> {
     /// A valid page.
     Page(Ppn),
     /// The host, now.
@@ -33,7 +33,7 @@ impl<N: Nand> Flash<N> {
 
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
     /// be read are lost. The old blocks are left without the pages that moved.
-    pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {
+    pub fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {
         debug_assert!(
             sources.len() <= self.geometry.pages_per_block as usize,
             "more sources than a block has pages"
@@ -53,7 +53,7 @@ impl<N: Nand> Flash<N> {
 
     /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`.
     /// False: a program failed, and nothing has changed but that the block takes no more pages.
-    pub(crate) fn fill(
+    pub fn fill(
         &mut self,
         pbn: Pbn,
         lbn: Lbn,

@@ -66,17 +66,17 @@ mod scheme;
 mod slots;
 mod tags;
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 mod told;
 mod trims;
 
 pub use elect::Live;
-pub(crate) use gather::Source;
-pub(crate) use plan::ChipPlan;
+pub use gather::Source;
+pub use plan::ChipPlan;
 pub use plan::FlashSettings;
 pub use scheme::{Scheme, SchemeFtl};
 pub use tags::BlockTag;
-pub(crate) use told::{Told, entries_per_page};
+pub use told::{Told, entries_per_page};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
@@ -129,14 +129,14 @@ pub struct Rules {
 
 impl Rules {
     /// How it is known which pages are valid on a chip that was formatted with these numbers.
-    pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
+    pub fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
         let is_counted = self.counts && setup[2] == COUNTED;
         counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
     }
 }
 
 /// The third of the numbers fixed at format where valid pages are counted.
-pub(crate) const COUNTED: u32 = 1;
+pub const COUNTED: u32 = 1;
 
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
@@ -244,7 +244,7 @@ pub struct Flash<N> {
 
 impl<N: Nand> Flash<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
+    pub fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
         let validity = counted::built(validity)?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::keeping(geometry, validity);
@@ -270,7 +270,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Sets what the scheme was formatted with; once, before the first base.
-    pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
+    pub fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
         debug_assert!(self.rules.validity(setup).is_ok_and(|kept| kept == self.blocks.validity()));
         (self.page_count, self.setup) = (page_count, setup);
@@ -323,7 +323,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The block table, to choose victims by.
-    pub(crate) fn blocks_mut(&mut self) -> &mut BlockTable {
+    pub fn blocks_mut(&mut self) -> &mut BlockTable {
         &mut self.blocks
     }
 
@@ -343,7 +343,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The use of a block in which pages are valid.
-    pub(crate) fn live_role(&self, pbn: Pbn) -> Option<PageKind> {
+    pub fn live_role(&self, pbn: Pbn) -> Option<PageKind> {
         self.tag(pbn).role.filter(|_| self.blocks.valid_count(pbn) > 0)
     }
 
@@ -358,13 +358,13 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The page to program next in a block; none if all are spent.
-    pub(crate) fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
+    pub fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
         let page = self.next_page(pbn);
         (page < self.geometry.pages_per_block).then(|| self.geometry.page_at(pbn, page))
     }
 
     /// Whether valid pages are counted by block.
-    pub(crate) fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         counted::is_counted(&self.blocks)
     }
 
@@ -386,7 +386,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Pages that are programmed between two records at most, but for those of one write.
-    pub(crate) fn record_interval(&self) -> u32 {
+    pub fn record_interval(&self) -> u32 {
         // With few blocks no note is long.
         let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };
         u32::try_from(u64::from(record_interval(self.geometry)) * u64::from(percent) / 100)
@@ -394,7 +394,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM held.
-    pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
+    pub fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         // Where blocks have few pages, many wait between two records.
         let blocks = self.geometry.blocks as usize;
         let erases = if self.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
@@ -408,7 +408,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
-    pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
+    pub fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
             + self.nand.ram_bytes()
             + self.table_bytes()
@@ -422,13 +422,13 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The page of RAM; what it holds is forgotten.
-    pub(crate) fn page_mut(&mut self) -> &mut [u8] {
+    pub fn page_mut(&mut self) -> &mut [u8] {
         self.loaded = None;
         &mut self.page
     }
 
     /// The page of RAM.
-    pub(crate) fn page(&self) -> &[u8] {
+    pub fn page(&self) -> &[u8] {
         &self.page
     }
 
@@ -444,7 +444,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM that the tables of the blocks take.
-    pub(crate) fn table_bytes(&self) -> usize {
+    pub fn table_bytes(&self) -> usize {
         self.blocks.ram_bytes()
             + self.slots.ram_bytes()
             + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
@@ -455,7 +455,7 @@ impl<N: Nand> Flash<N> {
 const FEW_PAGES: u32 = 8;
 
 /// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
-pub(crate) fn record_interval(geometry: Geometry) -> u32 {
+pub fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }
 

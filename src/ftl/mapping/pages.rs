@@ -12,7 +12,7 @@ use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
     /// Reads a live logical page and checks that it is the one asked for.
-    pub(crate) fn read(
+    pub fn read(
         &mut self,
         ppn: Ppn,
         number: u32,
@@ -50,18 +50,18 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a logical page is to be written anew because it was hard to read.
-    pub(crate) fn has_weak(&self) -> bool {
+    pub fn has_weak(&self) -> bool {
         !self.weak.is_empty()
     }
 
     /// The next logical page to be written anew because it was hard to read.
-    pub(crate) fn next_weak(&mut self) -> Option<u32> {
+    pub fn next_weak(&mut self) -> Option<u32> {
         self.weak.pop()
     }
 
     /// The copy `old` of the logical page that is written next ceases to be valid as soon as that write is
     /// done.
-    pub(crate) fn replaces(&mut self, old: Option<Ppn>) {
+    pub fn replaces(&mut self, old: Option<Ppn>) {
         self.replaced = old;
     }
 
@@ -72,7 +72,7 @@ impl<N: Nand> Flash<N> {
 
     /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed;
     /// the block takes no more pages and is retired once it is empty, and the write must go elsewhere.
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         ppn: Ppn,
         (kind, lpn): (PageKind, u32),
@@ -107,22 +107,22 @@ impl<N: Nand> Flash<N> {
 
     /// Which logical page was written last: that of a write that is refused, if all that failed came after
     /// it.
-    pub(crate) fn last_written(&self) -> Option<u32> {
+    pub fn last_written(&self) -> Option<u32> {
         self.last_written
     }
 
     /// Sets what [`Flash::last_written`] says.
-    pub(crate) fn note_last_written(&mut self, lpn: Option<u32>) {
+    pub fn note_last_written(&mut self, lpn: Option<u32>) {
         self.last_written = lpn;
     }
 
     /// Whether blocks have failed, here or in the factory.
-    pub(crate) fn has_failed_blocks(&self) -> bool {
+    pub fn has_failed_blocks(&self) -> bool {
         !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
     }
 
     /// [`Flash::read`] into the page of RAM.
-    pub(crate) fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
+    pub fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
         let mut page = self.lend_page();
         let read = self.read(ppn, number, cause, &mut page);
         self.return_page(page);
@@ -130,7 +130,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Writes the page of RAM as a new version of a page of the mapping table; false as for [`Flash::write`].
-    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
+    pub fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
         let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
         let page = self.lend_page();
         let programmed = self.program(ppn, header, Cause::Mapping, &page);
@@ -144,7 +144,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Reads a valid page whole; none when it cannot be read.
-    pub(crate) fn load_into(
+    pub fn load_into(
         &mut self,
         ppn: Ppn,
         cause: Cause,
@@ -159,7 +159,7 @@ impl<N: Nand> Flash<N> {
 
     /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not.
     /// False: the program failed.
-    pub(crate) fn store_from(
+    pub fn store_from(
         &mut self,
         (from, to): (Ppn, Ppn),
         header: Header,
@@ -177,7 +177,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// [`Flash::load_into`] the page of RAM.
-    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
+    pub fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
         let mut page = self.lend_page();
         let header = self.load_into(ppn, cause, &mut page);
         self.return_page(page);
@@ -187,7 +187,7 @@ impl<N: Nand> Flash<N> {
 
     /// [`Flash::store_from`] the page of RAM. If something else took that since the page was loaded it is
     /// loaded again.
-    pub(crate) fn store(
+    pub fn store(
         &mut self,
         (from, to): (Ppn, Ppn),
         header: Header,
@@ -204,7 +204,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// A valid page cannot be read: the logical page is lost until it is written.
-    pub(crate) fn lose(&mut self, ppn: Ppn, lpn: u32) {
+    pub fn lose(&mut self, ppn: Ppn, lpn: u32) {
         debug_assert!(lpn < self.page_count, "a page beyond the store is lost");
         self.invalidate(ppn);
         self.lost.insert(lpn);
@@ -214,13 +214,13 @@ impl<N: Nand> Flash<N> {
 
     /// Takes back pages of a group that cannot be completed; a base must say so before anything else is
     /// programmed.
-    pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
+    pub fn abandon(&mut self, pages: &[Ppn]) {
         pages.iter().for_each(|&ppn| self.invalidate(ppn));
         self.mark = Mark::Base;
     }
 
     /// Marks a page as superseded or trimmed.
-    pub(crate) fn invalidate(&mut self, ppn: Ppn) {
+    pub fn invalidate(&mut self, ppn: Ppn) {
         self.touch(self.geometry.block_of(ppn));
         self.blocks.invalidate(ppn);
     }

@@ -78,7 +78,7 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
+    pub fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
@@ -176,7 +176,7 @@ impl<N: Nand> Flash<N> {
 
     /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
     /// a data block, else by the page itself.
-    pub(crate) fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
+    pub fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
         reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
         let mut at = 0;
@@ -188,7 +188,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, after a mount that holds some.
-    pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
+    pub fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
         match held.binary_search_by_key(&ppn, |page| page.ppn) {
             Ok(at) => Ok(held[at].number()),
             Err(_) => match self.number_in_place(ppn) {
@@ -199,7 +199,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, by itself.
-    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
+    pub fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>

@@ -429,6 +429,6 @@ pub(super) fn region<C: Coordinate, const D: usize>(id: NodeId, node: &Node<C, D
 }
 
 /// Which measure is smaller, for `min_by`.
-pub(super) fn by_measure<M: Measure>(a: &M, b: &M) -> core::cmp::Ordering {
+pub fn by_measure<M: Measure>(a: &M, b: &M) -> core::cmp::Ordering {
     a.order(b)
 }

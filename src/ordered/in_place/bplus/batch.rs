@@ -30,43 +30,43 @@ use core::cmp::Ordering;
 /// The keys that belong to a leaf: from `low` on, below `high`; `None` where nothing bounds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpan {
-    pub(in crate::ordered) low: Option<Box<[u8]>>,
-    pub(in crate::ordered) high: Option<Box<[u8]>>,
+    pub low: Option<Box<[u8]>>,
+    pub high: Option<Box<[u8]>>,
 }
 
 impl LeafSpan {
-    pub(in crate::ordered) fn contains(&self, key: &[u8]) -> bool {
+    pub fn contains(&self, key: &[u8]) -> bool {
         self.low.as_deref().is_none_or(|low| low <= key) && self.high.as_deref().is_none_or(|high| key < high)
     }
 }
 
 /// A leaf that has some of the keys that changed leaves.
 #[derive(Clone, Debug)]
-pub(in crate::ordered) struct NewLeaf {
-    pub(in crate::ordered) lpn: Lpn,
+pub struct NewLeaf {
+    pub lpn: Lpn,
     /// The leaf's lower bound; none where nothing bounds it.
-    pub(in crate::ordered) low: Option<Box<[u8]>>,
+    pub low: Option<Box<[u8]>>,
     /// The number of entries; none of a leaf that was not read.
-    pub(in crate::ordered) entries: usize,
+    pub entries: usize,
 }
 
 /// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`,
 /// in key order.
 #[derive(Clone, Debug)]
-pub(in crate::ordered) struct Reshaped {
-    pub(in crate::ordered) span: LeafSpan,
-    pub(in crate::ordered) before: Vec<Lpn>,
-    pub(in crate::ordered) after: Vec<NewLeaf>,
+pub struct Reshaped {
+    pub span: LeafSpan,
+    pub before: Vec<Lpn>,
+    pub after: Vec<NewLeaf>,
 }
 
 impl Reshaped {
     /// The boundary between the first two leaves.
-    pub(in crate::ordered) fn boundary(&self) -> Option<&[u8]> {
+    pub fn boundary(&self) -> Option<&[u8]> {
         self.after.get(1)?.low.as_deref()
     }
 
     /// The leaf that a key of the span belongs to now.
-    pub(in crate::ordered) fn leaf_of(&self, key: &[u8]) -> Lpn {
+    pub fn leaf_of(&self, key: &[u8]) -> Lpn {
         debug_assert!(self.span.contains(key), "B3: the key is not of the leaves that changed");
         let is_below = |leaf: &NewLeaf| leaf.low.as_deref().is_none_or(|low| low <= key);
         let last = self.after.iter().skip(1).take_while(|leaf| is_below(leaf)).count();
@@ -77,23 +77,23 @@ impl Reshaped {
 /// The outcome of [`BPlusTree::lookup`].
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    pub(in crate::ordered) is_present: bool,
+    pub is_present: bool,
     /// Entries of the leaf.
-    pub(in crate::ordered) entries: usize,
-    pub(in crate::ordered) span: LeafSpan,
+    pub entries: usize,
+    pub span: LeafSpan,
 }
 
 /// The outcome of [`BPlusTree::apply_to_leaf`].
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The leaf.
-    pub(in crate::ordered) lpn: Lpn,
+    pub lpn: Lpn,
     /// Entries that it had before.
-    pub(in crate::ordered) entries: usize,
+    pub entries: usize,
     /// How many of the changes, from the first on.
-    pub(in crate::ordered) changes: usize,
+    pub changes: usize,
     /// Set when other keys belong to the leaf than before.
-    pub(in crate::ordered) reshaped: Option<Reshaped>,
+    pub reshaped: Option<Reshaped>,
 }
 
 /// The outcome of merging changes into a leaf.
@@ -108,12 +108,12 @@ struct LeafMerge {
 
 impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
-    pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {
+    pub fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {
         self.work().lookup(key, cause)
     }
 
     /// Looks a key up as [`BPlusTree::lookup`] does, and tells the page of the leaf.
-    pub(in crate::ordered) fn lookup_leaf(
+    pub fn lookup_leaf(
         &mut self,
         key: &[u8],
         cause: Cause,
@@ -123,20 +123,20 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
-    pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
+    pub fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         self.leaf_of(key, Cause::Host)?;
         self.core.nodes.span_of_path(key)
     }
 
     /// The page of the leaf of a key. Reads the path but for the leaf.
-    pub(in crate::ordered) fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexFault> {
+    pub fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexFault> {
         let parents = self.height() - 1;
         self.work().follow(key, parents, cause)
     }
 
     /// The value of a key in its leaf, which [`BPlusTree::leaf_of`] has just found, and the entries of that
     /// leaf.
-    pub(in crate::ordered) fn leaf_value(
+    pub fn leaf_value(
         &mut self,
         key: &[u8],
         lpn: Lpn,
@@ -150,44 +150,44 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Entries in the leaf of a key. Reads the path.
-    pub(in crate::ordered) fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexFault> {
+    pub fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexFault> {
         let height = self.height();
         self.work().follow(key, height, Cause::Host)?;
         Ok(self.core.nodes.leaf().count())
     }
 
     /// The fewest and the most entries of a leaf.
-    pub(in crate::ordered) fn leaf_fill(&self) -> (usize, usize) {
+    pub fn leaf_fill(&self) -> (usize, usize) {
         self.core.nodes.leaf_fill()
     }
 
     /// Nodes of a path.
-    pub(in crate::ordered) fn height(&self) -> usize {
+    pub fn height(&self) -> usize {
         self.core.nodes.height
     }
 
     /// Whether the root is the only leaf.
-    pub(in crate::ordered) fn is_one_leaf(&self) -> bool {
+    pub fn is_one_leaf(&self) -> bool {
         self.height() == 1
     }
 
     /// The page of the root.
-    pub(in crate::ordered) const fn root() -> Lpn {
+    pub const fn root() -> Lpn {
         ROOT
     }
 
     /// Whether so many splits of leaves find free pages, whatever the nodes above them hold now.
-    pub(in crate::ordered) fn has_room_for(&self, leaf_splits: u64) -> bool {
+    pub fn has_room_for(&self, leaf_splits: u64) -> bool {
         self.pages_for_splits(leaf_splits) <= u64::from(self.core.pages.space.free_pages())
     }
 
     /// Pages that so many splits of leaves take at most, whatever the nodes above them hold now.
-    pub(in crate::ordered) fn pages_for_splits(&self, leaf_splits: u64) -> u64 {
+    pub fn pages_for_splits(&self, leaf_splits: u64) -> u64 {
         self.core.nodes.pages_for_splits(leaf_splits, self.core.pages.space.used_pages().into())
     }
 
     /// Says that something else on the store is about to change, which the clean mark speaks for as well.
-    pub(in crate::ordered) fn change_follows(&mut self) -> Result<(), IndexFault> {
+    pub fn change_follows(&mut self) -> Result<(), IndexFault> {
         self.ready()?;
         self.core.begin();
         self.work().unmark_clean()
@@ -195,14 +195,14 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Before a change is acknowledged that waits above the tree: that a power cut takes it is told by the
     /// next mount, unless a journal has it.
-    pub(in crate::ordered) fn admit_change(&mut self) -> Result<(), IndexFault> {
+    pub fn admit_change(&mut self) -> Result<(), IndexFault> {
         if self.store.keeps_updates() || !self.core.mark.is_clean { Ok(()) } else { self.change_follows() }
     }
 
     /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves
     /// or, where the parent or the store lack room for these, two; at least one change, or on error none.
     /// Removing an absent key changes nothing.
-    pub(in crate::ordered) fn apply_to_leaf<'a>(
+    pub fn apply_to_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         leaves_max: usize,
@@ -212,7 +212,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them
     /// alone. False, and nothing is changed, if that leaf is empty or has another key.
-    pub(in crate::ordered) fn append_leaf<'a>(
+    pub fn append_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
     ) -> Result<bool, IndexFault> {
@@ -479,7 +479,7 @@ fn plan<'a>(
 }
 
 /// Shows the entries of a leaf after the changes, in order, each with its place.
-pub(in crate::ordered) fn merge<'a>(
+pub fn merge<'a>(
     shape: &NodeShape,
     area: &[u8],
     count: usize,

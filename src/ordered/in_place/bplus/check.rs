@@ -138,14 +138,14 @@ impl Nodes {
 }
 
 /// The pages and keys that the checker has seen so far.
-pub(in crate::ordered) struct Walk {
-    pub(in crate::ordered) report: CheckReport,
+pub struct Walk {
+    pub report: CheckReport,
     reached: Space,
 }
 
 impl Walk {
     /// Notes a page that something reaches; false when something else did before.
-    pub(in crate::ordered) fn reach(&mut self, lpn: Lpn) -> bool {
+    pub fn reach(&mut self, lpn: Lpn) -> bool {
         self.reached.claim(lpn)
     }
 }

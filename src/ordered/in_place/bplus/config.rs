@@ -44,11 +44,11 @@ pub struct BPlusConfig {
     /// How much RAM the tree takes. Not part of the format.
     pub ram: TreeRam,
     /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
-    pub(in crate::ordered) above: Above,
+    pub above: Above,
 }
 
 /// The first letters of what stands above, and two numbers of it.
-pub(in crate::ordered) type Above = [u8; 4];
+pub type Above = [u8; 4];
 
 impl BPlusConfig {
     /// Full pages, and every operation durable.
@@ -89,7 +89,7 @@ impl BPlusConfig {
     }
 
     /// A tree whose records name the leaves of another.
-    pub(in crate::ordered) fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
+    pub fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
         BPlusConfig {
             leaf_capacity: order,
             internal_capacity: order,
@@ -99,7 +99,7 @@ impl BPlusConfig {
     }
 
     /// This configuration with nodes of at most so many entries, where no capacity is given.
-    pub(in crate::ordered) fn with_capacities_up_to(
+    pub fn with_capacities_up_to(
         self,
         entries: usize,
         page_bytes: usize,
@@ -113,7 +113,7 @@ impl BPlusConfig {
     }
 
     /// Entries of a leaf at most, on this store.
-    pub(in crate::ordered) fn leaf_capacity_on(
+    pub fn leaf_capacity_on(
         &self,
         store: &(impl PageStore + ?Sized),
     ) -> Result<usize, IndexFault> {
@@ -145,7 +145,7 @@ impl BPlusConfig {
     }
 
     /// Bytes of RAM for so many nodes more on pages of this size.
-    pub(in crate::ordered) const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
+    pub const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
         frames * (page_bytes + size_of::<Frame>())
     }
 

@@ -10,7 +10,8 @@ use super::nodes::{Place, frame_at};
 use super::page::corrupted;
 use super::pages::Pages;
 use super::read::load;
-use super::{BPlusTree, LeafSpan, Work};
+use super::batch::LeafSpan;
+use super::{BPlusTree, Work};
 use crate::check::Invariant;
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
@@ -22,23 +23,23 @@ use alloc::vec::Vec;
 
 /// A leaf that the directory names.
 #[derive(Clone, Debug)]
-pub(in crate::ordered) struct Name {
+pub struct Name {
     /// The keys that belong to it.
-    pub(in crate::ordered) span: LeafSpan,
+    pub span: LeafSpan,
     /// Where it begins.
-    pub(in crate::ordered) page: Lpn,
+    pub page: Lpn,
     /// The name's place in the directory's node, which stays in RAM until the next search.
-    pub(in crate::ordered) slot: usize,
+    pub slot: usize,
 }
 
 /// The visitor of the leaves that a directory names, with the store to read them and the pages in use, to
 /// claim theirs.
-pub(in crate::ordered) type VisitLeaf<'a> =
+pub type VisitLeaf<'a> =
     &'a mut dyn FnMut(&mut dyn PageStore, &mut Space, Lpn) -> Result<(), IndexFault>;
 
 /// A change of one record in the node that was searched last.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ordered) enum Edit<'a> {
+pub enum Edit<'a> {
     /// The directory stays as it is.
     Keep,
     /// A new record at this place: key and page.
@@ -52,8 +53,14 @@ pub(in crate::ordered) enum Edit<'a> {
 }
 
 impl<S: PageStore> BPlusTree<S> {
+    /// The tree's store, to be told which nodes are in use.
+    pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
+        let space = &self.core.pages.space;
+        act(&mut self.store, &|lpn| lpn.0 < space.page_count() && space.is_used(lpn))
+    }
+
     /// The leaf of a key; none while the directory is empty.
-    pub(in crate::ordered) fn name_of(
+    pub fn name_of(
         &mut self,
         key: &[u8],
         cause: Cause,
@@ -62,28 +69,28 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The leaf that the record at a place of the same node names, if there is one.
-    pub(in crate::ordered) fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
+    pub fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         self.core.nodes.name_at(slot)
     }
 
     /// Refuses a number that cannot be the page of a leaf.
-    pub(in crate::ordered) fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
+    pub fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
         self.core.nodes.leaf_page(number)
     }
 
     /// Pages in use, and free ones.
-    pub(in crate::ordered) fn space(&self) -> &Space {
+    pub fn space(&self) -> &Space {
         &self.core.pages.space
     }
 
     /// Pages that are taken for leaves, which are given back unless the next [`BPlusTree::change_names`]
     /// succeeds, and given up with it.
-    pub(in crate::ordered) fn pages_mut(&mut self) -> &mut Pages {
+    pub fn pages_mut(&mut self) -> &mut Pages {
         &mut self.core.pages
     }
 
     /// Writes pages of leaves and changes a record with them, as one group.
-    pub(in crate::ordered) fn change_names(
+    pub fn change_names(
         &mut self,
         edit: Edit<'_>,
         pages: &[(Lpn, &[u8])],
@@ -92,7 +99,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Shows every leaf.
-    pub(in crate::ordered) fn walk_names(
+    pub fn walk_names(
         &mut self,
         cause: Cause,
         visit: VisitLeaf<'_>,
@@ -104,7 +111,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Checks the directory and shows its records; what they name is to be reached by the caller, who then
     /// calls [`BPlusTree::check_names_end`].
-    pub(in crate::ordered) fn check_names(
+    pub fn check_names(
         &mut self,
         show: &mut dyn FnMut(&[u8], Lpn),
     ) -> Result<Walk, IndexFault> {
@@ -114,25 +121,25 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Checks that all pages in use were reached.
-    pub(in crate::ordered) fn check_names_end(&self, walk: &mut Walk) {
+    pub fn check_names_end(&self, walk: &mut Walk) {
         self.core.pages.check(walk);
     }
 
     /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] is given their
     /// names. The directory must be empty.
-    pub(in crate::ordered) fn begin_names(&mut self) -> Result<(), IndexFault> {
+    pub fn begin_names(&mut self) -> Result<(), IndexFault> {
         self.change_follows()
     }
 
     /// Gives up everything that was loaded.
-    pub(in crate::ordered) fn give_up_names(&mut self) -> Result<(), IndexFault> {
+    pub fn give_up_names(&mut self) -> Result<(), IndexFault> {
         self.core.pages.free_all(&mut self.store)
     }
 
     /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as
     /// there are frames. Each leaf comes with the number of keys that belong to it; nothing while the
     /// directory is empty.
-    pub(in crate::ordered) fn names_of(
+    pub fn names_of(
         &mut self,
         keys: &[&[u8]],
         frames: usize,

@@ -86,19 +86,24 @@ mod rules;
 mod staged;
 #[cfg(test)]
 mod tests;
-mod units;
 mod walk;
 mod write;
 
 pub use crate::index::Fill;
 pub use apart::StructureWrites;
-pub(in crate::ordered) use batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
-pub(in crate::ordered) use check::Walk;
 pub use config::{BPlusConfig, TreeRam};
-pub(in crate::ordered) use directory::{Edit, Name};
-pub(in crate::ordered) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
-pub(in crate::ordered) use units::BPlusNodes;
+
+/// The parts that other trees stand on.
+#[cfg(feature = "unstable")]
+pub mod ground {
+    pub use super::batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
+    pub use super::check::Walk;
+    pub use super::directory::{Edit, Name};
+    pub use super::page::{
+        CHILD_BYTES, Frame, HEADER_BYTES, Layout, is_marked_clean, level_and_entries, put_head,
+    };
+}
 
 use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
@@ -149,14 +154,14 @@ struct Work<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ordered) struct NodeCounts {
+pub struct NodeCounts {
     /// Nodes split in halves.
-    pub(in crate::ordered) splits: u64,
+    pub splits: u64,
     /// Full leaves left whole.
-    pub(in crate::ordered) overflows: u64,
+    pub overflows: u64,
     /// Nodes given up: merged, or expelled.
-    pub(in crate::ordered) merges: u64,
-    pub(in crate::ordered) redistributions: u64,
+    pub merges: u64,
+    pub redistributions: u64,
 }
 
 impl Core {
@@ -291,12 +296,12 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all
     /// the same.
-    pub(in crate::ordered) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexFault> {
+    pub fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
     /// Opens the tree where so many pages of leaves may be written with nodes.
-    pub(in crate::ordered) fn open_with(
+    pub fn open_with(
         store: S,
         takes_unclean: bool,
         leaf_pages: usize,
@@ -307,7 +312,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
-    pub(in crate::ordered) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
+    pub fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|_, _| true)
     }
 
@@ -326,7 +331,7 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
     }
 
-    pub(in crate::ordered) fn require_config(
+    pub fn require_config(
         mut self,
         config: BPlusConfig,
     ) -> Result<BPlusTree<S>, IndexFault> {
@@ -360,17 +365,17 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps
     /// changes back in RAM and hands them on in another order.
-    pub(in crate::ordered) fn promise_nothing(&mut self) {
+    pub fn promise_nothing(&mut self) {
         self.core.mark.durability = Durability::None;
     }
 
     /// The durability class of the tree on its store if it keeps no changes back.
-    pub(in crate::ordered) fn class_on_store(&self) -> Durability {
+    pub fn class_on_store(&self) -> Durability {
         self.class_with(0)
     }
 
     /// The class of the tree where so many pages of leaves may be written with its nodes.
-    pub(in crate::ordered) fn class_with(&self, leaf_pages: usize) -> Durability {
+    pub fn class_with(&self, leaf_pages: usize) -> Durability {
         Durability::on(&self.store, self.core.nodes.layout.group_pages_max() + leaf_pages)
     }
 
@@ -380,17 +385,17 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The store below, to check it or to tell it what waits above the tree.
-    pub(in crate::ordered) fn store_mut(&mut self) -> &mut S {
+    pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
     /// Pages of the store when the tree was formatted.
-    pub(in crate::ordered) fn pages_formatted(&self) -> u32 {
+    pub fn pages_formatted(&self) -> u32 {
         self.core.nodes.layout.page_count
     }
 
     /// The counters of splits, merges and loans of nodes.
-    pub(in crate::ordered) fn counts(&self) -> NodeCounts {
+    pub fn counts(&self) -> NodeCounts {
         self.core.counts
     }
 
@@ -400,7 +405,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Refuses to go on after a write whose effect is unknown.
-    pub(in crate::ordered) fn ready(&self) -> Result<(), IndexFault> {
+    pub fn ready(&self) -> Result<(), IndexFault> {
         self.core.mark.ready()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Nodes`] knows no store: every change of it is one of bytes in RAM.
 
-use super::Name;
+use super::directory::Name;
 use super::batch::{LeafSpan, NewLeaf};
 use super::page::{Frame, HEIGHT_MAX, Layout, ROOT, corrupted};
 use crate::check::Invariant;

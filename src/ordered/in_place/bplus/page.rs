@@ -43,36 +43,36 @@ use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec;
 
-pub(super) const SUPERBLOCK: Lpn = Lpn(0);
-pub(super) const ROOT: Lpn = Lpn(1);
+pub const SUPERBLOCK: Lpn = Lpn(0);
+pub const ROOT: Lpn = Lpn(1);
 
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
 const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
 /// Entries of an internal node at least where the tree takes the least RAM.
-pub(super) const LEAST_CAPACITY: usize = 8;
-pub(super) const HEADER_BYTES: usize = 12;
-pub(super) const CHILD_BYTES: usize = 4;
+pub const LEAST_CAPACITY: usize = 8;
+pub const HEADER_BYTES: usize = 12;
+pub const CHILD_BYTES: usize = 4;
 
 /// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
-pub(super) const HEIGHT_MAX: usize = 32;
+pub const HEIGHT_MAX: usize = 32;
 
 /// How the pages of one tree are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) record: RecordFormat,
-    pub(super) page_bytes: usize,
-    pub(super) page_count: u32,
-    pub(super) leaf: NodeShape,
-    pub(super) internal: NodeShape,
-    pub(super) overflow: Overflow,
-    pub(super) underflow: Underflow,
-    pub(super) above: Above,
+pub struct Layout {
+    pub record: RecordFormat,
+    pub page_bytes: usize,
+    pub page_count: u32,
+    pub leaf: NodeShape,
+    pub internal: NodeShape,
+    pub overflow: Overflow,
+    pub underflow: Underflow,
+    pub above: Above,
 }
 
 impl Layout {
     /// The layout on pages of this size; refused when a node would hold too little.
-    pub(super) fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexFault> {
+    pub fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexFault> {
         let area = page_bytes.saturating_sub(HEADER_BYTES);
         let (key, value) = (usize::from(config.record.key_bytes), usize::from(config.record.value_bytes));
         let shape = |name: &str, value: usize, wanted: Option<usize>, least: usize| {
@@ -118,13 +118,13 @@ impl Layout {
     }
 
     /// The shape of the nodes of a level.
-    pub(super) fn shape(&self, level: usize) -> NodeShape {
+    pub fn shape(&self, level: usize) -> NodeShape {
         debug_assert!(level > 0, "B5: leaves have level 1");
         if level == 1 { self.leaf } else { self.internal }
     }
 
     /// Entries of a node of this level at least, unless it is the root.
-    pub(super) fn fill_min(&self, level: usize) -> usize {
+    pub fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
             // Split before there is one entry more, a node that holds an odd number leaves one with less.
             Underflow::Merge if level > 1 && self.internal.capacity >= LEAST_CAPACITY => {
@@ -137,13 +137,13 @@ impl Layout {
     }
 
     /// Entries of a node of this level that is half full.
-    pub(super) fn half(&self, level: usize) -> usize {
+    pub fn half(&self, level: usize) -> usize {
         self.shape(level).capacity.div_ceil(2)
     }
 
     /// The height of the highest tree that finds room: a root of two children and every other node half full.
     /// Where nodes may shrink a tree is allowed to be one level higher.
-    pub(super) fn height_max(&self) -> usize {
+    pub fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
         let half = self.half(2) as u64;
         let (mut height, mut bottom, mut nodes) = (1, 1, 1);
@@ -160,17 +160,17 @@ impl Layout {
 
     /// Pages that one operation writes at most: a split of every node of the path but the root, which is
     /// either split as well (and the tree is still lower than it can be) or only takes the new entry.
-    pub(super) fn group_pages_max(&self) -> usize {
+    pub fn group_pages_max(&self) -> usize {
         2 * self.height_max() - 1
     }
 
     /// An empty page.
-    pub(super) fn frame(&self) -> Frame {
+    pub fn frame(&self) -> Frame {
         Frame { bytes: vec![0; self.page_bytes].into_boxed_slice(), slot: 0, is_dirty: false }
     }
 
     /// Writes the superblock into `page`.
-    pub(super) fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
+    pub fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
         debug_assert_eq!(page.len(), self.page_bytes, "B7: a superblock of another size");
         page.fill(0);
         put_u32(page, 4, SUPERBLOCK.0);
@@ -190,7 +190,7 @@ impl Layout {
     }
 
     /// Reads the superblock: the layout, and whether it is marked clean.
-    pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
+    pub fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
         let what = words("page 0 is no superblock of a B+-tree");
         if page.len() < SUPERBLOCK_BYTES {
             return Err(IndexError::other(Differs::Kind, what).into());
@@ -229,7 +229,7 @@ impl Layout {
 
     /// Checks a page that was read as the node of this number and level; a root whose level is not known yet
     /// has `None`.
-    pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
+    pub fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
             return Err(corrupted(Invariant::B1, "the checksum of the node is wrong", lpn));
@@ -258,7 +258,7 @@ impl Layout {
     }
 
     /// The page of child `slot` of an internal node.
-    pub(super) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
+    pub fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         debug_assert!(frame.level() > 1, "B5: a leaf has no children");
         debug_assert!(slot < frame.count(), "B4: child {slot} of {}", frame.count());
         let lpn = get_u32(self.internal.value(frame.area(), slot), 0);
@@ -271,39 +271,39 @@ impl Layout {
 }
 
 /// Whether the superblock is marked clean; none where the page is no sound one.
-pub(in crate::ordered) fn is_marked_clean(page: &[u8]) -> Option<bool> {
+pub fn is_marked_clean(page: &[u8]) -> Option<bool> {
     Layout::of_superblock(page, u32::MAX).ok().map(|(_, is_clean)| is_clean)
 }
 
 /// Level of a node and entries in use, read from its page; none where the page has no mark of a node.
 #[inline]
-pub(in crate::ordered) fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
+pub fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
     (page.get(9) == Some(&NODE_MARK)).then(|| (page[8], get_u16(page, 10)))
 }
 
 /// Makes a page of zeros a node without entries, but for its checksum.
-pub(super) fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
+pub fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
     put_u32(page, 4, lpn.0);
     (page[8], page[9]) = (level, NODE_MARK);
 }
 
-pub(super) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexFault {
+pub fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexFault {
     IndexFault::broken(invariant, what, at.0)
 }
 
 /// A page in RAM that holds a node.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
-    pub(super) bytes: Box<[u8]>,
+pub struct Frame {
+    pub bytes: Box<[u8]>,
     /// The entry that the walk in hand goes through.
-    pub(super) slot: usize,
+    pub slot: usize,
     /// Whether the operation in hand changed it.
-    pub(super) is_dirty: bool,
+    pub is_dirty: bool,
 }
 
 impl Frame {
     /// Makes it an empty node.
-    pub(super) fn reset(&mut self, lpn: Lpn, level: usize) {
+    pub fn reset(&mut self, lpn: Lpn, level: usize) {
         debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: a node at level {level}");
         self.bytes.fill(0);
         put_head(&mut self.bytes, lpn, level as u8);
@@ -311,54 +311,54 @@ impl Frame {
     }
 
     /// Whether another frame has its page of RAM for a while.
-    pub(super) fn is_lent(&self) -> bool {
+    pub fn is_lent(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    pub(super) fn lpn(&self) -> Lpn {
+    pub fn lpn(&self) -> Lpn {
         Lpn(get_u32(&self.bytes, 4))
     }
 
-    pub(super) fn set_lpn(&mut self, lpn: Lpn) {
+    pub fn set_lpn(&mut self, lpn: Lpn) {
         put_u32(&mut self.bytes, 4, lpn.0);
     }
 
-    pub(super) fn level(&self) -> usize {
+    pub fn level(&self) -> usize {
         usize::from(self.bytes[8])
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         usize::from(get_u16(&self.bytes, 10))
     }
 
-    pub(super) fn set_count(&mut self, count: usize) {
+    pub fn set_count(&mut self, count: usize) {
         debug_assert!(count <= usize::from(u16::MAX), "B4: {count} entries do not fit the header");
         put_u16(&mut self.bytes, 10, count as u16);
         self.is_dirty = true;
     }
 
-    pub(super) fn area(&self) -> &[u8] {
+    pub fn area(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
-    pub(super) fn area_mut(&mut self) -> &mut [u8] {
+    pub fn area_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADER_BYTES..]
     }
 
     /// Puts the checksum on the finished page.
-    pub(super) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         let crc = crc32(&[&self.bytes[4..]]);
         put_u32(&mut self.bytes, 0, crc);
     }
 
     /// Takes over level and entries of another node, and keeps its own number.
-    pub(super) fn copy_node(&mut self, source: &Frame) {
+    pub fn copy_node(&mut self, source: &Frame) {
         self.bytes[8..].copy_from_slice(&source.bytes[8..]);
         self.is_dirty = true;
     }
 
     /// Puts an entry at place `at` of a node that is not full.
-    pub(super) fn insert(&mut self, shape: &NodeShape, at: usize, entry: (&[u8], &[u8])) {
+    pub fn insert(&mut self, shape: &NodeShape, at: usize, entry: (&[u8], &[u8])) {
         let count = self.count();
         debug_assert!(count < shape.capacity, "B4: a full node takes one entry more");
         shape.insert(self.area_mut(), count, at, entry);
@@ -366,7 +366,7 @@ impl Frame {
     }
 
     /// Takes the entry at place `at` out.
-    pub(super) fn remove(&mut self, shape: &NodeShape, at: usize) {
+    pub fn remove(&mut self, shape: &NodeShape, at: usize) {
         let count = self.count();
         debug_assert!(at < count, "B4: entry {at} of {count} is taken out");
         shape.remove(self.area_mut(), count, at);
@@ -375,7 +375,7 @@ impl Frame {
 }
 
 /// Moves the first `count` entries of `right` to the end of `left`.
-pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+pub fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     let (to, have) = (left.count(), right.count());
     debug_assert!(
         left.level() == right.level() && count <= have,
@@ -389,7 +389,7 @@ pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, 
 }
 
 /// Moves the last `count` entries of `left` to the front of `right`.
-pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+pub fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     debug_assert!(
         left.level() == right.level() && count <= left.count(),
         "B5: {count} entries to another level"
@@ -403,13 +403,13 @@ pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame,
 }
 
 /// Shares the entries of two neighbours out evenly; the left one has one more of an odd number.
-pub(super) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
+pub fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
     let share = (left.count() + right.count()).div_ceil(2);
     share_out(shape, left, right, share);
 }
 
 /// Shares the entries of two neighbours out, so many to the left one.
-pub(super) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
+pub fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
     if left.count() < share {
         move_left(shape, left, right, share - left.count());
     } else {
@@ -419,7 +419,7 @@ pub(super) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, 
 }
 
 /// Splits a full node that is to take one entry more at place `at`: the upper half goes to the empty `right`.
-pub(super) fn split(
+pub fn split(
     shape: &NodeShape,
     left: &mut Frame,
     right: &mut Frame,

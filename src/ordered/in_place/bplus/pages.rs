@@ -14,7 +14,7 @@ use crate::units::Lpn;
 use alloc::vec::Vec;
 
 /// The pages in use.
-pub(in crate::ordered) struct Pages {
+pub struct Pages {
     pub(super) space: Space,
     /// Pages taken by the operation in hand.
     pub(super) taken: Vec<Lpn>,
@@ -53,7 +53,7 @@ impl Pages {
     }
 
     /// Takes a free page for a leaf that records name; where there is none, all that was taken is free again.
-    pub(in crate::ordered) fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
+    pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {
                 self.note_taken(lpn);
@@ -67,7 +67,7 @@ impl Pages {
     }
 
     /// Takes certain free pages for a leaf that records name.
-    pub(in crate::ordered) fn take_run(&mut self, pages: core::ops::Range<u32>) {
+    pub fn take_run(&mut self, pages: core::ops::Range<u32>) {
         for lpn in pages.map(Lpn) {
             assert!(self.space.claim(lpn), "B6: {lpn} is in use");
             self.note_taken(lpn);
@@ -82,25 +82,25 @@ impl Pages {
     }
 
     /// Gives up a page of a leaf that records name.
-    pub(in crate::ordered) fn give_up_leaf(&mut self, lpn: Lpn) {
+    pub fn give_up_leaf(&mut self, lpn: Lpn) {
         debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
         self.freed.push(lpn);
         self.leaf_pages.1 += 1;
     }
 
     /// Makes free again what the operation in hand took.
-    pub(in crate::ordered) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         self.taken.drain(..).for_each(|lpn| self.space.release(lpn));
         self.leaf_pages.0 = 0;
     }
 
     /// Takes a free page for a leaf that is loaded.
-    pub(in crate::ordered) fn take_to_load(&mut self) -> Result<Lpn, IndexFault> {
+    pub fn take_to_load(&mut self) -> Result<Lpn, IndexFault> {
         self.space.allocate().ok_or_else(|| IndexError::Full.into())
     }
 
     /// Takes certain free pages, for a load.
-    pub(in crate::ordered) fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
+    pub fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
         pages.map(Lpn).for_each(|lpn| assert!(self.space.claim(lpn), "B6: {lpn} is in use"));
     }
 

@@ -107,7 +107,7 @@ impl Underflow {
 
 impl BPlusConfig {
     /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
-    pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexFault> {
+    pub fn require_for_groups(&self) -> Result<(), IndexFault> {
         let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
         if is_usual && self.structure_writes == StructureWrites::Together {
             return Ok(());
@@ -125,7 +125,7 @@ const NEARLY_FULL: u32 = 8;
 
 impl<S: PageStore> BPlusTree<S> {
     /// Tells pages that are full leaves which will stay whole when ascending keys go on.
-    pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
+    pub fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
         let (leaf, overflow) = (self.core.nodes.layout.leaf, self.core.nodes.layout.overflow);
         move |page| {
             let is_full = level_and_entries(page) == Some((1, leaf.capacity as u16));

@@ -19,7 +19,7 @@ pub(super) struct Span<'a> {
 }
 
 /// A leaf that a walk has come to.
-pub(in crate::ordered) struct WalkedLeaf<'a> {
+pub struct WalkedLeaf<'a> {
     shape: &'a NodeShape,
     frame: &'a Frame,
     entries: core::ops::Range<usize>,
@@ -27,12 +27,12 @@ pub(in crate::ordered) struct WalkedLeaf<'a> {
 
 impl WalkedLeaf<'_> {
     /// The leaf's page.
-    pub(in crate::ordered) fn lpn(&self) -> Lpn {
+    pub fn lpn(&self) -> Lpn {
         self.frame.lpn()
     }
 
     /// Visits its records between the bounds of the walk.
-    pub(in crate::ordered) fn visit_records(
+    pub fn visit_records(
         &self,
         direction: Direction,
         visit: Visit<'_>,
@@ -112,7 +112,7 @@ impl Nodes {
 
 impl<S: PageStore> BPlusTree<S> {
     /// Visits every leaf with keys between two bounds, in key order, and shows the store beside it.
-    pub(in crate::ordered) fn walk_leaves(
+    pub fn walk_leaves(
         &mut self,
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,

@@ -1,0 +1,101 @@
+//! Replacement policies of the literature for [`PageCache`](nandex::cache::PageCache).
+//!
+//! [`catalogue`] has every policy by name, LRU among them.
+
+mod acr;
+mod ad_lru;
+mod blocks;
+mod bplru;
+pub mod catalogue;
+mod ccf_lru;
+mod cfdc;
+mod cflru;
+mod clock;
+mod dabc_nv;
+mod fab;
+mod fd_buffer;
+mod fifo;
+mod ghosts;
+mod lists;
+mod lru_wsr;
+mod lsf;
+mod recently_evicted;
+mod s3_fifo;
+#[cfg(test)]
+mod tests;
+mod two_q;
+mod use_queues;
+
+pub use acr::Acr;
+pub use ad_lru::AdLru;
+pub use bplru::Bplru;
+pub use ccf_lru::CcfLru;
+pub use cfdc::Cfdc;
+pub use cflru::Cflru;
+pub use clock::Clock;
+pub use dabc_nv::DabcNv;
+pub use fab::Fab;
+pub use fd_buffer::FdBuffer;
+pub use fifo::Fifo;
+pub use lru_wsr::LruWsr;
+pub use lsf::Lsf;
+pub use recently_evicted::RecentlyEvicted;
+pub use s3_fifo::S3Fifo;
+pub use two_q::TwoQ;
+
+#[cfg(test)]
+use alloc::vec::Vec;
+use nandex::cache::policy::{Access, Exit, Replacement, lru};
+
+/// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes
+/// what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// Frames of the cache.
+    pub frames: usize,
+    /// Pages of an erase block, for those that think in blocks.
+    pub block_pages: u32,
+    /// Pages of a cluster (CFDC).
+    pub cluster_pages: u32,
+    /// The cost of a page read, in any unit; more than 0.
+    pub read_cost: u64,
+    /// The cost of a page written, in the same unit.
+    pub write_cost: u64,
+    /// Percent of the frames in the region from which clean pages go first; the policy's default if none is
+    /// named.
+    pub window_percent: Option<u32>,
+    /// The faster of two media, where there are two (DABC-NV).
+    pub fast_medium: Option<FastMedium>,
+}
+
+/// The SLC part of a hybrid device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastMedium {
+    /// The medium holds the logical pages below this one.
+    pub pages: u32,
+    /// The cost of reading a page from the medium, in the same unit as [`PolicySettings::read_cost`].
+    pub read_cost: u64,
+    /// The cost of writing a page to the medium, in the same unit.
+    pub write_cost: u64,
+}
+
+impl PolicySettings {
+    /// Blocks of 64 pages, clusters of 16, a write ten times as dear as a read, one medium.
+    pub fn new(frames: usize) -> PolicySettings {
+        PolicySettings {
+            frames,
+            block_pages: 64,
+            cluster_pages: 16,
+            read_cost: 1,
+            write_cost: 10,
+            window_percent: None,
+            fast_medium: None,
+        }
+    }
+
+    /// Frames of the clean-first region: so many percent of all, or the share named.
+    fn window_frames(&self, default_percent: u32) -> usize {
+        let percent = self.window_percent.unwrap_or(default_percent).min(100);
+        self.frames * percent as usize / 100
+    }
+}

@@ -1,0 +1,491 @@
+//! FAST: data blocks in place, one log block for sequential writes, the other log blocks shared by all.
+//!
+//! Source: Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash translation layer using
+//! fully-associative sector translation", ACM TECS 6(3), 2007, as realised in the FlashSim of Pennsylvania
+//! State University. Data path: high confidence. Recovery and trim are ours; the original defines none.
+//!
+//! # State
+//!
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical
+//!   block.
+//! - SW, the sequential log block: pages `0..fill` hold pages `0..fill` of its owner.
+//! - RW, the random log blocks: a queue of at most `log_blocks - 1`; any logical page may be in any of them.
+//!
+//! # Write
+//!
+//! 1. The page's place in the data block can be programmed, and no log block has the page: in place. (Where
+//!    the chip wants ascending order, places below a programmed one count as programmed.)
+//! 2. It is the first page of its logical block: SW is merged (a *switch* if it is full, else a *partial
+//!    merge*: the rest of the owner is copied to it), and a new SW starts with this page.
+//! 3. SW belongs to the logical block: the next page in sequence is appended; a page above it goes to its
+//!    place while the rest is copied (partial merge); a page written again makes a *full merge* of the owner,
+//!    the new contents included.
+//! 4. Any other page is appended to the last RW block. When all are full, the oldest is the victim: each
+//!    logical block with a live page in it gets a full merge (or, as the owner of SW, a partial one), whose
+//!    sources are all log blocks.
+//!
+//! # Invariants
+//!
+//! - A1: no first page of a logical block is written to an RW block, except one that a mount left there.
+//! - A2: a live page is in the RW map, or else in SW, or else in its data block.
+//!
+//! # Recovery and deviations
+//!
+//! As in [`nandex::ftl::mapping`]. A log block or data block that was open takes no more pages; SW is then
+//! merged in full. An old copy is dropped only after the new one is programmed; the simulators' option to
+//! drop it before the victim is chosen saves a merge now and then and loses data at a power cut, so there is
+//! none.
+
+use nandex::blocks::Wear;
+use nandex::blocks::spare::PageKind;
+use nandex::check::{CheckReport, Invariant, message};
+use nandex::fault::StoreFault;
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
+use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::nand::{Cause, Geometry, Nand};
+use nandex::units::{Lbn, Pbn, Ppn};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A FAST translation layer.
+pub type FastFtl<N> = SchemeFtl<N, Fast>;
+
+/// The settings of FAST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastSettings {
+    /// The settings that every mapping scheme has.
+    pub common: FlashSettings,
+    /// Log blocks, the sequential one included, at least 2; `None`: 3 % of the chip. Fixed at format.
+    pub log_blocks: Option<u32>,
+    /// A full SW block becomes a data block before one of its pages is written again, instead of being merged
+    /// in full.
+    pub eager_switch: bool,
+}
+
+/// The counters of FAST beside [`nandex::ftl::mapping::FlashCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastCounters {
+    /// Full merges because a page of the SW block was written again, or the block could not be continued.
+    pub full_sw_merges: u64,
+    /// Full merges of logical blocks found in an RW victim.
+    pub full_rw_merges: u64,
+    /// RW blocks erased.
+    pub rw_victims: u64,
+}
+
+/// A random log block, and what was written to its pages.
+#[derive(Debug)]
+struct Random {
+    pbn: Pbn,
+    lpns: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sequential {
+    pbn: Pbn,
+    owner: Lbn,
+    fill: u32,
+}
+
+/// The tables of FAST.
+#[derive(Debug)]
+pub struct Fast {
+    data: BlockMap,
+    sw: Option<Sequential>,
+    rw: VecDeque<Random>,
+    rw_map: LogMap,
+    log_blocks: u32,
+    eager_switch: bool,
+    /// The counters since format or mount.
+    pub counters: FastCounters,
+}
+
+impl Scheme for Fast {
+    type Settings = FastSettings;
+
+    const RULES: Rules = Rules {
+        magic: *b"FAST",
+        one_data_block: true,
+        old_may_stay_valid: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
+        counts: false,
+    };
+
+    fn common(settings: &FastSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(settings: &FastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+        [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(2), 0, 0, 0]
+    }
+
+    fn blocks_needed(setup: [u32; 4]) -> u32 {
+        setup[0].saturating_add(Fast::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // A new data block; what its merge gathers into, for the block frees two; and one that fails.
+        3
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &FastSettings,
+        mounted: Mounted,
+    ) -> Result<Fast, StoreFault> {
+        let log_blocks = flash.setup()[0];
+        let mut fast = Fast {
+            data: BlockMap::open(flash)?,
+            sw: None,
+            rw: VecDeque::new(),
+            rw_map: LogMap::default(),
+            log_blocks,
+            eager_switch: settings.eager_switch,
+            counters: FastCounters::default(),
+        };
+        fast.adopt(flash, &mounted.live)?;
+        Ok(fast)
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        _: Cause,
+    ) -> Result<Option<Ppn>, StoreFault> {
+        Ok(self.find(flash, lpn))
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        if self.write_in_place(flash, lpn, cause, data)? {
+            return Ok(());
+        }
+        let (lbn, page) = flash.split(lpn);
+        let sw = self.sw.filter(|sw| sw.owner == lbn);
+        if page == 0 {
+            return self.start_sequence(flash, lpn, cause, data);
+        }
+        match sw {
+            Some(sw) if page == sw.fill && flash.is_open(sw.pbn, page) => {
+                let old = self.find(flash, lpn);
+                if flash.write(
+                    flash.geometry().page_at(sw.pbn, page),
+                    (PageKind::Sequential, lpn),
+                    cause,
+                    data,
+                )? {
+                    self.sw = Some(Sequential { fill: page + 1, ..sw });
+                    self.rw_map.drop_copy(flash, lpn, old);
+                    return Ok(());
+                }
+                self.merge_owner(flash, Some(Incoming { lpn, cause, data }))
+            }
+            Some(sw) if self.eager_switch && sw.fill == flash.geometry().pages_per_block => {
+                self.merge_owner(flash, None)?;
+                self.append(flash, lpn, cause, data)
+            }
+            Some(_) => self.merge_owner(flash, Some(Incoming { lpn, cause, data })),
+            None => self.append(flash, lpn, cause, data),
+        }
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+        let old = self.find(flash, lpn);
+        self.rw_map.drop_copy(flash, lpn, old);
+        Ok(old)
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+        let tag = flash.tag(pbn);
+        if tag.role != Some(PageKind::Data) {
+            return Ok(false);
+        }
+        if self.sw.is_some_and(|sw| sw.owner.0 == tag.owner) {
+            self.merge_owner(flash, None)?;
+        } else {
+            self.merge_in_full(flash, Lbn(tag.owner), None)?;
+        }
+        Ok(true)
+    }
+
+    fn log_blocks(&self) -> u32 {
+        self.log_blocks
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        self.data.ram_bytes() + self.log_bytes()
+    }
+
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let log = size_of::<Random>() + geometry.pages_per_block as usize * LOG_PAGE_BYTES;
+        // Where blocks have few pages, the row of blocks that grows by doubling is more than those.
+        let least = 3 * size_of::<Random>() + geometry.pages_per_block as usize * 2 * size_of::<(u32, Ppn)>();
+        self.data.ram_bytes() + self.log_blocks as usize * log.max(least)
+    }
+
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+        let is_log = |_, pbn: Pbn| self.rw.iter().any(|block| block.pbn == pbn);
+        for (lpn, ppn) in self.rw_map.strays(flash, is_log) {
+            let what = message!("lpn {lpn} is mapped to {ppn}, in no log block");
+            report.violation(Invariant::A2, u64::from(lpn), what);
+        }
+        Ok(0)
+    }
+}
+
+/// Bytes of RAM for a page of a random log block: its number, and where it is.
+const LOG_PAGE_BYTES: usize = size_of::<u32>() + LogMap::PAGE_BYTES;
+
+impl Fast {
+    fn log_bytes(&self) -> usize {
+        let blocks = self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4);
+        blocks.sum::<usize>() + self.rw_map.ram_bytes()
+    }
+
+    /// Owner and fill of the sequential log block.
+    pub fn sequential(&self) -> Option<(Lbn, u32)> {
+        self.sw.map(|sw| (sw.owner, sw.fill))
+    }
+
+    /// The logical pages in random log blocks.
+    pub fn random_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rw_map.lpns()
+    }
+
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
+        let g = flash.geometry();
+        for pbn in (0..g.blocks).map(Pbn) {
+            if flash.live_role(pbn) != Some(PageKind::Sequential) {
+                continue;
+            }
+            for (number, ppn) in flash.live_in(pbn, live)? {
+                let (lbn, place) = flash.split(number);
+                match (self.data.get(lbn), self.sw) {
+                    (Some(data), _) if data == pbn => {}
+                    // The merge was completed but for its last step; or the old data block has no live page
+                    // any more.
+                    (None, _) => self.data.adopt(flash, lbn, pbn),
+                    (Some(_), Some(sw)) if sw.pbn == pbn => {
+                        self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
+                    }
+                    (Some(_), None) => self.sw = Some(Sequential { pbn, owner: lbn, fill: place + 1 }),
+                    (Some(_), Some(_)) => self.adopt_random(flash, number, ppn),
+                }
+            }
+        }
+        for pbn in (0..g.blocks).map(Pbn) {
+            if flash.live_role(pbn) == Some(PageKind::Log) {
+                let pages = flash.live_in(pbn, live)?;
+                pages.into_iter().for_each(|(number, ppn)| self.adopt_random(flash, number, ppn));
+            }
+        }
+        if let Some(sw) = &mut self.sw {
+            sw.fill = sw.fill.max(flash.next_page(sw.pbn).min(g.pages_per_block));
+        }
+        Ok(())
+    }
+
+    fn adopt_random<N: Nand>(&mut self, flash: &Flash<N>, number: u32, ppn: Ppn) {
+        let g = flash.geometry();
+        let (pbn, place) = (g.block_of(ppn), g.page_in_block(ppn));
+        if self.rw.back().is_none_or(|block| block.pbn != pbn) {
+            self.rw.push_back(Random { pbn, lpns: Vec::with_capacity(g.pages_per_block as usize) });
+        }
+        if let Some(block) = self.rw.back_mut() {
+            block.lpns.resize(place as usize, NOBODY);
+            block.lpns.push(number);
+        }
+        self.rw_map.insert(number, ppn);
+    }
+
+    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+        let (lbn, page) = flash.split(lpn);
+        let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
+        let in_sw = || self.sw.filter(|sw| sw.owner == lbn).and_then(|sw| at(sw.pbn));
+        self.rw_map.get(lpn).or_else(in_sw).or_else(|| self.data.find(flash, lpn))
+    }
+
+    /// Case 1; false: it does not apply, or the program failed.
+    fn write_in_place<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreFault> {
+        if self.find(flash, lpn).is_some() {
+            return Ok(false);
+        }
+        let (lbn, page) = flash.split(lpn);
+        if self.sw.is_some_and(|sw| sw.owner == lbn && page < sw.fill) {
+            return Ok(false);
+        }
+        self.data.write_in_place(flash, lpn, cause, data)
+    }
+
+    /// Case 2.
+    fn start_sequence<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        if self.sw.is_some() {
+            self.merge_owner(flash, None)?;
+        }
+        let (owner, _) = flash.split(lpn);
+        loop {
+            let pbn = flash.take(PageKind::Sequential, owner.0, Wear::Least)?;
+            let old = self.find(flash, lpn);
+            if flash.write(flash.geometry().page_at(pbn, 0), (PageKind::Sequential, lpn), cause, data)? {
+                self.sw = Some(Sequential { pbn, owner, fill: 1 });
+                self.rw_map.drop_copy(flash, lpn, old);
+                return Ok(());
+            }
+            flash.free(pbn, Cause::Merge, Vec::new)?;
+        }
+    }
+
+    /// Ends the sequential log block by the cheapest merge that is possible, with a page of its owner that
+    /// the host writes now.
+    fn merge_owner<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreFault> {
+        let Some(sw) = self.sw else { return Ok(()) };
+        let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
+        let place = incoming.map_or(pages, |page| flash.split(page.lpn).1);
+        let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
+        // After a mount the data block may hold the copy that counts of a page in SW.
+        let below = |flash: &Flash<N>, pbn: Pbn| {
+            flash.blocks().next_valid(pbn, 0).is_some_and(|p| flash.geometry().page_in_block(p) < sw.fill)
+        };
+        let covers = !old.is_some_and(|pbn| below(flash, pbn));
+        if sw.fill == pages && incoming.is_none() && covers {
+            flash.counters.switch_merges += 1;
+        } else if !(is_open && place >= sw.fill && covers && self.complete(flash, sw, incoming)?) {
+            return self.merge_owner_in_full(flash, sw, incoming);
+        }
+        self.sw = None;
+        self.data.switch(flash, sw.owner, sw.pbn)
+    }
+
+    /// Copies the rest of the owner to its log block; false: a program failed.
+    fn complete<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        sw: Sequential,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<bool, StoreFault> {
+        let sources = sources(flash, sw.owner, incoming, |lpn| self.find(flash, lpn));
+        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
+        if !flash.fill(sw.pbn, sw.owner, sw.fill, &sources[sw.fill as usize..])? {
+            return Ok(false);
+        }
+        if let Some((lpn, ppn)) = old {
+            self.rw_map.drop_copy(flash, lpn, Some(ppn));
+        }
+        self.rw_map.forget(flash, sw.owner, sw.fill, |ppn| !flash.is_valid(ppn));
+        Ok(true)
+    }
+
+    fn merge_owner_in_full<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        sw: Sequential,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreFault> {
+        self.merge_in_full(flash, sw.owner, incoming)?;
+        self.counters.full_sw_merges += 1;
+        self.sw = None;
+        flash.free(sw.pbn, Cause::Merge, Vec::new)
+    }
+
+    /// Gathers a logical block from wherever its pages are.
+    fn merge_in_full<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lbn: Lbn,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreFault> {
+        let sources = sources(flash, lbn, incoming, |lpn| self.find(flash, lpn));
+        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
+        let pbn = flash.gather(lbn, &sources)?;
+        if let Some((lpn, ppn)) = old {
+            self.rw_map.drop_copy(flash, lpn, Some(ppn));
+        }
+        self.rw_map.forget(flash, lbn, 0, |ppn| !flash.is_valid(ppn));
+        self.data.switch(flash, lbn, pbn)
+    }
+
+    /// Case 4.
+    fn append<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        loop {
+            self.make_tail(flash)?;
+            let Some(tail) = self.rw.back_mut() else { continue };
+            let place = flash.next_page(tail.pbn);
+            let ppn = flash.geometry().page_at(tail.pbn, place);
+            tail.lpns.resize(place as usize, NOBODY);
+            tail.lpns.push(lpn);
+            let old = self.find(flash, lpn);
+            if flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
+                self.rw_map.drop_copy(flash, lpn, old);
+                self.rw_map.insert(lpn, ppn);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees to it that the last RW block has room for a page.
+    fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+        let pages = flash.geometry().pages_per_block;
+        if self.rw.back().is_some_and(|block| flash.next_page(block.pbn) < pages) {
+            return Ok(());
+        }
+        while self.rw.len() + 1 >= self.log_blocks as usize {
+            self.merge_victim(flash)?;
+        }
+        let pbn = flash.take(PageKind::Log, NOBODY, Wear::Least)?;
+        self.rw.push_back(Random { pbn, lpns: Vec::with_capacity(pages as usize) });
+        Ok(())
+    }
+
+    /// Merges every logical block with a live page in the oldest RW block, and erases it.
+    fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+        let Some(victim) = self.rw.front().map(|block| block.pbn) else { return Ok(()) };
+        while let Some(ppn) = flash.blocks().next_valid(victim, 0) {
+            let lpn = self.rw[0].lpns[flash.geometry().page_in_block(ppn) as usize];
+            let (lbn, _) = flash.split(lpn);
+            if self.sw.is_some_and(|sw| sw.owner == lbn) {
+                self.merge_owner(flash, None)?;
+            } else {
+                self.merge_in_full(flash, lbn, None)?;
+                self.counters.full_rw_merges += 1;
+            }
+        }
+        self.rw.pop_front();
+        self.counters.rw_victims += 1;
+        flash.free(victim, Cause::Merge, Vec::new)
+    }
+}
+
+#[cfg(test)]
+mod tests;

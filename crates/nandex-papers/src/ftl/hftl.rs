@@ -1,0 +1,349 @@
+//! HFTL-like: FAST for what is cold, an area mapped by pages for what is hot.
+//!
+//! Source: Lee, Yun and Lee, "HFTL: hybrid flash translation layer based on hot data identification for flash
+//! memory", IEEE Transactions on Consumer Electronics 55(4), 2009. Title and abstract only were at hand, so
+//! this is **our reading**, with low confidence: that hot data is told by multi-hash filters for blocks and
+//! for pages, that hot pages are mapped one by one and the rest by blocks with logs. Quotas, cleaning and
+//! eviction are ours.
+//!
+//! # State
+//!
+//! - [`crate::ftl::fast`], for the cold pages, with all of its rules.
+//! - The hot area: at most `hot_blocks` blocks, filled one after the other; a map from logical pages to
+//!   places in it.
+//! - Two filters ([`nandex::blocks::hot`]), of logical pages and of logical blocks.
+//!
+//! # Operations
+//!
+//! - *Write*: both filters count it. A hot page of a hot block is appended to the hot area, if it is there
+//!   already or less than three quarters of the area is live; any other goes to FAST. The copy that is
+//!   superseded, in whichever part, becomes invalid.
+//! - *Cleaning*: when the area is full, the block with the fewest live pages is the victim. Its pages that
+//!   are still hot move to a new block of the area, the others go to FAST as cold writes. If all pages are
+//!   live, all of them go to FAST, so that the area always gains room.
+//! - *Read*: the hot area, then as FAST.
+//!
+//! # Invariants and recovery
+//!
+//! - A1 and A2 of FAST, for pages that are not in the hot area.
+//! - A3: a page in the hot map is live there, and nowhere else.
+//!
+//! Recovery as in [`nandex::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The
+//! filters start empty.
+
+use nandex::blocks::Wear;
+use nandex::blocks::hot::{HotFilter, HotSettings};
+use nandex::blocks::spare::PageKind;
+use nandex::check::{CheckReport, Invariant, message};
+use nandex::fault::StoreFault;
+use crate::ftl::fast::{Fast, FastSettings};
+use crate::ftl::log_map::log_blocks_of;
+use nandex::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::nand::{Cause, Geometry, Nand};
+use nandex::sort;
+use nandex::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// An HFTL-like translation layer.
+pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
+
+/// The settings of HFTL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HftlSettings {
+    /// The settings that every mapping scheme has.
+    pub common: FlashSettings,
+    /// Log blocks of FAST; `None`: 3 % of the chip. Fixed at format.
+    pub log_blocks: Option<u32>,
+    /// Blocks of the hot area, at least 2; `None`: 5 % of the chip. Fixed at format.
+    pub hot_blocks: Option<u32>,
+    /// The filters.
+    pub hot: HotSettings,
+}
+
+/// The tables.
+#[derive(Debug)]
+pub struct Hftl {
+    cold: Fast,
+    hot_map: BTreeMap<u32, Ppn>,
+    /// The blocks of the hot area, the open one last.
+    area: Vec<Pbn>,
+    hot_blocks: usize,
+    hot_pages: HotFilter,
+    hot_lbns: HotFilter,
+    page: Vec<u8>,
+    /// Pages that went from the hot area to FAST.
+    pub evicted_pages: u64,
+}
+
+impl Scheme for Hftl {
+    type Settings = HftlSettings;
+
+    const RULES: Rules = Rules {
+        magic: *b"HFTL",
+        one_data_block: true,
+        old_may_stay_valid: false,
+        has_owners: true,
+        fills_in_order: false,
+        has_map: false,
+        record_percent: 100,
+        counts: false,
+    };
+
+    fn common(settings: &HftlSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(settings: &HftlSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+        let logs = settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(2);
+        let hot = settings.hot_blocks.unwrap_or(good_blocks / 20).max(2);
+        [logs, hot, 0, 0]
+    }
+
+    fn blocks_needed(setup: [u32; 4]) -> u32 {
+        setup[0].saturating_add(setup[1]).saturating_add(Hftl::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(setup: [u32; 4]) -> u32 {
+        // Those of FAST, and the block that hot pages of a victim move to before it is erased.
+        Fast::blocks_per_write(setup) + 1
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &HftlSettings,
+        mounted: Mounted,
+    ) -> Result<Hftl, StoreFault> {
+        let mut area: Vec<Pbn> = Vec::new();
+        let mut hot_map = BTreeMap::new();
+        for pbn in (0..flash.geometry().blocks).map(Pbn) {
+            if flash.live_role(pbn) == Some(PageKind::Host) {
+                area.push(pbn);
+                hot_map.extend(flash.live_in(pbn, &mounted.live)?);
+            }
+        }
+        // The block that still has room, if any, is to be the last.
+        sort::by_key(&mut area, |&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
+        let fast = FastSettings { common: settings.common, log_blocks: None, eager_switch: false };
+        Ok(Hftl {
+            cold: Fast::open(flash, &fast, mounted)?,
+            hot_map,
+            area,
+            hot_blocks: flash.setup()[1] as usize,
+            hot_pages: HotFilter::new(settings.hot),
+            hot_lbns: HotFilter::new(settings.hot),
+            page: alloc::vec![0; flash.geometry().page_bytes as usize],
+            evicted_pages: 0,
+        })
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+    ) -> Result<Option<Ppn>, StoreFault> {
+        match self.hot_map.get(&lpn) {
+            Some(&ppn) => Ok(Some(ppn)),
+            None => self.cold.locate(flash, lpn, cause),
+        }
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        let (page, block) = (Lpn(lpn), Lpn(flash.split(lpn).0.0));
+        self.hot_pages.note_write(page);
+        self.hot_lbns.note_write(block);
+        let is_hot = self.hot_lbns.is_hot(block) && self.hot_pages.is_hot(page);
+        if is_hot && (self.hot_map.contains_key(&lpn) || self.has_room(flash)) {
+            self.write_hot(flash, lpn, cause, data)
+        } else {
+            self.write_cold(flash, lpn, cause, data)
+        }
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+        match self.hot_map.remove(&lpn) {
+            None => self.cold.trim(flash, lpn),
+            Some(ppn) => {
+                flash.invalidate(ppn);
+                Ok(Some(ppn))
+            }
+        }
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+        self.cold.evacuate(flash, pbn)
+    }
+
+    fn log_blocks(&self) -> u32 {
+        self.cold.log_blocks()
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        self.cold.mapping_bytes()
+            + self.hot_map.len() * 2 * size_of::<(u32, Ppn)>()
+            + self.area.len() * size_of::<Pbn>()
+            + self.hot_pages.ram_bytes()
+            + self.hot_lbns.ram_bytes()
+    }
+
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        // The area is evicted to what it may have before one block more is taken.
+        let pages = (self.hot_blocks + 1) * geometry.pages_per_block as usize;
+        self.cold.mapping_bytes_max(geometry)
+            + pages * 2 * size_of::<(u32, Ppn)>()
+            + (self.hot_blocks + 1) * size_of::<Pbn>()
+            + self.hot_pages.ram_bytes()
+            + self.hot_lbns.ram_bytes()
+    }
+
+    fn other_bytes(&self) -> usize {
+        self.page.len()
+    }
+
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+        for (&lpn, &ppn) in &self.hot_map {
+            if !self.area.contains(&flash.geometry().block_of(ppn)) {
+                let found = message!("lpn {lpn} is mapped to {ppn}, not in the hot area");
+                report.violation(Invariant::A3, u64::from(lpn), found);
+            }
+        }
+        self.cold.check(flash, report)
+    }
+}
+
+impl Hftl {
+    /// Logical pages in the hot area.
+    pub fn hot_page_count(&self) -> usize {
+        self.hot_map.len()
+    }
+
+    /// Whether the hot area takes another page: with more live ones than three quarters of its places,
+    /// cleaning would push out what is still hot.
+    fn has_room<N: Nand>(&self, flash: &Flash<N>) -> bool {
+        let places = self.hot_blocks * flash.geometry().pages_per_block as usize;
+        4 * self.hot_map.len() < 3 * places
+    }
+
+    fn write_cold<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        let old = self.hot_map.get(&lpn).copied();
+        flash.replaces(old);
+        let written = self.cold.write(flash, lpn, cause, data);
+        flash.replaces(None);
+        if old.is_some_and(|old| !flash.is_valid(old)) {
+            self.hot_map.remove(&lpn);
+        }
+        written
+    }
+
+    fn write_hot<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreFault> {
+        loop {
+            let ppn = self.hot_place(flash)?;
+            let old = self.locate(flash, lpn, cause)?;
+            if !flash.write(ppn, (PageKind::Host, lpn), cause, data)? {
+                continue;
+            }
+            match (self.hot_map.insert(lpn, ppn), old) {
+                (Some(old), _) => flash.invalidate(old),
+                (None, Some(_)) => drop(self.cold.trim(flash, lpn)?),
+                (None, None) => {}
+            }
+            return Ok(());
+        }
+    }
+
+    /// The next page of the hot area.
+    fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
+        loop {
+            if let Some(ppn) = self.area.last().and_then(|&pbn| flash.next_ppn(pbn)) {
+                return Ok(ppn);
+            }
+            if self.area.len() >= self.hot_blocks {
+                self.clean(flash)?;
+            } else {
+                self.area.push(flash.take(PageKind::Host, NOBODY, Wear::Least)?);
+            }
+        }
+    }
+
+    /// Gains room in the full hot area.
+    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+        let live = |pbn: &Pbn| flash.blocks().valid_count(*pbn);
+        let Some(victim) = self.area.iter().copied().min_by_key(live) else { return Ok(()) };
+        let keeps = flash.blocks().valid_count(victim) < flash.geometry().pages_per_block;
+        let mut target = None;
+        while let Some(ppn) = flash.blocks().next_valid(victim, 0) {
+            let mut page = core::mem::take(&mut self.page);
+            let moved = self.move_out(flash, ppn, (keeps, &mut target), &mut page);
+            self.page = page;
+            moved?;
+        }
+        self.area.retain(|&pbn| pbn != victim);
+        flash.counters.collections += 1;
+        flash.free(victim, Cause::GarbageCollection, Vec::new)
+    }
+
+    /// Moves a page out of a victim: to another block of the area while it is hot, else to FAST.
+    fn move_out<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        ppn: Ppn,
+        (keeps, target): (bool, &mut Option<Pbn>),
+        page: &mut [u8],
+    ) -> Result<(), StoreFault> {
+        const CAUSE: Cause = Cause::GarbageCollection;
+        let Some(header) = flash.load_into(ppn, CAUSE, page)? else {
+            let lost = self.hot_map.iter().find(|(_, at)| **at == ppn).map(|(&lpn, _)| lpn);
+            let Some(lpn) = lost else {
+                let what = "A3: a live page of the hot area is not in its map";
+                return Err(StoreFault::corrupted(what, ppn.0));
+            };
+            self.hot_map.remove(&lpn);
+            flash.lose(ppn, lpn);
+            return Ok(());
+        };
+        let lpn = header.number;
+        if keeps && self.hot_pages.is_hot(Lpn(lpn)) {
+            let to = match target.and_then(|pbn| flash.next_ppn(pbn)) {
+                Some(to) => to,
+                None => {
+                    let pbn = *target.insert(flash.take(PageKind::Host, NOBODY, Wear::Least)?);
+                    self.area.push(pbn);
+                    flash.geometry().page_at(pbn, 0)
+                }
+            };
+            if flash.store_from((ppn, to), header, CAUSE, page)? {
+                self.hot_map.insert(lpn, to);
+                return Ok(());
+            }
+        }
+        self.evicted_pages += 1;
+        flash.counters.moved_pages += 1;
+        self.write_cold(flash, lpn, CAUSE, page)?;
+        // It was the FTL that wrote, not the host.
+        flash.note_last_written(None);
+        flash.counters.host_writes -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The global mapping table: the table on flash, and a cache of pages of it in the order of least recent use.
+
+use nandex::fault::StoreFault;
+use nandex::ftl::mapping::Flash;
+use nandex::ftl::table::MapTable;
+use nandex::nand::{Cause, Nand};
+use nandex::units::Ppn;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Bytes of RAM that a cached page takes beside its bytes.
+pub(super) const OVERHEAD_BYTES: usize = 2 * size_of::<(u32, Cached)>() + 2 * size_of::<(u64, u32)>();
+
+#[derive(Debug)]
+pub(super) struct Cached {
+    used: u64,
+    bytes: Vec<u8>,
+}
+
+/// The table and its cache. What is cached equals what is on flash.
+#[derive(Debug)]
+pub(super) struct Gmt {
+    pub(super) table: MapTable,
+    pages: BTreeMap<u32, Cached>,
+    /// Pages by the time of their last use.
+    order: BTreeMap<u64, u32>,
+    clock: u64,
+    pages_max: usize,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+}
+
+impl Gmt {
+    pub(super) fn new(table: MapTable, pages_max: usize) -> Gmt {
+        let (pages, order) = (BTreeMap::new(), BTreeMap::new());
+        Gmt { table, pages, order, clock: 0, pages_max, hits: 0, misses: 0 }
+    }
+
+    /// Brings a page of the table into the page of RAM that the chip has.
+    pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+        if let Some(cached) = self.pages.get_mut(&page) {
+            self.hits += 1;
+            self.clock += 1;
+            self.order.remove(&cached.used);
+            cached.used = self.clock;
+            self.order.insert(self.clock, page);
+            flash.page_mut().copy_from_slice(&cached.bytes);
+            return Ok(());
+        }
+        self.misses += 1;
+        self.table.load(flash, page, Cause::Mapping)?;
+        if self.table.exists(page) {
+            self.keep(flash, page);
+        }
+        Ok(())
+    }
+
+    /// Writes what was brought and changed as the new version of a page.
+    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+        self.table.save(flash, page)?;
+        match self.pages.get_mut(&page) {
+            Some(cached) => cached.bytes.copy_from_slice(flash.page()),
+            None => self.keep(flash, page),
+        }
+        Ok(())
+    }
+
+    /// The table's entry of a logical page, if that is live still or nothing.
+    pub(super) fn entry<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+    ) -> Result<Option<Ppn>, StoreFault> {
+        self.bring(flash, self.table.page_of(lpn))?;
+        self.table.live(flash, lpn)
+    }
+
+    fn keep<N: Nand>(&mut self, flash: &Flash<N>, page: u32) {
+        if self.pages_max == 0 {
+            return;
+        }
+        let mut bytes = Vec::new();
+        if self.pages.len() == self.pages_max
+            && let Some((_, oldest)) = self.order.pop_first()
+            && let Some(cached) = self.pages.remove(&oldest)
+        {
+            bytes = cached.bytes;
+        }
+        bytes.clear();
+        bytes.extend_from_slice(flash.page());
+        self.clock += 1;
+        self.order.insert(self.clock, page);
+        self.pages.insert(page, Cached { used: self.clock, bytes });
+    }
+
+    /// Bytes of RAM that cached pages take at most.
+    pub(super) fn cache_bytes_max(&self) -> usize {
+        self.pages_max * (OVERHEAD_BYTES + self.table.page_bytes())
+    }
+
+    /// Bytes of RAM that cached pages take.
+    pub(super) fn cache_bytes(&self) -> usize {
+        self.pages.len() * (OVERHEAD_BYTES + self.table.page_bytes())
+    }
+}

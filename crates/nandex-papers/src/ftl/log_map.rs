@@ -1,0 +1,109 @@
+//! Rules that the schemes with log blocks share: where the pages in log blocks are, and what a merge brings
+//! together.
+
+use nandex::ftl::mapping::{Flash, Source};
+use nandex::nand::{Cause, Nand};
+use nandex::units::{Lbn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The number of log blocks, where it is not set.
+pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
+    (good_blocks * 3 / 100).max(2)
+}
+
+/// A page that the host writes while its logical block is merged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) lpn: u32,
+    pub(super) cause: Cause,
+    pub(super) data: &'a [u8],
+}
+
+/// The sources of a merge of a logical block: for each of its pages what the host writes, or else where the
+/// page is found.
+pub(super) fn sources<'a, N: Nand>(
+    flash: &Flash<N>,
+    lbn: Lbn,
+    incoming: Option<Incoming<'a>>,
+    find: impl Fn(u32) -> Option<Ppn>,
+) -> Vec<Option<Source<'a>>> {
+    let source = |page: u32| {
+        let lpn = flash.lpn_at(lbn, page);
+        match incoming {
+            Some(incoming) if incoming.lpn == lpn => Some(Source::Host(incoming.data, incoming.cause)),
+            _ => find(lpn).map(Source::Page),
+        }
+    };
+    (0..flash.geometry().pages_per_block).map(source).collect()
+}
+
+/// The logical pages that are in log blocks which any page may be in, and where.
+#[derive(Debug, Default)]
+pub(super) struct LogMap {
+    places: BTreeMap<u32, Ppn>,
+}
+
+impl LogMap {
+    /// Bytes of RAM for each page, twice for the tree's own.
+    pub(super) const PAGE_BYTES: usize = 2 * size_of::<(u32, Ppn)>();
+
+    /// The page of the log blocks that holds a logical page.
+    pub(super) fn get(&self, lpn: u32) -> Option<Ppn> {
+        self.places.get(&lpn).copied()
+    }
+
+    /// A logical page was written to a log block.
+    pub(super) fn insert(&mut self, lpn: u32, ppn: Ppn) {
+        self.places.insert(lpn, ppn);
+    }
+
+    /// The old copy of a logical page, wherever it was, does not count any more.
+    pub(super) fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
+        if let Some(old) = old {
+            flash.invalidate(old);
+            if self.places.get(&lpn) == Some(&old) {
+                self.places.remove(&lpn);
+            }
+        }
+    }
+
+    /// Forgets the pages of a logical block, from a page on, that are gone from the log blocks.
+    pub(super) fn forget<N: Nand>(
+        &mut self,
+        flash: &Flash<N>,
+        lbn: Lbn,
+        first: u32,
+        is_gone: impl Fn(Ppn) -> bool,
+    ) {
+        for page in first..flash.geometry().pages_per_block {
+            let lpn = flash.lpn_at(lbn, page);
+            if self.places.get(&lpn).is_some_and(|&ppn| is_gone(ppn)) {
+                self.places.remove(&lpn);
+            }
+        }
+    }
+
+    /// The logical pages in log blocks.
+    pub(super) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.keys().copied()
+    }
+
+    /// The logical pages that are mapped to a block which is no log block for them, and where.
+    pub(super) fn strays<N: Nand>(
+        &self,
+        flash: &Flash<N>,
+        is_log: impl Fn(u32, Pbn) -> bool,
+    ) -> impl Iterator<Item = (u32, Ppn)> {
+        let block_of = |ppn: Ppn| flash.geometry().block_of(ppn);
+        self.places
+            .iter()
+            .map(|(&lpn, &ppn)| (lpn, ppn))
+            .filter(move |&(lpn, ppn)| !is_log(lpn, block_of(ppn)))
+    }
+
+    /// Bytes of RAM held.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.places.len() * LogMap::PAGE_BYTES
+    }
+}

@@ -1,0 +1,474 @@
+//! The cluster layer: a store of nodes whose pages are chosen when they are written, many at once.
+
+use super::ClusteredConfig;
+use super::batch::Batch;
+use super::links::{Links, ROOT};
+use super::replay::replay;
+use super::ring::Ring;
+use super::settings::ClusteredSizes;
+use super::superblock::{self, Superblock};
+use super::table::AddressTable;
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::nand::Cause;
+use nandex::store::{PageStore, StoreError, StoreStats};
+use nandex::units::{Lpn, Ppn};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The counters of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterCounts {
+    /// Batches written.
+    pub flushes: u64,
+    /// Nodes that they wrote, copies of recycled segments included.
+    pub flushed_nodes: u64,
+    /// Headers that they wrote.
+    pub header_pages: u64,
+    /// Runs of pages that followed each other in what they wrote.
+    pub runs: u64,
+    /// Superblocks written after a table or a root.
+    pub checkpoints: u64,
+    /// Pages of tables that checkpoints wrote.
+    pub checkpoint_pages: u64,
+    /// Segments recycled.
+    pub recycled_segments: u64,
+    /// Nodes copied for that.
+    pub copied_nodes: u64,
+    /// The page after the last one that a batch wrote.
+    pub(super) next_page: u32,
+}
+
+/// A store of nodes above a store of pages.
+pub struct Layer<S> {
+    pub(super) store: S,
+    pub(super) plan: ClusteredSizes,
+    pub(super) superblock: Superblock,
+    pub(super) batch: Batch,
+    pub(super) table: AddressTable,
+    pub(super) ring: Ring,
+    pub(super) links: Links,
+    /// A page in hand.
+    pub(super) page: Vec<u8>,
+    /// Whether a checkpoint was made since the mount.
+    pub(super) is_begun: bool,
+    /// Whether the ring has to be tidied yet before nodes may wait: none does.
+    pub(super) is_room_owed: bool,
+    /// Whether the last superblock is not known to last.
+    pub(super) is_sync_owed: bool,
+    /// Whether a tree is being loaded.
+    pub(super) is_loading: bool,
+    pub(super) is_interrupted: bool,
+    pub(super) counts: ClusterCounts,
+}
+
+impl<S: PageStore> Layer<S> {
+    /// Makes a layer without nodes; what the store held is dropped.
+    pub(super) fn format(mut store: S, config: &ClusteredConfig) -> Result<Layer<S>, IndexError> {
+        let plan = config.on(store.page_bytes(), store.page_count())?;
+        (0..superblock::SLOTS).try_for_each(|slot| store.trim(Lpn(slot)))?;
+        store.sync()?;
+        (superblock::SLOTS..plan.pages).try_for_each(|page| store.trim(Lpn(page)))?;
+        store.sync()?;
+        let anchor = if plan.is_append() { plan.first() } else { 0 };
+        let mut layer = Layer::with(store, plan, Superblock::new(anchor));
+        for sequence in 0..u64::from(superblock::SLOTS) {
+            layer.superblock.sequence = sequence;
+            layer.superblock.write(&mut layer.store, &plan, &mut layer.page)?;
+        }
+        layer.store.sync()?;
+        Ok(layer)
+    }
+
+    /// Opens the layer that a store holds, as it was at the last batch that is whole, or the last superblock.
+    pub(super) fn mount(mut store: S, config: &ClusteredConfig) -> Result<Layer<S>, IndexError> {
+        let (plan, superblock) = superblock::read(&mut store, config, Cause::Recovery)?;
+        let mut layer = Layer::with(store, plan, superblock);
+        if plan.is_append() {
+            let found = replay(&mut layer.store, &plan, &superblock, Cause::Recovery)?;
+            (layer.table, layer.ring) = (found.table, found.ring);
+        }
+        Ok(layer)
+    }
+
+    fn with(store: S, plan: ClusteredSizes, superblock: Superblock) -> Layer<S> {
+        Layer {
+            batch: Batch::new(plan.frames() + 1, plan.page_bytes),
+            table: AddressTable::new(if plan.is_append() { plan.pages } else { 0 }),
+            ring: Ring::new(&plan, superblock.anchor, superblock.tail),
+            links: Links::new(&plan, superblock.anchor),
+            page: vec![0; plan.page_bytes],
+            is_begun: false,
+            is_room_owed: false,
+            is_sync_owed: false,
+            is_loading: false,
+            is_interrupted: false,
+            counts: ClusterCounts::default(),
+            store,
+            plan,
+            superblock,
+        }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Gives the store back; nodes that wait are lost.
+    pub(super) fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Nodes that wait.
+    pub fn waiting_nodes(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// The counters of the layer since it was opened.
+    pub fn counts(&self) -> ClusterCounts {
+        self.counts
+    }
+
+    /// Pages that hold nodes as they are.
+    pub(super) fn live_pages(&self) -> u32 {
+        match self.plan.is_append() {
+            true => self.table.live.len(),
+            false => self.links.busy.len() - self.links.kept.len() - superblock::SLOTS,
+        }
+    }
+
+    /// After a mount: learns which nodes the tree uses.
+    pub(super) fn adopt(&mut self, is_used: &dyn Fn(Lpn) -> bool) -> Result<(), IndexError> {
+        if self.plan.is_append() {
+            let unused: Vec<u32> =
+                self.table.iter().map(|(id, _)| id).filter(|id| *id > ROOT && !is_used(Lpn(*id))).collect();
+            unused.into_iter().for_each(|id| {
+                self.table.set(id, None);
+            });
+            return Ok(());
+        }
+        for page in superblock::SLOTS..self.plan.pages {
+            if is_used(Lpn(page)) {
+                self.links.busy.insert(page);
+            }
+        }
+        self.links.nodes = self.links.busy.len() - superblock::SLOTS + 1;
+        if self.links.root < superblock::SLOTS || !self.links.busy.insert(self.links.root) {
+            return Err(IndexError::broken(Invariant::C6, "the root's page is another node's", 0));
+        }
+        Ok(())
+    }
+
+    /// Refuses to go on after a write whose effect is unknown.
+    pub(super) fn ready(&self) -> Result<(), StoreError> {
+        if self.is_interrupted {
+            return Err(StoreError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in
+    /// another way.
+    pub(super) fn unless_refused(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let done = act(self);
+        self.is_interrupted |= done.as_ref().is_err_and(|error| !error.is_refusal());
+        done
+    }
+
+    /// Before an operation: makes room for the nodes that it changes.
+    pub(super) fn relieve(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        if !self.plan.is_append() {
+            return self.relieve_links();
+        }
+        self.begin()?;
+        if self.batch.len() >= self.plan.batch_nodes() {
+            self.append_all()?;
+        }
+        let settled = self.settle_room();
+        debug_assert!(
+            settled.is_err() || self.batch.len() < self.plan.batch_nodes(),
+            "C5: {} nodes wait",
+            self.batch.len()
+        );
+        settled
+    }
+
+    /// Before a tree is loaded: the page of the root, of which the tree does not know; none where a table
+    /// says which page a node has.
+    pub(super) fn begin_load(&mut self) -> Result<Option<Lpn>, StoreError> {
+        self.sync()?;
+        self.settle_room()?;
+        self.is_loading = true;
+        Ok((!self.plan.is_append() && self.links.root != 0).then_some(Lpn(self.links.root)))
+    }
+
+    /// Writes a superblock that names what is durable before it is.
+    pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
+        debug_assert!(
+            next.epoch > self.superblock.epoch,
+            "C1: checkpoint {} after {}",
+            next.epoch,
+            self.superblock.epoch
+        );
+        if !self.store.durable_writes() && !self.store.prefix_consistent() {
+            self.store.sync()?;
+        }
+        self.write_superblock(next)?;
+        self.counts.checkpoints += 1;
+        self.store.sync()
+    }
+
+    /// Writes the next superblock; the last one goes on counting where the store refuses it.
+    fn write_superblock(&mut self, next: Superblock) -> Result<(), StoreError> {
+        let next = Superblock { sequence: self.superblock.sequence + 1, ..next };
+        next.write(&mut self.store, &self.plan, &mut self.page)?;
+        self.superblock = next;
+        Ok(())
+    }
+
+    /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page
+    /// longer.
+    pub(super) fn trim_page(&mut self, page: Lpn) -> Result<(), StoreError> {
+        match self.store.trim(page) {
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
+
+    fn write_nodes(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.ready()?;
+        for (node, data) in pages {
+            self.require(*node, data.len())?;
+        }
+        match pages {
+            [(Lpn(0), data)] => {
+                let mut next = self.superblock;
+                next.set_tree_page(data)?;
+                self.unless_refused(|layer| layer.write_superblock(next))
+            }
+            [(node, data)] if self.is_loading && !self.plan.is_append() && node.0 != ROOT => {
+                self.load_node(node.0, data, cause)
+            }
+            _ if self.plan.is_append() => {
+                // Only a tree that is loaded writes so many before it asks for room.
+                if self.batch.len() + pages.len() > self.plan.frames() {
+                    self.append_all()?;
+                    self.settle_room()?;
+                }
+                for (node, data) in pages {
+                    let level = self.plan.nodes.level_of(data).unwrap_or(0);
+                    self.batch.put(node.0, level, 0, data);
+                }
+                let (waiting, frames) = (self.batch.len(), self.plan.frames());
+                debug_assert!(waiting <= frames, "C5: {waiting} nodes wait, there is room for {frames}");
+                Ok(())
+            }
+            _ => self.link_nodes(pages),
+        }
+    }
+
+    fn require(&self, node: Lpn, got: usize) -> Result<(), StoreError> {
+        let expected = self.plan.page_bytes;
+        if node.0 >= self.page_count() {
+            return Err(StoreError::OutOfRange(node));
+        }
+        if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
+    }
+
+    /// Looks at all invariants.
+    pub(super) fn check(
+        &mut self,
+        report: &mut CheckReport,
+        is_used: &dyn Fn(Lpn) -> bool,
+    ) -> Result<(), IndexError> {
+        match superblock::read(&mut self.store, &self.plan.config, Cause::Check) {
+            Ok((_, found)) if found == self.superblock => {}
+            Ok(_) => {
+                let found = "the newer superblock is not the last one written".to_string();
+                report.violation(Invariant::C1, 0, found);
+            }
+            Err(error) => report.violation(Invariant::C1, 0, error.to_string()),
+        }
+        if self.plan.is_append() { self.check_ring(report) } else { self.check_links(report, is_used) }
+    }
+
+    fn check_ring(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        let named = self.table.iter().filter(|(_, page)| self.table.live.contains(*page)).count();
+        if named != self.table.live.len() as usize || self.table.iter().count() != named {
+            report.violation(Invariant::C4, 0, message!("{named} nodes on {} pages", self.table.live.len()));
+        }
+        if let Some((id, page)) = self.table.iter().find(|(_, page)| self.ring.is_free(*page)) {
+            report.violation(Invariant::C5, u64::from(page), message!("node {id} is on a page that is free"));
+        }
+        let found = match replay(&mut self.store, &self.plan, &self.superblock, Cause::Check) {
+            Ok(found) => found,
+            Err(error) => {
+                report.violation(Invariant::C3, 0, error.to_string());
+                return Ok(());
+            }
+        };
+        let differing = self.table.iter().find(|(id, page)| found.table.get(*id) != Some(*page));
+        if let Some((id, page)) = differing {
+            let found = message!("a mount would not find node {id} there");
+            report.violation(Invariant::C3, u64::from(page), found);
+        }
+        if found.ring.anchor() != self.ring.anchor() {
+            report.violation(Invariant::C3, 0, "a mount would find another head".to_string());
+        }
+        Ok(())
+    }
+
+    fn check_links(
+        &mut self,
+        report: &mut CheckReport,
+        is_used: &dyn Fn(Lpn) -> bool,
+    ) -> Result<(), IndexError> {
+        for page in superblock::SLOTS..self.plan.pages {
+            let waits = self.batch.get(page).is_some();
+            let is_held = self.links.page_of(page).is_some();
+            if is_used(Lpn(page)) != (waits || is_held) {
+                let found = "the bitmap is not what the tree names".to_string();
+                report.violation(Invariant::C4, u64::from(page), found);
+            }
+        }
+        for entry in self.batch.entries().iter().filter(|entry| entry.id != ROOT) {
+            let above = self.batch.get(entry.parent).map(|above| &above.image);
+            if above.is_none_or(|above| !self.plan.nodes.children(above).any(|child| child.0 == entry.id)) {
+                let found = "it waits without the node above it".to_string();
+                report.violation(Invariant::C6, u64::from(entry.id), found);
+            }
+        }
+        if self.superblock.anchor != 0 && !self.links.busy.contains(self.superblock.anchor) {
+            let found = "the durable root is free".to_string();
+            report.violation(Invariant::C7, u64::from(self.superblock.anchor), found);
+        }
+        Ok(())
+    }
+}
+
+impl<S: PageStore> PageStore for Layer<S> {
+    fn page_bytes(&self) -> usize {
+        self.plan.page_bytes
+    }
+
+    /// Numbers that nodes may have.
+    fn page_count(&self) -> u32 {
+        if self.plan.is_append() { self.plan.nodes_max } else { self.plan.pages }
+    }
+
+    fn read(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.require(node, data.len())?;
+        if node == Lpn(0) {
+            self.superblock.tree_page(data);
+            return Ok(());
+        }
+        let page = match self.plan.is_append() {
+            true => self.table.get(node.0).unwrap_or(0),
+            false if node.0 == ROOT => self.links.root,
+            false => node.0,
+        };
+        match self.batch.get(node.0) {
+            Some(entry) => data.copy_from_slice(&entry.image),
+            None if page == 0 => data.fill(0),
+            None => self.store.read(Lpn(page), cause, data)?,
+        }
+        if let Some(level) = self.plan.nodes.level_of(data).filter(|_| cause == Cause::Host) {
+            self.links.pass(node.0, level, data);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, node: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_nodes(&[(node, data)], cause)
+    }
+
+    /// A node is given up. What the last durable state has of it stays until there is a newer one.
+    fn trim(&mut self, node: Lpn) -> Result<(), StoreError> {
+        self.require(node, self.plan.page_bytes)?;
+        self.ready()?;
+        if !self.plan.is_append() {
+            self.unlink(node.0);
+            return Ok(());
+        }
+        self.batch.remove(node.0);
+        self.table.set(node.0, None);
+        Ok(())
+    }
+
+    /// Writes all nodes that wait, in such a way that a mount finds them.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        if self.plan.is_append() {
+            self.append_all()?;
+        } else {
+            self.commit_links()?;
+        }
+        self.store.sync()
+    }
+
+    /// Syncs with a checkpoint of the table.
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.plan.is_append() && self.ring.batch > 0 {
+            self.unless_refused(|layer| layer.checkpoint_table())?;
+        }
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.plan.grow
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        if pages.len() > self.plan.grow {
+            let what = message!("{} nodes at once, {} are possible", pages.len(), self.plan.grow);
+            return Err(StoreError::Unsupported(what.into()));
+        }
+        self.write_nodes(pages, cause)
+    }
+
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
+    fn durable_writes(&self) -> bool {
+        false
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
+            + self.page.len()
+            + self.batch.ram_bytes()
+            + self.table.ram_bytes()
+            + self.links.ram_bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.store.live_page(ppn)
+    }
+}

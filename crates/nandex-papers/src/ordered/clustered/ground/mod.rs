@@ -1,0 +1,279 @@
+//! Trees that gather modified nodes in RAM and write many of them together, out of place: AS B-tree, CB-tree
+//! and FB-tree.
+//!
+//! All three say the same: random writes of single nodes are what a flash device does worst, so leave the
+//! B-tree as it is, keep modified nodes in a *batch*, and write the batch to pages that follow each other.
+//! The tree is the [`BPlusTree`] of this crate over a *cluster layer* (`layer.rs`): a [`PageStore`] whose
+//! pages are nodes, which knows where each is. What tells the three apart is which nodes leave the batch,
+//! where to, and how a node is found again:
+//!
+//! | | leaves the batch | goes | found by |
+//! |---|---|---|---|
+//! | [`as_btree`](super::as_btree) | all, when W wait | to the end of a ring of segments | a table, 4 bytes a node |
+//! | [`cb_tree`](super::cb_tree) | a level, when W of it wait | to a run of W free pages | its parent |
+//! | [`fb_tree`](super::fb_tree) | the s used least recently, when W wait | to runs of free pages, s_min or more | its parent |
+//!
+//! # Operations
+//!
+//! Before an operation that may change nodes the layer makes room (`relieve`): it writes what its policy
+//! says. Then the tree works as ever, its writes going to the batch, its reads coming from there or from the
+//! store. *sync* writes everything. Where nodes are found by their parents (`links.rs`) the number of a node
+//! is its page; after `relieve` and *sync* the tree is told which nodes have other numbers. *load* goes past
+//! the batch there, page by page from the first.
+//!
+//! # Durability
+//!
+//! As published the nodes that wait are lost at a power cut: the class is *none*, with the clean mark of the
+//! tree. The tree on the medium is whole at any time nonetheless, on every store, also one without atomic
+//! groups: with a table (`ring.rs`, `replay.rs`) a batch is a whole state of the tree and counts once all its
+//! pages are there; without (`links.rs`) a state counts once a superblock names its root. What the last
+//! durable state needs is neither trimmed nor overwritten before the next one is durable. So
+//! [`Buffered::mount_after_cut`] opens what a cut left, and an update [`journal`](crate::ordered::journal)
+//! makes every operation or every sync durable.
+//!
+//! # Invariants
+//!
+//! Those of the tree (B1 to B8), and:
+//!
+//! - C1 Both superblocks are right, and the newer one is the one written last.
+//! - C2 Every page that a batch wrote is right, and the pages of an extent follow its header.
+//! - C3 What a mount would find is what the table and the ring say.
+//! - C4 The pages in use are those that table or parents name, each by one node; with a table each holds the
+//!   node's number.
+//! - C5 No node is on a page that the head of the ring is still to pass, and a batch always finds room there.
+//! - C6 Where parents name pages, a node waits together with the node above it, which names it, and no page
+//!   in use is given to another; there are always free pages for all that wait.
+//! - C7 Pages that the last durable state needs are not free.
+
+mod batch;
+mod extent;
+mod layer;
+mod links;
+mod pages;
+mod replay;
+mod ring;
+mod settings;
+mod superblock;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use layer::{ClusterCounts, Layer};
+pub use settings::{ClusteredConfig, FlushPolicy};
+
+use nandex::check::{CheckReport, IndexError};
+use nandex::fault::IndexFault;
+use nandex::nand::Cause;
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::bplus::ground::is_marked_clean;
+use crate::ordered::journal::Buffered;
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::store::PageStore;
+use nandex::units::Lpn;
+use alloc::vec;
+use core::ops::Bound;
+
+/// Updates of a node that wait together, where a journal is to be sized.
+const UPDATES_OF_A_NODE: u64 = 8;
+
+/// A B+-tree over a cluster layer.
+pub struct ClusteredTree<S> {
+    tree: BPlusTree<Layer<S>>,
+    class_below: Durability,
+}
+
+impl<S: PageStore> ClusteredTree<S> {
+    /// Makes an empty index; whatever the store held is dropped.
+    pub fn format(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+        let class_below = Durability::on(&store, 1);
+        let layer = Layer::format(store, &config)?;
+        Ok(ClusteredTree::above(BPlusTree::format(layer, config.tree)?, class_below))
+    }
+
+    /// Opens the index that a store holds, if it was synced after the last change.
+    pub fn mount(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+        ClusteredTree::open(store, config, false)
+    }
+
+    /// Opens the index that a power cut left, on any store: the state at the last sync, or a later one.
+    pub fn mount_after_cut(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+        ClusteredTree::open(store, config, true)
+    }
+
+    fn open(store: S, config: ClusteredConfig, takes_unclean: bool) -> Result<ClusteredTree<S>, IndexError> {
+        let class_below = Durability::on(&store, 1);
+        let mut layer = Layer::mount(store, &config)?;
+        let mut page = vec![0; layer.page_bytes()];
+        layer.read(Lpn(0), Cause::Recovery, &mut page)?;
+        if !takes_unclean && is_marked_clean(&page) == Some(false) {
+            return Err(IndexError::NotCleanlyClosed);
+        }
+        let tree = if takes_unclean {
+            BPlusTree::open_whole(layer)
+        } else {
+            BPlusTree::mount(layer).map_err(IndexFault::from)
+        };
+        let tree = tree.map_err(|fault| fault.into_inner().in_layer())?;
+        let mut index = ClusteredTree::above(tree.require_config(config.tree)?, class_below);
+        index.tree.with_store(|layer, is_used| layer.adopt(is_used))?;
+        Ok(index)
+    }
+
+    fn above(mut tree: BPlusTree<Layer<S>>, class_below: Durability) -> ClusteredTree<S> {
+        tree.promise_nothing();
+        tree.pages_mut().trim_at_once();
+        debug_assert_eq!(tree.durability(), Durability::None, "nodes wait in RAM");
+        ClusteredTree { tree, class_below }
+    }
+
+    /// The layer below the tree.
+    pub fn layer(&self) -> &Layer<S> {
+        self.tree.store()
+    }
+
+    /// How the tree is laid out.
+    pub fn tree_config(&self) -> BPlusConfig {
+        self.tree.config()
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.tree.into_store().into_store()
+    }
+
+    /// Refuses to go on after a write whose effect is unknown.
+    fn ready(&self) -> Result<(), IndexError> {
+        self.layer().ready().map_err(|_| IndexError::Interrupted)
+    }
+
+    /// Acts on the layer between two operations, and tells the tree which nodes have other numbers then.
+    fn between<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        self.ready()?;
+        let done = act(self);
+        let moved = self.tree.with_store(|layer, _| core::mem::take(&mut layer.links.moved));
+        self.tree.pages_mut().renumber(&moved);
+        done
+    }
+
+    /// Makes room for an operation.
+    fn relieve(&mut self) -> Result<(), IndexError> {
+        self.between(|index| Ok(index.tree.with_store(|layer, _| layer.relieve())?))
+    }
+}
+
+impl<S: PageStore> Buffered<S> for ClusteredTree<S> {
+    type Config = ClusteredConfig;
+
+    fn format(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::format(store, config.published())
+    }
+
+    fn mount(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::mount(store, config.published())
+    }
+
+    fn mount_after_cut(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::mount_after_cut(store, config.published())
+    }
+
+    fn record_of(config: &ClusteredConfig) -> RecordFormat {
+        config.tree.record
+    }
+
+    fn waiting_updates_max(config: &ClusteredConfig) -> u64 {
+        u64::from(config.batch_nodes_most()) * UPDATES_OF_A_NODE
+    }
+
+    fn class_below(&self) -> Durability {
+        self.class_below
+    }
+}
+
+impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
+    fn record(&self) -> RecordFormat {
+        self.tree.record()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.ready()?;
+        self.tree.get(key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.relieve()?;
+        self.tree.insert(key, value)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.relieve()?;
+        self.tree.remove(key)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.relieve()?;
+        let root = self.between(|index| Ok(index.tree.with_store(|layer, _| layer.begin_load())?))?;
+        // Where the root has a page that the tree does not know of, no node may be loaded there.
+        let withheld = root.filter(|root| self.tree.pages_mut().withhold(*root));
+        let loaded = self.tree.load(records);
+        if let Some(root) = withheld {
+            self.tree.pages_mut().let_go(root);
+        }
+        self.tree.with_store(|layer, _| layer.is_loading = false);
+        loaded
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.ready()?;
+        self.tree.range(low, high, direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.between(|index| index.tree.sync())
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.between(|index| index.tree.close())
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.ready()?;
+        let mut report = self.tree.check()?;
+        self.tree.with_store(|layer, is_used| layer.check(&mut report, is_used))?;
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let (mut stats, layer) = (self.tree.stats(), self.tree.store());
+        let counts = layer.counts();
+        stats.live_pages = u64::from(layer.live_pages()) + u64::from(superblock::SLOTS);
+        let figures = [
+            ("waiting_nodes", layer.waiting_nodes() as u64),
+            ("flushes", counts.flushes),
+            ("flushed_nodes", counts.flushed_nodes),
+            ("header_pages", counts.header_pages),
+            ("runs", counts.runs),
+            ("checkpoints", counts.checkpoints),
+            ("checkpoint_pages", counts.checkpoint_pages),
+            ("recycled_segments", counts.recycled_segments),
+            ("copied_nodes", counts.copied_nodes),
+        ];
+        stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        stats
+    }
+
+    nandex::forward_index!(tree: maintain, scrub);
+
+    fn ram_bytes(&self) -> usize {
+        self.tree.ram_bytes()
+    }
+}

@@ -1,0 +1,368 @@
+//! The ring of segments: batches appended at its head, segments recycled at its tail, and checkpoints of the
+//! table.
+//!
+//! A batch is all nodes that wait, in the order of their numbers, in extents (`extent.rs`) one after the
+//! other. The oldest segment is recycled when less than a share of its pages are live, or when there is no
+//! room for another batch: its live nodes go through the batch, which is empty then, to the head. A segment
+//! that was recycled is free only once a checkpoint without it is durable, for a mount reads every batch
+//! since the last checkpoint. After every batch there is room to recycle a segment; if a cut takes part of
+//! that room, what was copied there is no longer live where it was, so the rest is enough for the rest.
+
+use super::extent::{Header, require_sound};
+use super::layer::Layer;
+use super::settings::ClusteredSizes;
+use super::superblock::Superblock;
+use nandex::nand::Cause;
+use crate::ordered::bplus_nodes::BPlusNodes;
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Pages are written until a checkpoint that are so many times those of the table at least.
+const TABLE_SHARE: u64 = 8;
+
+/// Where batches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    segments: u32,
+    segment_pages: u32,
+    first: u32,
+    /// The segment that is written, and how many of its pages are.
+    head: u32,
+    used: u32,
+    /// The first segment that has anything of use.
+    pub(super) tail: u32,
+    /// The tail at the last checkpoint: those in between are not free yet.
+    pub(super) durable_tail: u32,
+    /// Batches since the checkpoint.
+    pub(super) batch: u32,
+    /// Pages written since the checkpoint.
+    pub(super) pages: u64,
+}
+
+impl Ring {
+    /// With the head and the tail of a checkpoint.
+    pub(super) fn new(plan: &ClusteredSizes, anchor: u32, tail: u32) -> Ring {
+        let segment_pages = plan.segment_pages.max(1);
+        let at = anchor.saturating_sub(plan.first());
+        // A full last segment ends where a segment more would begin.
+        let head = (at / segment_pages).min(plan.segments.saturating_sub(1));
+        debug_assert!(
+            plan.segments == 0 || at - head * segment_pages <= segment_pages,
+            "C5: page {anchor} is beyond the ring"
+        );
+        Ring {
+            segments: plan.segments,
+            segment_pages,
+            first: plan.first(),
+            head,
+            used: at - head * segment_pages,
+            tail,
+            durable_tail: tail,
+            batch: 0,
+            pages: 0,
+        }
+    }
+
+    /// The page where the next extent begins, unless a segment ends before.
+    pub(super) fn anchor(&self) -> u32 {
+        self.first + self.head * self.segment_pages + self.used
+    }
+
+    /// Pages of nodes.
+    pub(super) fn pages_possible(&self) -> Range<u32> {
+        self.first..self.first + self.segments * self.segment_pages
+    }
+
+    /// The pages of a segment.
+    pub(super) fn segment(&self, segment: u32) -> Range<u32> {
+        let start = self.first + segment * self.segment_pages;
+        start..start + self.segment_pages
+    }
+
+    fn after(&self, segment: u32) -> u32 {
+        (segment + 1) % self.segments
+    }
+
+    /// Segments between the head and the first that is not free.
+    fn free_segments(&self) -> u32 {
+        (self.durable_tail + self.segments - self.head - 1) % self.segments
+    }
+
+    /// Free pages.
+    pub(super) fn free_pages(&self) -> u64 {
+        let segments = u64::from(self.free_segments()) * u64::from(self.segment_pages);
+        segments + u64::from(self.segment_pages - self.used)
+    }
+
+    /// Pages that a checkpoint makes free with this tail.
+    fn recycled_pages(&self, tail: u32) -> u64 {
+        let segments = (tail + self.segments - self.durable_tail) % self.segments;
+        u64::from(segments) * u64::from(self.segment_pages)
+    }
+
+    /// Whether a page is one that is still to be written.
+    pub(super) fn is_free(&self, page: u32) -> bool {
+        let at = page - self.first;
+        let segment = at / self.segment_pages;
+        let from_head = (segment + self.segments - self.head) % self.segments;
+        if from_head == 0 { at % self.segment_pages >= self.used } else { from_head <= self.free_segments() }
+    }
+
+    /// The page of the next extent's header, and how many nodes it has room for; none where no segment is
+    /// free.
+    pub(super) fn next_extent(&mut self) -> Option<(u32, usize)> {
+        if self.segment_pages - self.used < 2 {
+            if self.free_segments() == 0 {
+                return None;
+            }
+            (self.head, self.used) = (self.after(self.head), 0);
+        }
+        Some((self.anchor(), (self.segment_pages - self.used - 1) as usize))
+    }
+
+    /// An extent of so many nodes is there.
+    pub(super) fn pass(&mut self, nodes: usize) {
+        self.used += nodes as u32 + 1;
+        self.pages += nodes as u64 + 1;
+        debug_assert!(self.used <= self.segment_pages, "C5: {} pages of a segment are used", self.used);
+    }
+}
+
+impl<S: PageStore> Layer<S> {
+    /// Writes all nodes that wait, and makes room for as many. Where that is refused, they are written all
+    /// the same, and the room is owed.
+    pub(super) fn append_all(&mut self) -> Result<(), StoreError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
+        self.append_batch(Cause::Host)?;
+        self.is_room_owed = true;
+        match self.settle_room() {
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Before nodes wait: makes the room for them that is owed.
+    pub(super) fn settle_room(&mut self) -> Result<(), StoreError> {
+        debug_assert!(
+            !self.is_room_owed || self.batch.is_empty(),
+            "C5: room is owed and {} nodes wait",
+            self.batch.len()
+        );
+        if self.is_room_owed {
+            self.unless_refused(|layer| layer.tidy_ring())?;
+            self.is_room_owed = false;
+        }
+        Ok(())
+    }
+
+    /// Before the first batch after a mount: a checkpoint, such that no batch that a cut left void can ever
+    /// count.
+    pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        if self.is_begun {
+            return Ok(());
+        }
+        self.unless_refused(|layer| layer.checkpoint_table())?;
+        self.is_begun = true;
+        self.is_room_owed = self.batch.is_empty();
+        self.settle_room()
+    }
+
+    /// Writes the batch as it is. Where the store refuses a page of it, nothing has happened: the pages
+    /// before are written once more by the next batch, and until then no mount takes them for a whole one.
+    fn append_batch(&mut self, cause: Cause) -> Result<(), StoreError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let mut ring = self.ring;
+        let written = self.write_extents(&mut ring, cause);
+        if let Err(error) = written {
+            self.is_interrupted |= !error.is_refusal();
+            return Err(error);
+        }
+        for entry in self.batch.entries() {
+            if !self.table.set(entry.id, Some(entry.page)) {
+                self.is_interrupted = true;
+                return Err(StoreError::Corrupted {
+                    what: "C5: a free page had a node",
+                    at: entry.page.into(),
+                });
+            }
+        }
+        self.counts.flushes += 1;
+        self.counts.flushed_nodes += self.batch.len() as u64;
+        self.batch.clear();
+        self.ring = Ring { batch: ring.batch + 1, ..ring };
+        Ok(())
+    }
+
+    fn write_extents(&mut self, ring: &mut Ring, cause: Cause) -> Result<(), StoreError> {
+        let Layer { store, batch, plan, page, superblock, counts, .. } = self;
+        let (mut done, mut part) = (0, 0);
+        while done < batch.len() {
+            let mut next = *ring;
+            let none = StoreError::Corrupted { what: "C5: no segment is free", at: 0 };
+            let (at, room) = next.next_extent().ok_or(none)?;
+            let nodes = (batch.len() - done).min(room).min(plan.extent_nodes());
+            let is_last = done + nodes == batch.len();
+            let header = Header { epoch: superblock.epoch, batch: ring.batch + 1, part, is_last, nodes };
+            let entries = &mut batch.entries_mut()[done..done + nodes];
+            header.encode(Lpn(at), entries.iter().map(|entry| (entry.id, &entry.image[..])), page);
+            store.write(Lpn(at), cause, page)?;
+            next.pass(nodes);
+            *ring = next;
+            for (entry, at) in entries.iter_mut().zip(at + 1..) {
+                store.write(Lpn(at), cause, &entry.image)?;
+                entry.page = at;
+            }
+            counts.runs += u64::from(at != counts.next_page);
+            counts.next_page = at + 1 + nodes as u32;
+            counts.header_pages += 1;
+            (done, part) = (done + nodes, part + 1);
+        }
+        Ok(())
+    }
+
+    /// After a batch: recycles the oldest segment if few of its pages are live, and as many more as it takes
+    /// to have room for the next batch; makes a checkpoint when it is time.
+    fn tidy_ring(&mut self) -> Result<(), StoreError> {
+        let few = u64::from(self.plan.segment_pages) * u64::from(self.plan.config.recycle_percent);
+        let is_sparse = self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few;
+        let (recycling, batch) = self.plan.room_needed();
+        // There is less room if this was refused half-way before: then a checkpoint comes first.
+        if is_sparse && self.ring.free_pages() >= recycling {
+            self.recycle(0)?;
+        }
+        let table_pages = u64::from(self.table.pages(self.plan.page_bytes));
+        let most = self.counts.recycled_segments + 3 * u64::from(self.ring.segments);
+        while self.ring.free_pages() < recycling + batch {
+            if self.counts.recycled_segments > most {
+                return Err(StoreError::Full);
+            }
+            // A checkpoint is worth its pages when many others become free by it.
+            let is_vain = self.ring.tail == self.ring.durable_tail;
+            let is_poor = self.ring.recycled_pages(self.ring.tail) <= table_pages;
+            if is_vain || is_poor && self.ring.free_pages() >= recycling {
+                self.recycle(table_pages.max(1))?;
+            }
+            self.checkpoint_table()?;
+        }
+        let is_due = self.ring.batch >= self.plan.config.checkpoint_flushes
+            && self.ring.pages >= TABLE_SHARE * table_pages;
+        if is_due { self.checkpoint_table() } else { Ok(()) }
+    }
+
+    fn live_in(&self, segment: u32) -> usize {
+        self.table.live.of(self.ring.segment(segment)).count()
+    }
+
+    fn recycle(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
+        assert!(self.batch.is_empty(), "segments are recycled when no node waits");
+        let recycled = self.recycle_through_batch(pages_wanted);
+        if recycled.is_err() {
+            // They are copies.
+            self.batch.clear();
+        }
+        debug_assert!(self.batch.is_empty(), "C5: {} copies wait", self.batch.len());
+        recycled
+    }
+
+    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while
+    /// they fit into the batch with it, or as long as there is room, until so many pages are recycled.
+    fn recycle_through_batch(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
+        let (recycling, _) = self.plan.room_needed();
+        let mut tail = self.ring.tail;
+        loop {
+            if tail == self.ring.head {
+                return Err(StoreError::Full);
+            }
+            self.gather(tail)?;
+            tail = self.ring.after(tail);
+            self.counts.recycled_segments += 1;
+            // After a cut there may be less room than it takes, but then what was copied before it is not
+            // live.
+            let nodes = self.batch.len() + self.live_in(tail);
+            let fits = nodes <= self.plan.frames()
+                && (nodes == 0 || self.plan.appended(nodes) <= self.ring.free_pages());
+            let is_short =
+                self.ring.recycled_pages(tail) < pages_wanted && self.ring.free_pages() >= recycling;
+            if pages_wanted == 0 || tail == self.ring.head || !(fits || is_short) {
+                break;
+            }
+        }
+        self.append_batch(Cause::GarbageCollection)?;
+        debug_assert_eq!(
+            self.live_in(self.ring.tail),
+            0,
+            "C4: nodes stay in segment {}, which was recycled",
+            self.ring.tail
+        );
+        self.ring.tail = tail;
+        Ok(())
+    }
+
+    /// Takes the live nodes of a segment into the batch, and writes it whenever it is full.
+    fn gather(&mut self, segment: u32) -> Result<(), StoreError> {
+        let pages: Vec<u32> = self.table.live.of(self.ring.segment(segment)).collect();
+        for page in &pages {
+            if self.batch.len() >= self.plan.frames() {
+                self.append_batch(Cause::GarbageCollection)?;
+            }
+            let at = Lpn(*page);
+            self.store.read(at, Cause::GarbageCollection, &mut self.page)?;
+            require_sound(&self.page, at)?;
+            let id = BPlusNodes::number(&self.page).0;
+            if self.table.get(id) != Some(*page) {
+                return Err(StoreError::Corrupted {
+                    what: "C4: a page has another node",
+                    at: u64::from(at.0),
+                });
+            }
+            self.batch.put(id, self.page[8], *page, &self.page);
+            debug_assert!(self.batch.len() <= self.plan.frames(), "C5: {} nodes wait", self.batch.len());
+        }
+        self.counts.copied_nodes += pages.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the table, and a superblock that names it; then what was recycled before is free.
+    pub(super) fn checkpoint_table(&mut self) -> Result<(), StoreError> {
+        if self.is_sync_owed {
+            // The table of the checkpoint before the last one is overwritten now.
+            self.store.sync()?;
+            self.is_sync_owed = false;
+        }
+        let epoch = self.superblock.epoch + 1;
+        let area = super::superblock::SLOTS + (epoch % 2) as u32 * self.plan.table_pages;
+        let pages = self.table.pages(self.plan.page_bytes);
+        debug_assert!(pages <= self.plan.table_pages, "C3: a table of {pages} pages");
+        for part in 0..pages {
+            let at = Lpn(area + part);
+            self.table.encode(epoch, part, at, &mut self.page);
+            self.store.write(at, Cause::Checkpoint, &self.page)?;
+        }
+        let (anchor, tail, entries) = (self.ring.anchor(), self.ring.tail, self.table.len());
+        let written = self.write_checkpoint(Superblock { epoch, anchor, tail, entries, ..self.superblock });
+        if self.superblock.epoch == epoch {
+            // Batches follow this checkpoint, even if it is not known to last yet.
+            self.is_sync_owed = written.is_err();
+            (self.ring.batch, self.ring.pages) = (0, 0);
+        }
+        written?;
+        self.counts.checkpoint_pages += u64::from(pages);
+        let ring = self.ring;
+        self.ring.durable_tail = ring.tail;
+        let mut segment = ring.durable_tail;
+        while segment != ring.tail {
+            for page in ring.segment(segment) {
+                self.trim_page(Lpn(page))?;
+            }
+            segment = ring.after(segment);
+        }
+        Ok(())
+    }
+}

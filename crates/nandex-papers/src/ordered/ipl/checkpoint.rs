@@ -1,0 +1,497 @@
+//! The contents of the checkpoint area: at close everything, so that a mount reads nothing else; while
+//! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
+//! what is missing is noticed.
+
+use super::config::{Config, Format, LogArea};
+use super::given_back::GivenBack;
+use super::image::{Node, Shapes};
+use super::layout::{BLOCK_BYTES, FIXED_BYTES, SLOT_BYTES};
+use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
+use super::slots::Slots;
+use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
+use nandex::blocks::checkpoint::{CheckpointArea, Contents, Found, NO_CHECKPOINT, Source, Window};
+use nandex::blocks::{BlockTable, Wear};
+use nandex::check::{IndexError, Invariant, words};
+use nandex::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use nandex::nand::{Cause, Differs, Geometry, Nand, NandError, Reading, Unfit, read_again};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex::units::Pbn;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+const MAGIC: &[u8; 4] = b"NXI2";
+
+/// A checkpoint read back.
+pub(super) struct Saved {
+    pub(super) format: Format,
+    pub(super) closed: bool,
+    /// Whether changes of the class *none* were under way.
+    pub(super) open: bool,
+    pub(super) sequence: u64,
+    pub(super) committed: u64,
+    pub(super) generation: u32,
+    pub(super) session: u32,
+    /// By block; those that held no nodes, and were not kept until the next commit, are as if unused.
+    pub(super) blocks: Vec<Block>,
+    pub(super) slots: Slots,
+}
+
+impl Saved {
+    /// Bytes of a checkpoint of a tree of one node.
+    pub(super) fn bytes_min(geometry: Geometry) -> usize {
+        FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
+    }
+
+    /// Reads a checkpoint, which may not be that of such a tree on this chip.
+    fn decode(source: &mut dyn Source, geometry: Geometry) -> Result<(Saved, BlockTable), Unfit> {
+        let (length, mut fixed) = (source.left(), [0; FIXED_BYTES]);
+        let has_start = source.take(&mut fixed).is_ok();
+        let what = words("the newest checkpoint is not that of a tree with in-page logging");
+        if !has_start || fixed[..4] != MAGIC[..] {
+            return Err(Unfit::named(&fixed[..4], MAGIC, what));
+        }
+        let shape = [geometry.page_bytes, geometry.pages_per_block, geometry.blocks];
+        if shape.iter().enumerate().any(|(i, &wanted)| get_u32(&fixed, 8 + 4 * i) != wanted) {
+            return Err(Unfit::other(Differs::Geometry, words("the tree was formatted on another chip")));
+        }
+        let saved = Saved::decode_fields(source, geometry, (length, fixed));
+        saved.ok_or(Unfit::other(Differs::Kind, what))
+    }
+
+    /// Reads a checkpoint of this kind and chip; `None` when it makes no sense.
+    fn decode_fields(
+        source: &mut dyn Source,
+        geometry: Geometry,
+        (length, fixed): (usize, [u8; FIXED_BYTES]),
+    ) -> Option<(Saved, BlockTable)> {
+        if fixed[6] == 0 {
+            return None;
+        }
+        let format = Format {
+            record: RecordFormat { key_bytes: fixed[6], value_bytes: fixed[7] },
+            area: if fixed[5] & 2 == 0 { LogArea::Dynamic } else { LogArea::Fixed },
+            order: get_u32(&fixed, 20) as usize,
+            unit_bytes: get_u32(&fixed, 24) as usize,
+            log_pages: get_u16(&fixed, 28).into(),
+        };
+        let (rows, slots) = (get_u32(&fixed, 48) as usize, get_u32(&fixed, 52) as usize);
+        let slots_at = (FIXED_BYTES + BlockTable::encoded_bytes(geometry))
+            .checked_add(rows.checked_mul(BLOCK_BYTES)?)?;
+        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !format.is_possible(geometry) {
+            return None;
+        }
+        let table = BlockTable::decode(geometry, source).ok()?;
+        let mut saved = Saved {
+            format,
+            closed: fixed[5] & 1 == 1,
+            open: fixed[5] & 4 != 0,
+            sequence: get_u40(&fixed, 30),
+            committed: get_u40(&fixed, 35),
+            generation: get_u32(&fixed, 40),
+            session: get_u32(&fixed, 44),
+            blocks: vec![Block::default(); geometry.blocks as usize],
+            slots: Slots::default(),
+        };
+        for _ in 0..rows {
+            let mut row = [0; BLOCK_BYTES];
+            source.take(&mut row).ok()?;
+            let (pbn, block) = decode_block(&row);
+            *saved.blocks.get_mut(pbn.index())? = block;
+        }
+        for _ in 0..slots {
+            let mut row = [0; SLOT_BYTES];
+            source.take(&mut row).ok()?;
+            saved.slots.push(decode_slot(&row));
+        }
+        saved.is_possible(geometry).then_some((saved, table))
+    }
+
+    fn is_possible(&self, geometry: Geometry) -> bool {
+        let units = geometry.pages_per_block * self.format.units_per_page(geometry);
+        let pages = geometry.pages_per_block;
+        let block = |block: &Block| u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages;
+        let slot = |slot: &Slot| {
+            let last = slot.last == NO_UNIT || u32::from(slot.last) < units;
+            slot.block == NO_BLOCK || (slot.block < geometry.blocks && u32::from(slot.base) < pages && last)
+        };
+        self.blocks.iter().all(block) && self.slots.iter().all(slot)
+    }
+}
+
+fn decode_block(row: &[u8]) -> (Pbn, Block) {
+    let block = Block {
+        generation: get_u32(row, 4),
+        cursor: get_u16(row, 8),
+        data_next: get_u16(row, 10),
+        live: 0,
+        units: get_u16(row, 12),
+        born: get_u40(row, 14).into(),
+        newest: get_u40(row, 19).into(),
+    };
+    (Pbn(get_u32(row, 0)), block)
+}
+
+fn encode_block(pbn: u32, block: &Block) -> [u8; BLOCK_BYTES] {
+    let mut row = [0; BLOCK_BYTES];
+    put_u32(&mut row, 0, pbn);
+    put_u32(&mut row, 4, block.generation);
+    put_u16(&mut row, 8, block.cursor);
+    put_u16(&mut row, 10, block.data_next);
+    put_u16(&mut row, 12, block.units);
+    put_u40(&mut row, 14, block.born.get());
+    put_u40(&mut row, 19, block.newest.get());
+    row
+}
+
+fn encode_slot(slot: &Slot) -> [u8; SLOT_BYTES] {
+    let slot = if slot.block == NO_BLOCK { &Slot::NONE } else { slot };
+    let mut row = [0; SLOT_BYTES];
+    put_u32(&mut row, 0, slot.block);
+    put_u16(&mut row, 4, slot.base);
+    put_u16(&mut row, 6, slot.last);
+    row
+}
+
+/// The blocks that a checkpoint has rows of: those that hold nodes or are kept until the next commit.
+struct Rows<'a> {
+    blocks: &'a [Block],
+    held: &'a [Pbn],
+    count: usize,
+    /// A row, and its block or one before that is of no row: the next one is mostly that of the row after.
+    at: Cell<(usize, u32)>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(blocks: &'a [Block], held: &'a [Pbn]) -> Rows<'a> {
+        let rows = Rows { blocks, held, count: 0, at: Cell::new((0, 0)) };
+        let count = (0u32..).zip(blocks).filter(|row| rows.has(*row)).count();
+        Rows { count, ..rows }
+    }
+
+    fn has(&self, (pbn, block): (u32, &Block)) -> bool {
+        block.live > 0 || self.held.contains(&Pbn(pbn))
+    }
+
+    fn row(&self, number: usize) -> [u8; BLOCK_BYTES] {
+        let (from, first) = Some(self.at.get()).filter(|at| at.0 <= number).unwrap_or((0, 0));
+        let mut rows = (first..).zip(&self.blocks[first as usize..]).filter(|row| self.has(*row));
+        let Some((pbn, block)) = rows.nth(number - from) else { return [0; BLOCK_BYTES] };
+        self.at.set((number, pbn));
+        encode_block(pbn, block)
+    }
+}
+
+/// A checkpoint as it is written: it is never held whole.
+struct SavedContents<'a> {
+    fixed: [u8; FIXED_BYTES],
+    table_bytes: usize,
+    rows: Rows<'a>,
+    slots: Option<&'a Slots>,
+}
+
+impl Contents for SavedContents<'_> {
+    fn byte_count(&self) -> usize {
+        let slots = self.slots.map_or(0, Slots::len);
+        FIXED_BYTES + self.table_bytes + self.rows.count * BLOCK_BYTES + slots * SLOT_BYTES
+    }
+
+    fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
+        page.bytes(&self.fixed);
+        blocks.put(page);
+        page.rows(self.rows.count, |number| self.rows.row(number));
+        if let Some(slots) = self.slots {
+            page.rows(slots.len(), |number| encode_slot(&slots[number]));
+        }
+    }
+}
+
+fn decode_slot(row: &[u8]) -> Slot {
+    Slot { block: get_u32(row, 0), base: get_u16(row, 4), last: get_u16(row, 6) }
+}
+
+/// Pages of the block that a newer checkpoint would begin in that are looked at: two, as one may be damaged.
+const FOLLOWERS: u32 = 2;
+
+/// The contents of a page from before a checkpoint.
+#[derive(Clone, Copy, PartialEq)]
+enum Old {
+    Blank,
+    OfCheckpoint,
+    /// A page of the tree, in a block of this generation.
+    OfTree(u32),
+}
+
+/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
+/// thing that is programmed then stands in the block that is free and worn least. What was there before is of
+/// the tree, of one generation that is no newer, or older checkpoints, or nothing.
+fn is_followed<N: Nand>(
+    nand: &mut N,
+    (area, table): (&CheckpointArea, &BlockTable),
+    saved: &Saved,
+) -> Result<bool, IndexError> {
+    let geometry = nand.geometry();
+    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
+    let (mut data, mut spare) =
+        (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
+    let mut first = None;
+    for page in 0..FOLLOWERS.min(geometry.pages_per_block) {
+        let ppn = geometry.page_at(next, page);
+        let old = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
+            _ if spare.iter().chain(data).all(|&byte| byte == 0xff) => Some(Old::Blank),
+            Some(tag) => {
+                let is_before = tag.generation <= saved.generation && u32::from(tag.page) == page;
+                is_before.then_some(Old::OfTree(tag.generation))
+            }
+            None => area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
+        };
+        let is_expected = |old: Old| old == Old::Blank || first.is_none_or(|first| old == first);
+        let is_old = |data: &[u8], spare: &[u8]| old(data, spare).is_some_and(is_expected);
+        match read_again(nand, (ppn, Cause::Recovery), &mut data, &mut spare, is_old) {
+            Ok(Reading::Broken) | Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
+                return Ok(true);
+            }
+            Ok(_) => first = first.or(old(&data, &spare)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// Checkpoints of a chip, the table of its blocks, and what the newest one says besides.
+type Newest = (CheckpointArea, BlockTable, Saved);
+
+/// The newest checkpoint of a chip, its table as the blocks are in use.
+pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<Newest, IndexError> {
+    let geometry = nand.geometry();
+    let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
+    let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
+        return Err(IndexError::NotFormatted(nandex::nand::unfit(nand, NO_CHECKPOINT)?));
+    };
+    let (mut saved, mut table) = newest.map_err(IndexError::NotFormatted)?;
+    table.reserve_exactly(&area.occupied())?;
+    // Changes may have been under way since: the checkpoint that says so is written first.
+    saved.closed &= !area.is_ragged() && !is_followed(nand, (&area, &table), &saved)?;
+    Ok((area, table, saved))
+}
+
+impl<N: Nand> Store<N> {
+    /// A store that holds nothing yet, not even rows of its blocks, and has no cache.
+    pub(super) fn new(
+        nand: N,
+        format: Format,
+        config: Config,
+        area: (CheckpointArea, BlockTable),
+    ) -> Store<N> {
+        let geometry = nand.geometry();
+        let page_bytes = geometry.page_bytes as usize;
+        Store {
+            geometry,
+            shapes: format.shapes(geometry),
+            format,
+            config,
+            area: area.0,
+            table: area.1,
+            blocks: Vec::new(),
+            slots: Slots::default(),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            held: Vec::new(),
+            pending: Vec::new(),
+            failed: Vec::new(),
+            sequence: first_number(SEQUENCE_BITS, 0),
+            committed: first_number(SEQUENCE_BITS, 0),
+            generation: first_number(GENERATION_BITS, 0) as u32,
+            opened: first_number(GENERATION_BITS, 0) as u32,
+            given_back: GivenBack::default(),
+            session: first_number(GENERATION_BITS, 1) as u32,
+            before: Link::NONE,
+            closed: false,
+            is_open: false,
+            read_only: false,
+            has_ended: false,
+            weak: Vec::new(),
+            opened_since_checkpoint: 0,
+            cache: super::cache::ReadCache::new(0, page_bytes),
+            at_hand: None,
+            page: vec![0xff; page_bytes],
+            spare: vec![0xff; geometry.spare_bytes as usize],
+            moving: Node::default(),
+            counts: IplCounts::default(),
+            nand,
+        }
+    }
+
+    /// Forgets everything that a mount finds, and the cache.
+    pub(super) fn reset(&mut self, area: CheckpointArea, table: BlockTable) {
+        (self.area, self.table) = (area, table);
+        self.blocks = Vec::new();
+        self.slots = Slots::default();
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        self.held.clear();
+        self.pending.clear();
+        self.failed.clear();
+        (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
+        (self.given_back, self.session, self.before) = (GivenBack::default(), 1, Link::NONE);
+        (self.closed, self.is_open, self.read_only, self.has_ended) = (false, false, false, false);
+        self.weak.clear();
+        self.opened_since_checkpoint = 0;
+        self.drop_scratch();
+        self.cache = super::cache::ReadCache::new(0, self.geometry.page_bytes as usize);
+        self.at_hand = None;
+    }
+
+    /// Rows of blocks that hold nothing.
+    pub(super) fn clear_blocks(&mut self) {
+        self.blocks = vec![Block::default(); self.geometry.blocks as usize];
+    }
+
+    /// Writes down that changes are under way, unless that stands there already; now and then, how far they
+    /// are.
+    pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
+        if self.read_only || self.has_ended {
+            return Err(IndexError::WornOut);
+        }
+        let opens = self.config.durability == Durability::None && !self.is_open;
+        if self.is_placed() {
+            return if opens { self.write_header(true) } else { Ok(()) };
+        }
+        if self.closed || opens {
+            self.is_open = opens;
+            let written = self.write_checkpoint(false);
+            self.is_open &= written.is_ok();
+            written?;
+        } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
+        {
+            match self.write_checkpoint(false) {
+                Err(IndexError::Full) => self.opened_since_checkpoint = 0,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// After a commit: where the chip says that changes of the class *none* are under way, it no longer does.
+    /// A word that finds no room only makes a mount refuse until a close has written it.
+    pub(super) fn end_changes(&mut self) -> Result<(), IndexError> {
+        if !self.is_open {
+            return Ok(());
+        }
+        if self.is_placed() {
+            return self.write_header(false);
+        }
+        self.is_open = false;
+        let written = self.write_checkpoint(false);
+        self.is_open = written.is_err();
+        match written {
+            Err(error) if error.is_refusal() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
+    pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
+        debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
+        let slots = closed.then_some(&self.slots);
+        let rows = Rows::new(&self.blocks, &self.held);
+        let fixed = self.fixed_numbers(closed, (rows.count, slots.map_or(0, Slots::len)));
+        let table_bytes = BlockTable::encoded_bytes(self.geometry);
+        let contents = SavedContents { fixed, table_bytes, rows, slots };
+        self.area.write(&mut self.nand, &mut self.table, &contents, &mut self.page)?;
+        self.counts.checkpoints += 1;
+        self.opened_since_checkpoint = 0;
+        self.closed = closed;
+        Ok(())
+    }
+
+    /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
+    /// looks at the chip then.
+    pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
+        if self.closed || self.read_only || self.has_ended || self.is_placed() {
+            return Ok(());
+        }
+        let bytes = FIXED_BYTES
+            + BlockTable::encoded_bytes(self.geometry)
+            + self.blocks.len() * BLOCK_BYTES
+            + self.slots.len() * SLOT_BYTES;
+        let needed = CheckpointArea::blocks_needed(self.geometry, bytes) as u32 / 2;
+        if self.table.free_count() <= needed {
+            return Ok(());
+        }
+        match self.write_checkpoint(true) {
+            Err(error) if error.is_refusal() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The numbers at the front of a checkpoint, with so many rows of blocks and slots.
+    fn fixed_numbers(&self, closed: bool, (rows, slots): (usize, usize)) -> [u8; FIXED_BYTES] {
+        let mut bytes = [0; FIXED_BYTES];
+        bytes[..4].copy_from_slice(MAGIC);
+        let fixed_area = self.format.area == LogArea::Fixed;
+        bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1 | u8::from(self.is_open) << 2;
+        (bytes[6], bytes[7]) = (self.format.record.key_bytes, self.format.record.value_bytes);
+        put_u32(&mut bytes, 8, self.geometry.page_bytes);
+        put_u32(&mut bytes, 12, self.geometry.pages_per_block);
+        put_u32(&mut bytes, 16, self.geometry.blocks);
+        put_u32(&mut bytes, 20, self.format.order.min(1 << 16) as u32);
+        put_u32(&mut bytes, 24, self.format.unit_bytes as u32);
+        put_u16(&mut bytes, 28, self.format.log_pages as u16);
+        put_u40(&mut bytes, 30, self.sequence);
+        put_u40(&mut bytes, 35, self.committed);
+        put_u32(&mut bytes, 40, self.generation);
+        put_u32(&mut bytes, 44, self.session);
+        put_u32(&mut bytes, 48, rows as u32);
+        put_u32(&mut bytes, 52, slots as u32);
+        bytes
+    }
+
+    /// Takes the tables of a closing checkpoint over.
+    pub(super) fn adopt(&mut self, saved: Saved) -> Result<(), IndexError> {
+        (self.sequence, self.committed) = (saved.sequence, saved.committed);
+        (self.generation, self.session, self.closed) = (saved.generation, saved.session, true);
+        self.opened = saved.generation;
+        self.blocks = saved.blocks;
+        self.slots = saved.slots;
+        for id in (0..self.slots.len() as u32).rev() {
+            match self.slots[id as usize].block {
+                NO_BLOCK => self.slots.give_back(id),
+                block => self.blocks[block as usize].live += 1,
+            }
+        }
+        self.settle_states()
+    }
+
+    /// Makes the table of blocks say which blocks hold nodes: those that are open, and no other.
+    pub(super) fn settle_states(&mut self) -> Result<(), IndexError> {
+        use nandex::blocks::BlockState::{Bad, Full, Open, Reserved};
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let (state, live) = (self.table.state(pbn), self.blocks[pbn.index()].live);
+            if live == 0 {
+                // The generation stays: units name the blocks that were given back.
+                let generation = self.blocks[pbn.index()].generation;
+                self.blocks[pbn.index()] = Block { generation, ..Block::default() };
+                if matches!(state, Open | Full) {
+                    self.table.discard(pbn);
+                }
+                continue;
+            }
+            match state {
+                Open => {}
+                Bad | Reserved | Full => {
+                    let what = "nodes in a block that is bad or kept for checkpoints";
+                    return Err(IndexError::broken(Invariant::I4, what, u64::from(pbn.0)));
+                }
+                _ => drop(self.table.claim(pbn)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shapes of the nodes.
+    pub(super) fn shapes(&self) -> Shapes {
+        self.shapes
+    }
+}

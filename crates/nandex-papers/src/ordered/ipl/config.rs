@@ -1,0 +1,421 @@
+//! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
+
+use super::PathStep;
+use super::cache::ReadCache;
+use super::image::Shapes;
+use super::layout::{BLOCK_BYTES, FIXED_BYTES, GROUP_BYTES, HEAD_BYTES, NO_UNIT};
+use super::layout::{RECORD_BYTES, SLOT_BYTES, TAG_BYTES, WAITING_BYTES};
+use super::look::Look;
+use super::merge::KeyRows;
+use super::slots::{PIECE, PIECE_BYTES};
+use super::store::Block;
+use nandex::blocks::checkpoint::CheckpointArea;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::{BlockTable, Validity};
+use nandex::check::{IndexError, message};
+use nandex::index::{most, require_ram};
+use nandex::log::Placement;
+use nandex::nand::Geometry;
+use nandex::ordered::{Durability, RecordFormat};
+
+/// Bytes of a sector, where log units are sectors.
+const SECTOR_BYTES: usize = 512;
+
+/// The form of the log area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogArea {
+    /// IPL: the last pages of each block.
+    Fixed,
+    /// dIPL: whatever the nodes leave of the block.
+    Dynamic,
+}
+
+/// The kind of log unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogUnit {
+    /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are
+    /// larger; else a page.
+    #[default]
+    Auto,
+    /// A sector of 512 bytes, by partial programs or in place.
+    Sector,
+    /// A page.
+    Page,
+}
+
+/// How a tree with in-page logging is formatted, mounted and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IplConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Bytes of RAM in all; `None` means no read cache and a log buffer for each block.
+    pub ram_bytes: Option<usize>,
+    /// The form of the log area, which at mount must be that of the chip.
+    pub area: LogArea,
+    /// Entries of a node at most, 4 or more; `None` means what the page holds. The chip's at mount.
+    pub order: Option<usize>,
+    /// The kind of log unit. The chip's at mount.
+    pub log_unit: LogUnit,
+    /// IPL: pages of a block's log region; `None` means a 16th of the block. The chip's at mount.
+    pub log_pages: Option<u32>,
+    /// dIPL: nodes of a block that a merge keeps together; `None` means five eighths of a block.
+    pub nodes_max: Option<u32>,
+    /// dIPL: log units after which a node is written anew in its block; 0 for never.
+    pub rewrite_units: u16,
+    /// Pages of the read cache; `None` means what the RAM leaves.
+    pub read_pages: Option<usize>,
+    /// Bytes of the log records that wait in RAM; `None` means a quarter of what the RAM leaves.
+    pub log_bytes: Option<usize>,
+    /// Blocks opened between two checkpoints; `None` means 16, or a 16th of the chip if that is more.
+    pub checkpoint_blocks: Option<u32>,
+    /// Where nodes and log pages are written.
+    pub placement: Placement,
+}
+
+impl IplConfig {
+    /// IPL or dIPL with full pages, no cache, every operation durable.
+    pub const fn new(record: RecordFormat, area: LogArea) -> IplConfig {
+        IplConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            area,
+            order: None,
+            log_unit: LogUnit::Auto,
+            log_pages: None,
+            nodes_max: None,
+            rewrite_units: 4,
+            read_pages: None,
+            log_bytes: None,
+            checkpoint_blocks: None,
+            placement: Placement::OutOfPlace,
+        }
+    }
+}
+
+/// The part of the configuration that is fixed when the chip is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) record: RecordFormat,
+    pub(super) area: LogArea,
+    pub(super) order: usize,
+    pub(super) unit_bytes: usize,
+    /// Fixed: pages of the log region. Dynamic: pages that a merge leaves for the log at least.
+    pub(super) log_pages: u32,
+}
+
+/// Records that an operation makes at most.
+fn records_of(splits: u32) -> usize {
+    if splits == 0 { 1 } else { 5 * splits as usize + 6 }
+}
+
+impl Format {
+    /// The set-up that a configuration asks for.
+    pub(super) fn new(config: &IplConfig, geometry: Geometry) -> Result<Format, IndexError> {
+        let area = config.area;
+        let page_bytes = geometry.page_bytes as usize;
+        let is_placed = config.placement == Placement::InPlace;
+        let partial = if is_placed {
+            page_bytes > SECTOR_BYTES
+        } else {
+            geometry.programs_per_page_max > 1 && page_bytes >= 2 * SECTOR_BYTES
+        };
+        let sectors = match config.log_unit {
+            LogUnit::Auto => partial && (is_placed || area == LogArea::Fixed),
+            LogUnit::Sector if !partial => {
+                return Err(IndexError::Unsupported(
+                    "log_unit = sector: this part takes no partial program, or its pages are sectors".into(),
+                ));
+            }
+            unit => unit == LogUnit::Sector,
+        };
+        let mut format = Format {
+            record: config.record,
+            area,
+            order: config.order.unwrap_or(usize::MAX).min(most::NODE_ENTRIES as usize),
+            unit_bytes: page_bytes,
+            log_pages: 0,
+        };
+        if sectors && is_placed {
+            // A part of the page, which is shorter than that of a chip by what its tag takes.
+            let mut parts = page_bytes.div_ceil(SECTOR_BYTES);
+            while !page_bytes.is_multiple_of(parts) {
+                parts -= 1;
+            }
+            format.unit_bytes = page_bytes / parts;
+        } else if sectors {
+            let programs = geometry.programs_per_page_max as usize;
+            format.unit_bytes = SECTOR_BYTES.max(page_bytes / programs.min(page_bytes / SECTOR_BYTES));
+            format.unit_bytes = format.unit_bytes.next_power_of_two();
+        }
+        if !format.has_room_for_entries(geometry) {
+            return Err(IndexError::Unsupported(message!(
+                "pages of {page_bytes} bytes are too small for nodes of 4 entries and log records of this size"
+            ).into()));
+        }
+        if (geometry.spare_bytes as usize) < TAG_BYTES {
+            let (needs, has) = (TAG_BYTES as u32, geometry.spare_bytes);
+            return Err(IndexError::SpareTooSmall { who: "a tree with in-page logging", needs, has });
+        }
+        let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
+        let wanted = config.log_pages.unwrap_or(0).min(geometry.pages_per_block);
+        let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
+        format.log_pages = share.max(least);
+        if format.log_pages + 4 > geometry.pages_per_block {
+            return Err(IndexError::Unsupported(
+                message!(
+                    "blocks of {} pages are too small: {} pages of log and four nodes must fit",
+                    geometry.pages_per_block,
+                    format.log_pages
+                )
+                .into(),
+            ));
+        }
+        Ok(format)
+    }
+
+    fn has_room_for_entries(&self, geometry: Geometry) -> bool {
+        let shapes = self.shapes(geometry);
+        let units = u64::from(geometry.pages_per_block) * u64::from(self.units_per_page(geometry));
+        let entries = shapes.leaf.capacity.min(shapes.inner.capacity);
+        entries >= 4 && self.payload() >= self.record_max() && units < u64::from(NO_UNIT)
+    }
+
+    /// Whether the numbers read from a chip can be those of a tree on it.
+    pub(super) fn is_possible(&self, geometry: Geometry) -> bool {
+        let page_bytes = geometry.page_bytes as usize;
+        (64..=page_bytes).contains(&self.unit_bytes)
+            && self.order >= 4
+            && self.log_pages > 0
+            && self.log_pages + 4 <= geometry.pages_per_block
+            && self.has_room_for_entries(geometry)
+    }
+
+    pub(super) fn shapes(&self, geometry: Geometry) -> Shapes {
+        Shapes::new(geometry.page_bytes as usize, self.record, self.order)
+    }
+
+    pub(super) fn units_per_page(&self, geometry: Geometry) -> u32 {
+        geometry.page_bytes / self.unit_bytes as u32
+    }
+
+    /// Bytes of groups that a unit holds.
+    pub(super) fn payload(&self) -> usize {
+        self.unit_bytes - HEAD_BYTES
+    }
+
+    /// Bytes of the longest record with a group of its own.
+    fn record_max(&self) -> usize {
+        GROUP_BYTES
+            + RECORD_BYTES
+            + usize::from(self.record.key_bytes)
+            + usize::from(self.record.value_bytes).max(6)
+    }
+
+    /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root
+    /// as many again, and the node at the end one to three.
+    pub(super) fn units_for(&self, splits: u32) -> u32 {
+        let records = records_of(splits);
+        let held = self.payload() + 1 - self.record_max();
+        (records * self.record_max()).div_ceil(held) as u32
+    }
+
+    /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area
+    /// with a page for an image; sectors may be left unused before that.
+    fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
+        1 + self.units_for(self.levels_max(geometry)) + self.units_for_image(geometry)
+    }
+
+    /// Levels of a tree that fills the chip at most.
+    fn levels_max(&self, geometry: Geometry) -> u32 {
+        let shapes = self.shapes(geometry);
+        let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
+        let (mut levels, mut nodes) = (1, 1u64);
+        while nodes < u64::from(geometry.pages()) {
+            nodes *= fanout;
+            levels += 1;
+        }
+        levels
+    }
+
+    /// Bytes of the records that an operation makes at most, as they wait in RAM.
+    fn operation_bytes(&self, geometry: Geometry) -> usize {
+        records_of(self.levels_max(geometry)) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
+    }
+
+    /// Units that an image takes of a log area.
+    pub(super) fn units_for_image(&self, geometry: Geometry) -> u32 {
+        if self.area == LogArea::Fixed { 0 } else { 2 * self.units_per_page(geometry) - 1 }
+    }
+
+    /// Nodes of a block at most.
+    pub(super) fn nodes_limit(&self, geometry: Geometry) -> u32 {
+        geometry.pages_per_block - self.log_pages
+    }
+}
+
+/// The part of the configuration that may change from mount to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    pub(super) durability: Durability,
+    pub(super) nodes_max: u32,
+    pub(super) rewrite_units: u16,
+    pub(super) read_pages: usize,
+    pub(super) log_bytes: usize,
+    pub(super) checkpoint_blocks: u32,
+    pub(super) ram_bytes: Option<usize>,
+    /// Bytes of the records of a node that are held while it is read.
+    pub(super) chain_bytes: usize,
+    /// RAM for what an operation holds beside the tree, the path to a leaf apart.
+    pub(super) work_bytes: usize,
+    pub(super) placement: Placement,
+}
+
+/// RAM for what grows a little while an operation runs: bounds, numbers, steps of a chain.
+const WORK_BYTES: usize = 1024;
+
+/// Levels of a tree that the smallest RAM has room for, and its nodes; what is more takes RAM from the cache,
+/// or is refused.
+const LEVELS: usize = 3;
+const NODES: usize = 4 * PIECE;
+
+/// Levels that are kept room for.
+pub(super) const LEVELS_AT_FIRST: usize = 2;
+
+/// RAM for the structures of a tree themselves.
+const TREE_BYTES: usize = 1024;
+
+impl Config {
+    pub(super) fn new(asked: &IplConfig, format: &Format, geometry: Geometry) -> Result<Config, IndexError> {
+        let limit = format.nodes_limit(geometry);
+        let nodes_max = asked.nodes_max.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
+        let nodes_max = nodes_max.clamp(2, limit);
+        let mut config = Config {
+            durability: asked.durability,
+            nodes_max: if format.area == LogArea::Fixed { limit } else { nodes_max },
+            rewrite_units: asked.rewrite_units,
+            read_pages: 0,
+            log_bytes: usize::MAX,
+            checkpoint_blocks: asked.checkpoint_blocks.unwrap_or((geometry.blocks / 16).max(16)).max(1),
+            ram_bytes: asked.ram_bytes,
+            chain_bytes: usize::MAX,
+            work_bytes: 0,
+            placement: asked.placement,
+        };
+        require_ram(asked.ram_bytes)?;
+        // A cache has no use for more pages than the chip has.
+        let read_pages = asked.read_pages.map(|pages| pages.min(geometry.pages() as usize));
+        if format.area == LogArea::Fixed {
+            config.rewrite_units = 0;
+        }
+        let page_bytes = geometry.page_bytes as usize;
+        let logs = asked.durability != Durability::EveryOperation;
+        let buffers = if logs { format.unit_bytes } else { 0 };
+        match asked.ram_bytes {
+            None => config.read_pages = read_pages.unwrap_or(0),
+            Some(ram) => {
+                config.chain_bytes = records_bytes(format, geometry, logs);
+                config.work_bytes = work_bytes(format, geometry) + config.chain_bytes;
+                let needed = fixed_bytes(format, geometry, (LEVELS, NODES, config.work_bytes)) + buffers;
+                if ram < needed {
+                    return Err(too_little(ram, needed));
+                }
+                // A tree that grows takes the cache's.
+                let fixed = fixed_bytes(format, geometry, (LEVELS_AT_FIRST, PIECE, config.work_bytes));
+                let left = ram.saturating_sub(fixed + buffers);
+                config.log_bytes = buffers
+                    .max(if logs { left / 4 } else { 0 })
+                    .min(buffers.max(most::BUFFER_BYTES as usize));
+                let mut left = left.saturating_sub(config.log_bytes);
+                if logs {
+                    // Long chains need not be read twice where there is RAM.
+                    let more = (left / 8).min(chain_bytes_max(format, geometry, config.rewrite_units));
+                    config.chain_bytes += more;
+                    config.work_bytes += more;
+                    left -= more;
+                }
+                let affordable = ReadCache::frames_for(left, page_bytes);
+                config.read_pages = read_pages.unwrap_or(affordable.min(geometry.pages() as usize));
+                if config.read_pages > affordable {
+                    return Err(too_little(ram, fixed + ReadCache::bytes_for(config.read_pages, page_bytes)));
+                }
+            }
+        }
+        if let Some(bytes) = asked.log_bytes {
+            config.log_bytes = bytes.max(format.unit_bytes);
+        }
+        Ok(config)
+    }
+}
+
+/// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
+/// node table, and what an operation or a mount holds beside.
+fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usize, usize, usize)) -> usize {
+    let page = geometry.page_bytes as usize;
+    let blocks = geometry.blocks as usize;
+    let table = BlockTable::ram_needed(geometry, Validity::Bits, VictimPolicy::Greedy);
+    let tables = table + blocks * size_of::<Block>();
+    let path = path_bytes(format, geometry, levels);
+    // A mount after a cut has no path.
+    let working = path.max(Look::bytes_kept(geometry)) + work;
+    TREE_BYTES
+        + tables
+        + working.max(Look::bytes_min(geometry))
+        + ReadCache::bytes_for(0, page)
+        + page
+        + geometry.spare_bytes as usize
+        + nodes / PIECE * PIECE_BYTES
+        + CheckpointArea::lists_bytes(geometry, saved_bytes(geometry, nodes))
+}
+
+/// Bytes of a checkpoint of so many nodes in all blocks.
+fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
+    let blocks = geometry.blocks as usize * BLOCK_BYTES;
+    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + blocks + nodes * SLOT_BYTES
+}
+
+/// Bytes of the nodes on the path to a leaf.
+pub(super) fn path_bytes(format: &Format, geometry: Geometry, levels: usize) -> usize {
+    levels * (format.shapes(geometry).node_bytes() + size_of::<PathStep>())
+}
+
+/// Bytes of the records that wait in RAM for a unit: what a record has before its fields is longer there.
+fn held_bytes(format: &Format) -> usize {
+    let key = usize::from(format.record.key_bytes);
+    format.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
+}
+
+/// The records of the longest chain that is usual.
+fn chain_bytes_max(format: &Format, geometry: Geometry, rewrite_units: u16) -> usize {
+    let all = format.units_per_page(geometry) as usize * geometry.pages_per_block as usize;
+    let units = match (format.area, rewrite_units) {
+        (LogArea::Fixed, _) => (format.log_pages * format.units_per_page(geometry)) as usize,
+        (LogArea::Dynamic, 0) => all,
+        // Those of the split that comes before.
+        (LogArea::Dynamic, units) => usize::from(units) + 3,
+    };
+    units.min(all) * held_bytes(format)
+}
+
+/// The bytes of records that an operation comes to hold at most: those that it makes, and a buffer that grows
+/// by a quarter, the old one beside it. As much is for those of a chain.
+fn records_bytes(format: &Format, geometry: Geometry, logs: bool) -> usize {
+    let (operation, unit) = (format.operation_bytes(geometry), held_bytes(format));
+    let buffer = if logs { unit } else { operation };
+    operation + buffer + buffer / 4
+}
+
+/// The bytes that an operation holds at most beside the tree, the path and records: a node that is moved, in
+/// a fixed area one that is split, and the lists of a merge.
+fn work_bytes(format: &Format, geometry: Geometry) -> usize {
+    let nodes = if format.area == LogArea::Fixed { 2 } else { 1 };
+    let row = size_of::<u32>() + usize::from(format.record.key_bytes) + KeyRows::MORE;
+    let lists = format.nodes_limit(geometry) as usize * row;
+    nodes * format.shapes(geometry).node_bytes() + lists + WORK_BYTES
+}
+
+fn too_little(given: usize, needed: usize) -> IndexError {
+    IndexError::TooLittleRam { what: "block tables, buffers and one page", given, needed }
+}

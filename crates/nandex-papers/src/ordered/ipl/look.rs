@@ -1,0 +1,405 @@
+//! The findings of a mount after a power cut: a few bytes a block, and tables of nodes and pages, which are
+//! made for a part of them at a time where RAM is short.
+
+use super::layout::{Link, NO_UNIT};
+use super::slots::Slots;
+use super::store::{Block, NO_BLOCK, Slot};
+use nandex::nand::Geometry;
+use nandex::sort;
+use nandex::units::{Pbn, Ppn};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Bits for each block.
+pub(super) mod flag {
+    /// One of its first pages has a tag.
+    pub(in super::super) const USED: u16 = 1;
+    /// The merge that opened it is whole.
+    pub(in super::super) const COMPLETE: u16 = 1 << 1;
+    /// The merge is newer than what is committed.
+    pub(in super::super) const VOID: u16 = 1 << 2;
+    /// Some pages are void.
+    pub(in super::super) const TAINTED: u16 = 1 << 3;
+    /// The blocks that its merge took the nodes from were not kept for a cut.
+    pub(in super::super) const UNPROTECTED: u16 = 1 << 4;
+    /// Something is missing between two pages or units.
+    pub(in super::super) const GAP: u16 = 1 << 5;
+    /// A page that may have held sectors cannot be read.
+    pub(in super::super) const UNREADABLE: u16 = 1 << 6;
+    /// The checkpoint knows it.
+    pub(in super::super) const KNOWN: u16 = 1 << 7;
+    /// The checkpoint knows of more log units.
+    pub(in super::super) const FEWER: u16 = 1 << 8;
+    /// A log unit says that it was given back.
+    pub(in super::super) const DEAD: u16 = 1 << 9;
+    /// A pass looked at it: the row is not that of the checkpoint any more.
+    pub(in super::super) const SEEN: u16 = 1 << 10;
+    /// The last image cannot be read whole, and is damaged if it is not torn.
+    pub(in super::super) const JUDGED: u16 = 1 << 11;
+    /// A cut tore its last image, which counts for nothing.
+    pub(in super::super) const TORN: u16 = 1 << 12;
+    /// Findings of one pass.
+    pub(in super::super) const OF_A_PASS: u16 = COMPLETE | VOID | TAINTED | UNPROTECTED | GAP | UNREADABLE;
+}
+
+/// RAM for what a look at a page takes.
+pub(super) const SCAN_BYTES: usize = 1024;
+
+/// A node: the newest version, and the newest of its log records anywhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    slot: Slot,
+    /// The low bytes of the numbers of both, of 5 bytes each, and the high ones.
+    low: (u32, u32),
+    high: (u8, u8),
+    logged_in: u32,
+}
+
+impl Row {
+    const NONE: Row = Row { slot: Slot::NONE, low: (0, 0), high: (0, 0), logged_in: NO_BLOCK };
+
+    fn sequence(&self) -> u64 {
+        u64::from(self.high.0) << 32 | u64::from(self.low.0)
+    }
+
+    fn logged(&self) -> u64 {
+        u64::from(self.high.1) << 32 | u64::from(self.low.1)
+    }
+
+    /// Takes a version if it is the newest one so far: in one block a later image counts for its number, and
+    /// a ghost for a higher one.
+    fn offer(&mut self, (sequence, slot, is_ghost): (u64, Slot, bool), blocks: &[Block]) {
+        let generation = |slot: &Slot| blocks.get(slot.block as usize).map_or(0, |block| block.generation);
+        let is_newer = if self.slot.block == NO_BLOCK {
+            true
+        } else if self.slot.block == slot.block {
+            sequence > self.sequence() || sequence == self.sequence() && !is_ghost
+        } else {
+            (self.sequence(), generation(&self.slot)) < (sequence, generation(&slot))
+        };
+        if is_newer {
+            self.slot = slot;
+            (self.low.0, self.high.0) = (sequence as u32, (sequence >> 32) as u8);
+        }
+    }
+
+    /// Notes a log record of the node.
+    fn note_record(&mut self, sequence: u64, pbn: Pbn) {
+        let is_first = self.logged_in == NO_BLOCK;
+        if is_first || (self.logged(), self.logged_in) < (sequence, pbn.0) {
+            (self.low.1, self.high.1) = (sequence as u32, (sequence >> 32) as u8);
+            self.logged_in = pbn.0;
+        }
+    }
+}
+
+/// Rows of the nodes from one number on.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    from: u32,
+    /// The number of them at most.
+    most: u32,
+    chunks: Vec<Vec<Row>>,
+}
+
+const CHUNK: u32 = 64;
+
+impl Rows {
+    /// Bytes for each row, with its share of the list.
+    const BYTES: usize = size_of::<Row>() + size_of::<Vec<Row>>() / CHUNK as usize + 1;
+
+    fn at(&mut self, id: u32) -> Option<&mut Row> {
+        let i = id.checked_sub(self.from).filter(|&i| i < self.most)?;
+        let chunk = (i / CHUNK) as usize;
+        if self.chunks.len() <= chunk {
+            self.chunks.reserve_exact(self.chunks.len().max(chunk + 1 - self.chunks.len()));
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        if self.chunks[chunk].is_empty() {
+            self.chunks[chunk] = vec![Row::NONE; CHUNK as usize];
+        }
+        Some(&mut self.chunks[chunk][(i % CHUNK) as usize])
+    }
+
+    fn get(&self, id: u32) -> Row {
+        let i = id.wrapping_sub(self.from);
+        let row = self.chunks.get((i / CHUNK) as usize).and_then(|chunk| chunk.get((i % CHUNK) as usize));
+        row.copied().unwrap_or(Row::NONE)
+    }
+}
+
+/// The pages of some blocks: whether another page names them as the one programmed before, and whether they
+/// are whole.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    from: u32,
+    to: u32,
+    pages: usize,
+    /// Two bits a page.
+    bits: Vec<u8>,
+    /// One above the highest unit that was named, and one above the last whole unit.
+    ends: Vec<(u16, u16)>,
+}
+
+const NAMED: u8 = 1;
+const WHOLE: u8 = 2;
+
+impl Marks {
+    fn new(from: u32, blocks: u32, pages: u32) -> Marks {
+        let (count, pages) = (blocks as usize, pages as usize);
+        Marks {
+            from,
+            to: from + blocks,
+            pages,
+            bits: vec![0; (count * pages).div_ceil(4)],
+            ends: vec![(0, 0); count],
+        }
+    }
+
+    const fn bytes_for_block(pages: u32) -> usize {
+        pages as usize / 4 + 1 + size_of::<(u16, u16)>()
+    }
+
+    fn row(&self, pbn: Pbn) -> Option<usize> {
+        (self.from..self.to).contains(&pbn.0).then(|| (pbn.0 - self.from) as usize)
+    }
+
+    fn set(&mut self, row: usize, page: u32, mark: u8) {
+        let at = row * self.pages + page as usize;
+        self.bits[at / 4] |= mark << (at % 4 * 2);
+    }
+
+    /// The first page of a row that was named, or in which a unit was, and is not whole.
+    fn lost_page(&self, row: usize, per_page: u32) -> Option<u32> {
+        let is_lost = |&page: &usize| {
+            let at = row * self.pages + page;
+            self.bits[at / 4] >> (at % 4 * 2) & (NAMED | WHOLE) == NAMED
+        };
+        let (named, whole) = self.ends[row];
+        let beyond = || (named > whole && per_page > 1).then(|| (u32::from(named) - 1) / per_page);
+        (0..self.pages).find(is_lost).map(|page| page as u32).or_else(beyond)
+    }
+}
+
+/// An image that cannot be read whole, the last one of its block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    pub(super) pbn: Pbn,
+    pub(super) page: u32,
+    /// Pages of the merge that opened the block.
+    pub(super) merged: u32,
+}
+
+/// The findings of a mount.
+#[derive(Debug)]
+pub(super) struct Look {
+    geometry: Geometry,
+    per_page: u32,
+    pub(super) flags: Vec<u16>,
+    /// Blocks by their generations.
+    order: Vec<u32>,
+    /// Everything up to this number counts as committed, and everything newer is void.
+    pub(super) committed: u64,
+    /// The highest number that a pass found called committed, and the highest of all.
+    pub(super) found_committed: u64,
+    pub(super) newest: u64,
+    rows: Rows,
+    marks: Marks,
+    /// Rows and blocks of marks that a pass has RAM for.
+    share: (u32, u32),
+    /// One above the highest number of a node.
+    pub(super) nodes: u32,
+    /// Nodes of the merge that opened the block at hand, by page.
+    pub(super) merging: Vec<(u32, u16)>,
+    pub(super) broken: Vec<Broken>,
+    /// Nodes with log records that are newer than their version, in other blocks.
+    pub(super) suspects: Vec<(u32, Pbn)>,
+    /// Pages that were named and are not whole, one of each block.
+    pub(super) lost: Vec<Ppn>,
+}
+
+impl Look {
+    /// Tables for what so many bytes of RAM take.
+    pub(super) fn new(geometry: Geometry, per_page: u32, ram: Option<usize>) -> Look {
+        let blocks = geometry.blocks as usize;
+        let mut look = Look {
+            geometry,
+            per_page,
+            flags: vec![0; blocks],
+            order: Vec::new(),
+            committed: 0,
+            found_committed: 0,
+            newest: 0,
+            rows: Rows::default(),
+            marks: Marks::default(),
+            share: (2 * geometry.pages(), geometry.blocks),
+            nodes: 0,
+            merging: Vec::new(),
+            broken: Vec::new(),
+            suspects: Vec::new(),
+            lost: Vec::new(),
+        };
+        if let Some(ram) = ram {
+            let merging = geometry.pages_per_block as usize * size_of::<(u32, u16)>();
+            let left = ram.saturating_sub(blocks * (size_of::<u16>() + size_of::<u32>()) + merging);
+            let of_block = Marks::bytes_for_block(geometry.pages_per_block);
+            let marked = (left / 3 / of_block).clamp(1, blocks);
+            // The places of the nodes take a row's third besides.
+            let left = left.saturating_sub(marked * of_block);
+            let rows = (left / (Rows::BYTES + size_of::<Slot>())) as u32 / CHUNK * CHUNK;
+            look.share = (rows.clamp(CHUNK, look.share.0), marked as u32);
+        }
+        look
+    }
+
+    /// Bytes that the passes hold at least.
+    pub(super) fn bytes_min(geometry: Geometry) -> usize {
+        let of_block = size_of::<u16>() + size_of::<u32>();
+        let merging = geometry.pages_per_block as usize * size_of::<(u32, u16)>();
+        let rows = CHUNK as usize * (Rows::BYTES + size_of::<Slot>());
+        geometry.blocks as usize * of_block
+            + merging
+            + Marks::bytes_for_block(geometry.pages_per_block)
+            + rows
+            + SCAN_BYTES
+    }
+
+    /// Bytes that are held until the mount is over.
+    pub(super) fn bytes_kept(geometry: Geometry) -> usize {
+        geometry.blocks as usize * size_of::<u16>()
+    }
+
+    pub(super) fn has(&self, pbn: Pbn, flags: u16) -> bool {
+        self.flags[pbn.index()] & flags == flags
+    }
+
+    pub(super) fn set(&mut self, pbn: Pbn, flags: u16) {
+        self.flags[pbn.index()] |= flags;
+    }
+
+    /// The blocks that have these flags.
+    pub(super) fn with(&self, flags: u16) -> impl Iterator<Item = Pbn> + '_ {
+        (0..self.geometry.blocks).map(Pbn).filter(move |&pbn| self.has(pbn, flags))
+    }
+
+    /// Learns the generations of the blocks in use.
+    pub(super) fn sort_generations(&mut self, blocks: &[Block]) {
+        self.order = Vec::with_capacity(self.with(flag::USED).count());
+        let flags = &self.flags;
+        self.order.extend((0..self.geometry.blocks).filter(|&pbn| flags[pbn as usize] & flag::USED != 0));
+        sort::unstable_by_key(&mut self.order, |&pbn| (blocks[pbn as usize].generation, pbn));
+    }
+
+    fn block_of(&self, generation: u32, blocks: &[Block]) -> Option<Pbn> {
+        let found = self.order.binary_search_by_key(&generation, |&pbn| blocks[pbn as usize].generation);
+        found.ok().map(|at| Pbn(self.order[at]))
+    }
+
+    /// Begins a pass: the first, or one for the next share.
+    pub(super) fn begin(&mut self, is_first: bool) {
+        let (rows, marked) = self.share;
+        let (from, mark_from) =
+            if is_first { (0, 0) } else { (self.rows.from.saturating_add(rows), self.marks.to) };
+        if is_first {
+            self.nodes = 0;
+            self.suspects.clear();
+            self.lost.clear();
+            (self.found_committed, self.newest) = (0, 0);
+        }
+        (self.rows, self.marks) = (Rows::default(), Marks::default());
+        self.rows = Rows { from, most: rows, chunks: Vec::new() };
+        let marked = marked.min(self.geometry.blocks - mark_from);
+        self.marks = Marks::new(mark_from, marked, self.geometry.pages_per_block);
+    }
+
+    /// Notes the page that another one names.
+    pub(super) fn note_link(&mut self, link: &Link, blocks: &[Block]) {
+        if link.unit == NO_UNIT {
+            return;
+        }
+        let page = u32::from(link.unit) / self.per_page;
+        let row = self.block_of(link.generation, blocks).and_then(|pbn| self.marks.row(pbn));
+        if let Some(row) = row.filter(|_| page < self.geometry.pages_per_block) {
+            self.marks.set(row, page, NAMED);
+            let end = &mut self.marks.ends[row].0;
+            *end = (link.unit + 1).max(*end);
+        }
+    }
+
+    /// Notes a block that was given back.
+    pub(super) fn note_dead(&mut self, generation: u32, blocks: &[Block]) {
+        if let Some(pbn) = self.block_of(generation, blocks) {
+            self.set(pbn, flag::DEAD);
+        }
+    }
+
+    /// Notes a page that is whole up to this unit.
+    pub(super) fn note_whole(&mut self, pbn: Pbn, page: u32, unit: u32) {
+        if let Some(row) = self.marks.row(pbn) {
+            self.marks.set(row, page, WHOLE);
+            let end = &mut self.marks.ends[row].1;
+            *end = (unit as u16 + 1).max(*end);
+        }
+    }
+
+    /// Offers a version of a node.
+    pub(super) fn offer(&mut self, id: u32, version: (u64, Slot, bool), blocks: &[Block]) {
+        if let Some(row) = self.row(id) {
+            row.offer(version, blocks);
+        }
+        if id < 2 * self.geometry.pages() {
+            self.nodes = self.nodes.max(id + 1);
+        }
+    }
+
+    /// Notes a log record of a node.
+    pub(super) fn note_record(&mut self, id: u32, sequence: u64, pbn: Pbn) {
+        if let Some(row) = self.row(id) {
+            row.note_record(sequence, pbn);
+        }
+    }
+
+    /// Notes the newest unit of a node in the block that its version is in.
+    pub(super) fn note_last(&mut self, id: u32, pbn: Pbn, unit: u16) {
+        if let Some(row) = self.row(id).filter(|row| row.slot.block == pbn.0) {
+            row.slot.last = unit;
+        }
+    }
+
+    fn row(&mut self, id: u32) -> Option<&mut Row> {
+        // A number beyond all pages is that of no node.
+        if id < 2 * self.geometry.pages() { self.rows.at(id) } else { None }
+    }
+
+    /// Ends a pass, and adds the places of its nodes to those before. False: there are further shares.
+    pub(super) fn end(&mut self, slots: &mut Slots) -> bool {
+        let after = self.rows.from.saturating_add(self.rows.most);
+        for id in self.rows.from..self.nodes.min(after) {
+            let row = self.rows.get(id);
+            slots.push(row.slot);
+            let elsewhere = row.logged_in != NO_BLOCK && row.logged_in != row.slot.block;
+            if row.slot.block != NO_BLOCK && elsewhere && row.sequence() < row.logged() {
+                self.suspects.push((id, Pbn(row.logged_in)));
+            }
+        }
+        for row in 0..self.marks.ends.len() {
+            if let Some(page) = self.marks.lost_page(row, self.per_page) {
+                self.lost.push(self.geometry.page_at(Pbn(self.marks.from + row as u32), page));
+            }
+        }
+        self.nodes <= after && self.marks.to >= self.geometry.blocks
+    }
+
+    /// Bytes of RAM held when the passes are over.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.flags.capacity() * size_of::<u16>()
+            + self.suspects.capacity() * size_of::<(u32, Pbn)>()
+            + (self.lost.capacity() + self.broken.capacity() * 3) * 4
+    }
+
+    /// Frees what only the passes need.
+    pub(super) fn drop_tables(&mut self) {
+        (self.rows, self.marks) = (Rows::default(), Marks::default());
+        (self.order, self.merging) = (Vec::new(), Vec::new());
+    }
+}

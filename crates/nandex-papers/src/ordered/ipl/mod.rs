@@ -1,0 +1,531 @@
+//! B+-trees with in-page logging: IPL (Lee and Moon, SIGMOD 2007; Na, Moon and Lee, DASFAA 2009) and dIPL
+//! (Na, Lee and Moon, CIKM 2009), on raw NAND.
+//!
+//! A change of a node is not a new page but a log record in the node's own block. Reading a node is reading
+//! its page and the records. When the log area of a block is full, a *merge* writes the nodes, their records
+//! applied, to a fresh block.
+//!
+//! ```text
+//! fixed (IPL)     | image | image | image | unused   ...  | log | log | log |    the last pages of a block
+//! dynamic (dIPL)  | image | image | log | log | log | image | log | ...          all that the images leave
+//! ```
+//!
+//! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image
+//!   and newest log unit (`store`). A merge changes the table and no parent, so nothing wanders.
+//! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs)
+//!   or a page, and until the next commit at the latest. A unit names for each of its nodes the unit with the
+//!   records before: reading a node reads its image and those units (`layout`).
+//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the
+//!   old node had from a key on, and it refers to the old node's image until the next merge. Fixed: its image
+//!   is programmed, to any block with an unused page; on parts that take pages in ascending order only, a
+//!   block's unused pages evaporate with its first log unit.
+//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over
+//!   two blocks (block split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken
+//!   least worn first.
+//! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the
+//!   block's cursor.
+//! * **Removal**: a node that becomes empty disappears; a root with one child takes its contents over.
+//!
+//! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up
+//! to which number everything is on the chip, `S`. A commit (at sync, or at the end of each operation)
+//! programs all waiting records, and its last page raises `S`. Mounting ignores what is newer than `S`
+//! (`recovery`); so records of other blocks may reach the chip in any order, and an operation over several
+//! blocks is whole or not at all. A merge of uncommitted records keeps the old block until the next commit,
+//! which is made early when blocks run short.
+//!
+//! Invariants (`check`):
+//! * I1: keys rise within a node; only the root of an empty tree is empty. Applying a chain twice changes
+//!   nothing: an image says up to which number it contains its records.
+//! * I2: levels fall by one from parent to child, and separators bound the keys below them, the leftmost edge
+//!   excepted.
+//! * I3: the table holds exactly the nodes that the tree reaches, each once, and each block's count of nodes
+//!   is right.
+//! * I4: a block is open exactly if it holds nodes or is kept until the next commit; images belong to the
+//!   block's generation, so a ghost's source is in the ghost's block. After a merge no node of the new block
+//!   is a ghost.
+//! * I5: chains go back within their block, and every unit in them is whole.
+//! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit
+//!   left for them.
+//! * I7: nothing is committed that does not exist; no more RAM is held than was given.
+//!
+//! On an FTL nodes may keep their pages instead, and be written over where they are (`placed`).
+//!
+//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in
+//! `docs/indexes/ipl.md`). A log sector may hold records of several nodes of its block, where IPL gives each
+//! to one. Rewriting is ours. The partner of a sparse block is the sparsest one, not the neighbour in key
+//! order, since numbers hide places from parents.
+//!
+//! Confidence: IPL's layout and merge high; logging of splits medium; dIPL's goals high, its mechanism low;
+//! recovery is ours.
+
+mod cache;
+mod chain;
+mod check;
+mod checkpoint;
+mod config;
+mod given_back;
+mod image;
+mod layout;
+mod logging;
+mod look;
+mod losses;
+mod merge;
+mod placed;
+mod range;
+mod recovery;
+mod scan;
+mod slots;
+mod store;
+mod update;
+mod views;
+
+pub use config::{IplConfig, LogArea, LogUnit};
+pub use layout::TAG_BYTES as SPARE_BYTES;
+
+use nandex::blocks::checkpoint::{CheckpointArea, anchor_count};
+use nandex::blocks::{BlockState, BlockTable};
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::codec::first_number;
+use nandex::log::Placement;
+use nandex::nand::{Cause, Differs, Geometry, Nand};
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change};
+use alloc::vec::Vec;
+use checkpoint::{Saved, newest_checkpoint};
+use config::{Config, Format};
+use core::ops::Bound;
+use image::Node;
+use merge::FREE_FOR_INSERT;
+use store::{ROOT, Store};
+
+/// The greatest height.
+const LEVELS_MAX: u8 = 16;
+
+/// A node of the path, and the place of the child below it.
+#[derive(Clone, Debug, Default)]
+struct PathStep {
+    node: Node,
+    slot: usize,
+}
+
+/// A B+-tree with in-page logging.
+pub struct IplTree<N> {
+    store: Store<N>,
+    /// From the leaf up.
+    path: Vec<PathStep>,
+    height: u8,
+    /// An update began and did not end.
+    interrupted: bool,
+    /// Whether the key of the update in hand was there before, once that is known.
+    existed: Option<bool>,
+}
+
+/// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion
+/// wants free.
+fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
+    let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
+    require_blocks_of(good, anchor_count(geometry) + checkpoint)
+}
+
+/// Refuses a chip with too few good blocks where so many are for other things than nodes.
+fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
+    let needed = others + 1 + FREE_FOR_INSERT;
+    if good >= needed {
+        return Ok(());
+    }
+    Err(IndexError::ChipTooSmall { who: "a tree with in-page logging", needs: needed, has: good })
+}
+
+/// Refuses a tree on the chip that is another one than was asked for.
+fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
+    if format.record != config.record {
+        return Err(IndexError::other(Differs::Record, "the tree on the chip has records of other sizes"));
+    }
+    if format.area != config.area {
+        return Err(IndexError::other(
+            Differs::Settings,
+            "the tree on the chip has the other form of log area",
+        ));
+    }
+    Ok(())
+}
+
+impl<N: Nand> Store<N> {
+    /// Takes over what a checkpoint says, and looks at the chip where that is not all. Others hold so much
+    /// RAM.
+    fn open(&mut self, saved: Saved, others: usize) -> Result<(), IndexError> {
+        if saved.closed {
+            self.adopt(saved)?;
+        } else if saved.open && self.config.durability == Durability::None {
+            return Err(IndexError::NotCleanlyClosed);
+        } else {
+            self.recover(saved, others)?;
+        }
+        self.fill_cache(others);
+        Ok(())
+    }
+
+    /// Forgets what is in RAM, and opens the chip again.
+    fn reopen(&mut self, others: usize) -> Result<(), IndexError> {
+        if self.is_placed() {
+            return self.reopen_placed(others);
+        }
+        let none = BlockTable::new(Geometry { blocks: 0, ..self.geometry });
+        self.reset(CheckpointArea::empty(self.geometry), none);
+        let saved;
+        (self.area, self.table, saved) = newest_checkpoint(&mut self.nand)?;
+        self.open(saved, others)
+    }
+}
+
+impl<N: Nand> IplTree<N> {
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
+        let geometry = nand.geometry();
+        let format = Format::new(config, geometry)?;
+        let config = Config::new(config, &format, geometry)?;
+        if config.placement == Placement::InPlace {
+            return IplTree::format_placed(nand, format, config);
+        }
+        let mut table = BlockTable::new(geometry);
+        table.retire_marked(&mut nand)?;
+        require_blocks(geometry, table.good_count())?;
+        let area = CheckpointArea::format(&mut nand, &mut table)?;
+        for pbn in (0..geometry.blocks).map(nandex::units::Pbn) {
+            if table.state(pbn) == BlockState::Unclean && table.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                table.release(pbn);
+            }
+        }
+        let mut store = Store::new(nand, format, config, (area, table));
+        store.clear_blocks();
+        store.fill_cache(size_of::<Self>());
+        store.plant_root()?;
+        store.write_checkpoint(true)?;
+        IplTree::assemble(store)
+    }
+
+    /// Finds the tree on the chip again and runs it like this. The units of the log area and the order of the
+    /// nodes are those of the chip.
+    pub fn mount(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
+        if config.placement == Placement::InPlace {
+            return IplTree::mount_placed(nand, config);
+        }
+        let geometry = nand.geometry();
+        let (area, table, saved) = newest_checkpoint(&mut nand)?;
+        require_same(&saved.format, config)?;
+        let config = Config::new(config, &saved.format, geometry)?;
+        let mut store = Store::new(nand, saved.format, config, (area, table));
+        store.open(saved, size_of::<Self>())?;
+        IplTree::assemble(store)
+    }
+
+    fn assemble(store: Store<N>) -> Result<IplTree<N>, IndexError> {
+        let mut tree = IplTree { store, path: Vec::new(), height: 0, interrupted: false, existed: None };
+        tree.find_root()?;
+        Ok(tree)
+    }
+
+    fn find_root(&mut self) -> Result<(), IndexError> {
+        let mut root = Node::default();
+        self.store.load(ROOT, &mut root, Cause::Recovery)?;
+        if root.level > LEVELS_MAX {
+            return Err(IndexError::broken(Invariant::I2, "an impossible height", u64::from(ROOT)));
+        }
+        self.height = root.level;
+        self.shrink_to_ram();
+        Ok(())
+    }
+
+    /// Gives the chip back; nothing is written.
+    pub fn into_nand(self) -> N {
+        self.store.nand
+    }
+
+    fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The error of an operation that was not done. Room is made before anything is changed: where it does
+    /// not last, blocks have failed.
+    fn refused(&self, error: IndexError) -> IndexError {
+        match error {
+            IndexError::Full if self.interrupted || self.store.read_only => IndexError::WornOut,
+            other => other,
+        }
+    }
+
+    /// Ends an update. One that found no block half-way is undone by looking at the chip again, unless all of
+    /// it got there before. Where records wait in RAM that would lose them: then it takes another mount.
+    fn settled(
+        &mut self,
+        outcome: Result<bool, IndexError>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<bool, IndexError> {
+        self.shrink_to_ram();
+        let outcome = outcome.map_err(|error| self.refused(error));
+        let is_refused = outcome.as_ref().is_err_and(IndexError::is_refusal);
+        if !is_refused || !self.interrupted || self.durability() != Durability::EveryOperation {
+            return outcome;
+        }
+        self.store.reopen(self.ram_held() - self.store.ram_bytes())?;
+        self.find_root()?;
+        self.interrupted = false;
+        let is_done = holds_change(self, (key, value))?;
+        match self.existed {
+            Some(existed) if is_done => Ok(existed),
+            _ => outcome,
+        }
+    }
+
+    /// Reads the root into the top of the path.
+    fn set_path_levels(&mut self, root: u32, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!(self.height > 0, "I2: a tree without a root");
+        self.path.resize_with(self.height.into(), PathStep::default);
+        let top = self.path.len() - 1;
+        self.load_at(top, root, cause)
+    }
+
+    fn load_at(&mut self, level: usize, id: u32, cause: Cause) -> Result<(), IndexError> {
+        let node = &mut self.path[level].node;
+        self.store.load(id, node, cause)?;
+        if usize::from(node.level) == level + 1 && (node.count > 0 || level == 0) {
+            Ok(())
+        } else {
+            Err(IndexError::broken(Invariant::I2, "a node of another level", u64::from(id)))
+        }
+    }
+
+    /// Reads the child that the node above points to.
+    fn load_child(&mut self, level: usize, cause: Cause) -> Result<(), IndexError> {
+        let above = &self.path[level + 1];
+        let child = above.node.child(&self.store.shapes(), above.slot);
+        self.load_at(level, child, cause)
+    }
+
+    /// Reads the path to the leaf of a key.
+    fn descend(&mut self, key: &[u8], cause: Cause) -> Result<(), IndexError> {
+        let shapes = self.store.shapes();
+        self.set_path_levels(ROOT, cause)?;
+        for level in (0..self.path.len() - 1).rev() {
+            let above = &mut self.path[level + 1];
+            above.slot = above.node.child_slot(&shapes, key);
+            self.load_child(level, cause)?;
+        }
+        Ok(())
+    }
+
+    fn ram_held(&self) -> usize {
+        let store = &self.store;
+        let nodes = |node: &Node| node.bytes.capacity() + size_of::<PathStep>();
+        size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
+    }
+
+    /// RAM that the tree holds and its operations may take, with so many levels.
+    fn ram_wanted(&self, levels: usize) -> usize {
+        let store = &self.store;
+        let others = size_of::<Self>() + store.ram_bytes() - store.moving.bytes.capacity();
+        others + store.reserve_bytes(levels.max(config::LEVELS_AT_FIRST))
+    }
+
+    /// Gives up what the cache holds beyond the RAM allowed.
+    pub(super) fn shrink_to_ram(&mut self) {
+        let Some(ram) = self.store.config.ram_bytes else { return };
+        if self.ram_held() > ram {
+            self.store.drop_scratch();
+        }
+        while self.ram_wanted(self.height.into()) > ram && self.store.cache.frames() > 0 {
+            self.store.cache.shrink(self.store.cache.frames() - 1);
+        }
+    }
+
+    /// Makes room in RAM for new nodes, and for another level where the root splits, or refuses them: a table
+    /// that may not grow is as full as a chip.
+    fn keep_within_ram(&mut self, births: u32, grows: bool) -> Result<(), IndexError> {
+        self.shrink_to_ram();
+        let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
+        let growth = self.store.table_growth_bytes(births);
+        let levels = usize::from(self.height) + usize::from(grows);
+        let is_more = growth > 0 || levels > usize::from(self.height).max(config::LEVELS_AT_FIRST);
+        while is_more && self.ram_wanted(levels) + growth > ram {
+            let frames = self.store.cache.frames();
+            if frames == 0 {
+                return Err(IndexError::Full);
+            }
+            self.store.cache.shrink(frames - 1);
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Store<N> {
+    /// Makes the empty tree.
+    fn plant_root(&mut self) -> Result<(), IndexError> {
+        let mut root = Node { id: self.new_id(), level: 1, ..Node::default() };
+        root.reserve(&self.shapes());
+        assert_eq!(root.id, ROOT, "the root's number");
+        self.sequence = first_number(layout::SEQUENCE_BITS, 1);
+        self.committed = self.sequence;
+        self.write_first(&root)
+    }
+
+    /// Bytes by which the tables grow when so many nodes are born.
+    fn table_growth_bytes(&self, births: u32) -> usize {
+        self.slots.growth_bytes(births as usize)
+    }
+
+    /// Bytes of RAM held.
+    fn ram_bytes(&self) -> usize {
+        self.nand.ram_bytes()
+            + self.table.ram_bytes()
+            + self.area.ram_bytes(0)
+            + self.blocks.capacity() * size_of::<store::Block>()
+            + self.slots.ram_bytes()
+            + self.waiting_ram()
+            + (self.held.capacity() + self.failed.capacity() + self.pending.capacity()) * 4
+            + self.cache.ram_bytes()
+            + self.page.capacity()
+            + self.spare.capacity()
+            + self.moving.bytes.capacity()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let counts = &self.counts;
+        let blocks = self.blocks.iter().filter(|block| block.live > 0).count() as u64;
+        let nodes = (self.slots.len() - self.slots.free_count()) as u64;
+        let metric = |name, value| Metric { name, value };
+        Vec::from([
+            metric("blocks_used", blocks),
+            metric("blocks_held", self.held.len() as u64),
+            metric("buffer_pages", self.log_pages()),
+            metric("buffer_ram_bytes", self.waiting_bytes as u64),
+            metric("nodes", nodes),
+            metric("splits", counts.splits),
+            metric("expelled", counts.expelled),
+            metric("block_merges", counts.merges),
+            metric("block_splits", counts.block_splits),
+            metric("co_merges", counts.co_merges),
+            metric("ghosts", counts.ghosts),
+            metric("rewrites", counts.rewrites),
+            metric("log_records", counts.log_records),
+            metric("log_units_programmed", counts.log_units_programmed),
+            metric("log_units_read", counts.log_units_read),
+            metric("commits_forced", counts.commits_forced),
+            metric("checkpoints", counts.checkpoints),
+            metric("blocks_failed", counts.blocks_failed),
+        ])
+    }
+
+    /// Pages with log records in the blocks that hold nodes.
+    fn log_pages(&self) -> u64 {
+        let live = self.blocks.iter().filter(|block| block.live > 0);
+        live.map(|block| u64::from(u32::from(block.units).div_ceil(self.units_per_page()))).sum()
+    }
+
+    /// Pages programmed in the blocks that hold nodes.
+    fn live_pages(&self) -> u64 {
+        let first_log = self.geometry.pages_per_block - self.format.log_pages;
+        let pages = |block: &store::Block| {
+            let cursor = u32::from(block.cursor).div_ceil(self.units_per_page());
+            if self.is_placed() {
+                return u32::from(block.data_next) + cursor;
+            }
+            if self.is_fixed() { u32::from(block.data_next) + (cursor - first_log) } else { cursor }
+        };
+        self.blocks.iter().filter(|block| block.live > 0).map(|block| u64::from(pages(block))).sum()
+    }
+}
+
+impl<N: Nand> OrderedIndex for IplTree<N> {
+    fn record(&self) -> RecordFormat {
+        self.store.format.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.store.config.durability
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.usable()?;
+        self.descend(key, Cause::Host)?;
+        let (shapes, leaf) = (self.store.shapes(), &self.path[0].node);
+        let found = leaf.search(&shapes, key);
+        if let Ok(i) = found {
+            value.copy_from_slice(leaf.value(&shapes, i));
+        }
+        self.shrink_to_ram();
+        Ok(found.is_ok())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.usable()?;
+        let outcome = self.insert_record(key, value);
+        self.settled(outcome, key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.usable()?;
+        let outcome = self.remove_record(key);
+        self.settled(outcome, key, None)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        let result = self.walk_range((low, high), direction, visit);
+        self.shrink_to_ram();
+        result
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        if self.store.read_only {
+            // Nothing was changed since the mount.
+            return Ok(());
+        }
+        if self.store.has_ended {
+            let is_committed = self.store.committed == self.store.sequence && self.store.waiting.is_empty();
+            return if is_committed { Ok(()) } else { Err(IndexError::WornOut) };
+        }
+        self.interrupted = true;
+        self.store.commit().and_then(|()| self.store.end_changes()).map_err(|error| self.refused(error))?;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        self.store.write_closing_checkpoint()?;
+        // In the class *none* the chip may still say that changes are under way: then it is not closed.
+        if self.store.is_open && !self.store.closed { Err(IndexError::WornOut) } else { Ok(()) }
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        self.walk_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        IndexStats {
+            height: self.height.into(),
+            live_pages: self.store.live_pages(),
+            cache_hits: self.store.counts.cache_hits,
+            cache_misses: self.store.counts.cache_misses,
+            collections: self.store.counts.merges,
+            metrics: self.store.metrics(),
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.ram_held()
+    }
+}

@@ -1,0 +1,331 @@
+//! Insertion and removal: which records of which nodes an operation makes.
+//!
+//! An operation first makes room in the blocks of the nodes it will change; that may merge blocks and changes
+//! nothing of the contents. Then it makes its records, and last, where every operation is to be durable, it
+//! programs them.
+
+use super::image::{Node, Shapes};
+use super::layout::Change;
+use super::merge::FREE_FOR_INSERT;
+use super::store::ROOT;
+use super::{IplTree, PathStep};
+use nandex::check::IndexError;
+use nandex::nand::{Cause, Nand};
+use nandex::ordered::Durability;
+use alloc::vec::Vec;
+
+/// An entry on its way into a node.
+struct Entry {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// The first entry's key and child, where the new key is not above that although its place is: the bound
+    /// of a first child says nothing of smaller keys, which went below it all the same. Its key becomes the
+    /// least there is.
+    first: Option<(Vec<u8>, u32)>,
+    least_key: Vec<u8>,
+}
+
+impl Entry {
+    /// An entry for the node of this step, behind its slot if that is an inner node.
+    fn new(step: &PathStep, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
+        let node = &step.node;
+        let misplaced = node.level > 1 && step.slot == 0 && key.as_slice() <= node.key(shapes, 0);
+        let first = misplaced.then(|| (node.key(shapes, 0).to_vec(), node.child(shapes, 0)));
+        let least_key = alloc::vec![0; key.len()];
+        Entry { key, value, first, least_key }
+    }
+
+    /// The changes that bring it into a node at this level.
+    fn changes(&self, level: u8) -> Vec<Change<'_>> {
+        if level == 1 {
+            return Vec::from([Change::Put { key: &self.key, value: &self.value }]);
+        }
+        debug_assert_eq!(self.value.len(), 4, "I2: an entry at level {level} names no child");
+        let mut changes = Vec::new();
+        if let Some((key, child)) = &self.first {
+            changes.push(Change::Remove { key });
+            changes.push(Change::Link { key: &self.least_key, child: *child });
+        }
+        let v = &self.value;
+        changes.push(Change::Link { key: &self.key, child: u32::from_le_bytes([v[0], v[1], v[2], v[3]]) });
+        changes
+    }
+}
+
+/// Where a full node is divided: entries from here on go to the right, the key that divides, and the side of
+/// the new entry.
+struct Division {
+    at: usize,
+    key: Vec<u8>,
+    goes_left: bool,
+}
+
+impl<N: Nand> IplTree<N> {
+    pub(super) fn insert_record(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.existed = None;
+        self.store.require_numbers()?;
+        self.descend(key, Cause::Host)?;
+        let shapes = self.store.shapes();
+        let found = self.leaf().search(&shapes, key).is_ok();
+        self.existed = Some(found);
+        let full = self.path.iter().take_while(|step| step.is_full(&shapes)).count();
+        let splits = if found { 0 } else { full as u32 };
+        let touched = (splits as usize + 1).min(self.path.len());
+        let births = |level: usize| match level < splits as usize {
+            false => 0,
+            true if level + 1 == self.path.len() => 2,
+            true => 1,
+        };
+        let parents: Vec<(u32, u32)> =
+            (0..touched).map(|level| (self.path[level].node.id, births(level))).collect();
+        let last = touched - 1;
+        let image = touched == splits as usize || self.rewrites(last);
+        self.prepare(&parents, image, true)?;
+        self.interrupted = true;
+        if splits == 0 {
+            self.put(0, &[Change::Put { key, value }])?;
+        } else {
+            self.split_path(Entry::new(&self.path[0], &shapes, key.to_vec(), value.to_vec()))?;
+        }
+        self.finish()?;
+        Ok(found)
+    }
+
+    pub(super) fn remove_record(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.existed = None;
+        self.store.require_numbers()?;
+        self.descend(key, Cause::Host)?;
+        let shapes = self.store.shapes();
+        let found = self.leaf().search(&shapes, key).is_ok();
+        self.existed = Some(found);
+        if !found {
+            return Ok(false);
+        }
+        // The leaf and the nodes above it that lose their only entry disappear.
+        let top = self.path.len() - 1;
+        let gone = self.path[..top].iter().take_while(|step| step.node.count == 1).count();
+        let mut changed = Vec::from([(self.path[gone].node.id, 0)]);
+        if gone > 0 && gone < top {
+            changed.push((ROOT, 0));
+        }
+        let image = gone > 0 || self.rewrites(gone);
+        self.prepare(&changed, image, false)?;
+        self.interrupted = true;
+        for level in 0..gone {
+            let id = self.path[level].node.id;
+            self.store.drop_node(id);
+            self.store.counts.expelled += 1;
+        }
+        if gone == 0 {
+            self.put(0, &[Change::Remove { key }])?;
+        } else {
+            let step = &self.path[gone];
+            let entry = step.node.key(&shapes, step.slot).to_vec();
+            self.put(gone, &[Change::Remove { key: &entry }])?;
+        }
+        self.shrink()?;
+        self.finish()?;
+        Ok(true)
+    }
+
+    fn leaf(&self) -> &Node {
+        &self.path[0].node
+    }
+
+    /// Room for what the operation will do. What this finds too little room for has not happened.
+    fn prepare(&mut self, parents: &[(u32, u32)], image: bool, grows: bool) -> Result<(), IndexError> {
+        self.store.begin_change()?;
+        self.store.renew_weak()?;
+        if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
+            return Err(IndexError::Full);
+        }
+        let splits_root = parents.len() == self.path.len() && parents.last().is_some_and(|top| top.1 > 1);
+        self.keep_within_ram(parents.iter().map(|parent| parent.1).sum(), splits_root)?;
+        self.store.make_room(parents, image)
+    }
+
+    fn finish(&mut self) -> Result<(), IndexError> {
+        if self.store.config.durability == Durability::EveryOperation {
+            self.store.commit()?;
+        } else {
+            self.store.limit_waiting()?;
+        }
+        self.interrupted = false;
+        Ok(())
+    }
+
+    /// Whether an image that ends an operation makes that durable by itself.
+    fn marks(&self) -> bool {
+        self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty()
+    }
+
+    /// Whether the node's chain has become so long that a change writes it anew.
+    fn rewrites(&self, level: usize) -> bool {
+        let long = self.store.config.rewrite_units;
+        long > 0 && self.path[level].node.units >= long
+    }
+
+    /// Changes a node of the path: by a log record, or by a new image when its chain has become long.
+    fn put(&mut self, level: usize, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let rewrites = self.rewrites(level);
+        let node = &mut self.path[level].node;
+        let shapes = self.store.shapes();
+        for change in changes {
+            node.apply(&shapes, change)?;
+            if !rewrites {
+                self.store.log(node.id, change)?;
+            }
+        }
+        if !rewrites {
+            return Ok(());
+        }
+        self.store.counts.rewrites += 1;
+        let marks = self.marks();
+        self.store.place(&self.path[level].node, marks)
+    }
+
+    /// Splits the full nodes from the leaf up, each giving its parent an entry.
+    fn split_path(&mut self, mut entry: Entry) -> Result<(), IndexError> {
+        let shapes = self.store.shapes();
+        let mut level = 0;
+        loop {
+            let step = &self.path[level];
+            if !step.is_full(&shapes) {
+                return self.put(level, &entry.changes(step.node.level));
+            }
+            if level + 1 == self.path.len() {
+                return self.grow(&entry);
+            }
+            let division = divide(&step.node, &shapes, &entry);
+            let right = self.split(level, &division, &entry)?;
+            level += 1;
+            entry = Entry::new(&self.path[level], &shapes, division.key, right.to_le_bytes().to_vec());
+        }
+    }
+
+    /// Moves the upper part of a node to a new one; the number of that.
+    fn split(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
+        debug_assert_eq!(
+            usize::from(self.path[level].node.level),
+            level + 1,
+            "I2: a node of another level is split"
+        );
+        let id = self.path[level].node.id;
+        let changes = entry.changes(self.path[level].node.level);
+        let right = if self.store.is_fixed() {
+            self.image_of_right(level, division, entry)?
+        } else {
+            self.store.log_ghost(id, Some(&division.key))?
+        };
+        self.store.counts.splits += 1;
+        self.store.log(id, &Change::Cut { key: &division.key })?;
+        if division.goes_left || !self.store.is_fixed() {
+            let half = if division.goes_left { id } else { right };
+            changes.iter().try_for_each(|change| self.store.log(half, change))?;
+        }
+        Ok(right)
+    }
+
+    /// The upper part of a node as a page of its own, the new entry included if it belongs there.
+    fn image_of_right(
+        &mut self,
+        level: usize,
+        division: &Division,
+        entry: &Entry,
+    ) -> Result<u32, IndexError> {
+        let shapes = self.store.shapes();
+        let mut node = self.path[level].node.clone();
+        node.keep_from(&shapes, &division.key);
+        if !division.goes_left {
+            entry.changes(node.level).iter().try_for_each(|change| node.apply(&shapes, change))?;
+        }
+        node.id = self.store.new_id();
+        self.store.place(&node, false)?;
+        Ok(node.id)
+    }
+
+    /// Splits the root: its two halves become new nodes, and it their parent.
+    fn grow(&mut self, entry: &Entry) -> Result<(), IndexError> {
+        let shapes = self.store.shapes();
+        let top = self.path.len() - 1;
+        let division = divide(&self.path[top].node, &shapes, entry);
+        let level = self.path[top].node.level;
+        let changes = entry.changes(level);
+        let (left, right);
+        if self.store.is_fixed() {
+            right = self.image_of_right(top, &division, entry)?;
+            let mut node = self.path[top].node.clone();
+            node.count = division.at;
+            if division.goes_left {
+                changes.iter().try_for_each(|change| node.apply(&shapes, change))?;
+            }
+            node.id = self.store.new_id();
+            self.store.place(&node, false)?;
+            left = node.id;
+        } else {
+            left = self.store.log_ghost(ROOT, None)?;
+            right = self.store.log_ghost(ROOT, Some(&division.key))?;
+            self.store.log(left, &Change::Cut { key: &division.key })?;
+            let half = if division.goes_left { left } else { right };
+            changes.iter().try_for_each(|change| self.store.log(half, change))?;
+        }
+        let root = &mut self.path[top].node;
+        (root.level, root.count) = (level + 1, 0);
+        root.put(&shapes, (&entry.least_key, &left.to_le_bytes()))?;
+        root.put(&shapes, (&division.key, &right.to_le_bytes()))?;
+        let marks = self.marks();
+        self.store.place(&self.path[top].node, marks)?;
+        self.height += 1;
+        debug_assert_eq!(self.height, self.path[top].node.level, "I2: the height is not the root's level");
+        self.store.counts.splits += 1;
+        Ok(())
+    }
+
+    /// A root with one child takes over what that has, if there is a page for it. One without becomes a leaf.
+    fn shrink(&mut self) -> Result<(), IndexError> {
+        let shapes = self.store.shapes();
+        let top = self.path.len() - 1;
+        let mut node = core::mem::take(&mut self.path[top].node);
+        while node.level > 1 && node.count <= 1 {
+            let pages = self.store.image_room(self.store.block_of(ROOT));
+            let has_page = pages > if self.store.is_fixed() { 0 } else { 1 };
+            if node.count == 0 {
+                node.level = 1;
+                self.store.place(&node, false)?;
+            } else if has_page {
+                let child = node.child(&shapes, 0);
+                self.store.load(child, &mut node, Cause::Host)?;
+                node.id = ROOT;
+                self.store.place(&node, false)?;
+                self.store.drop_node(child);
+            } else {
+                break;
+            }
+            self.height = node.level;
+        }
+        debug_assert_eq!(self.height, node.level, "I2: the height is not the root's level");
+        self.path[top].node = node;
+        Ok(())
+    }
+}
+
+impl PathStep {
+    fn is_full(&self, shapes: &Shapes) -> bool {
+        self.node.count >= shapes.at(self.node.level).capacity
+    }
+}
+
+/// The first ceil((d + 1) / 2) of the d entries and the new one stay left.
+fn divide(node: &Node, shapes: &Shapes, entry: &Entry) -> Division {
+    let place = node.search(shapes, &entry.key).unwrap_or_else(|i| i);
+    let left = (node.count + 2) / 2;
+    let goes_left = place < left;
+    let at = if goes_left { left - 1 } else { left };
+    debug_assert!(0 < at && at <= node.count, "I1: {} entries are divided at {at}", node.count);
+    let key = if place == at && !goes_left || at == node.count {
+        entry.key.clone()
+    } else {
+        node.key(shapes, at).to_vec()
+    };
+    Division { at, key, goes_left }
+}

@@ -1,0 +1,527 @@
+//! An update journal around an index that keeps updates back in RAM: what it promises then survives a power
+//! cut.
+//!
+//! An index such as the lazy-update B+-tree gathers updates in RAM and writes them in another order than they
+//! came. A power cut loses those that wait, and what remains is no prefix of the history. [`Journaled`] notes
+//! every update in a few pages at the end of the store before the index below hears of it, and does again
+//! after a cut what the index lost.
+//!
+//! # State
+//!
+//! The store is divided in two slices: the index below has the first, the journal the pages at the end, the
+//! last page being the journal's first. `record_log` has every byte of a page, `page.rs` of a record. In RAM:
+//! the journal's last page. An *epoch* is the time between two cut-offs; its pages are the *run*: pages 0, 1,
+//! ... with the epoch's number, all full but the last. A page is rewritten in place as it fills, which is
+//! atomic on every store: old or new.
+//!
+//! # Operations
+//!
+//! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index
+//!   below synced, so that it holds everything, and a new epoch begins with an empty page in RAM. (2) The
+//!   record joins the page in RAM. (3) With a full group the page is written. (4) The index below takes the
+//!   update. If it refuses, the record is taken back, on the medium too; where the store refuses that, the
+//!   record stands, and the update is done and *owed*.
+//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has
+//!   not, or if the medium says that the index was closed (`Guarded`). No index needs to know; one that says
+//!   which updates a write shows ([`PageStore::updates_shown`]) is not made to wait for later ones.
+//! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
+//! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the
+//!   index below, which builds itself from all of them or none.
+//! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
+//! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left
+//!   it, the run is read, and what differs is done again (`replay.rs`). Nothing is written for that, the
+//!   journal goes on where it ended, and a cut during the replay leads to another one. What finds no room is
+//!   owed.
+//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it
+//!   lacks is owed. After `WornOut` nothing is changed any more.
+//!
+//! # What is owed
+//!
+//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in
+//! RAM, is read from there, and no epoch ends before it is below. Meanwhile puts are refused, removals are
+//! taken, and each tries first to give the index below what it is owed. A full journal is *condensed* then
+//! (`record_log`): the index below is synced, and the records of what is owed alone begin a new epoch, in
+//! pages that go on with the old ones until all are written.
+//!
+//! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
+//! before that finds the old records and an index that holds them already.
+//!
+//! # Durability
+//!
+//! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a
+//! later update ([`Buffered`]). All updates since the last cut-off that show on the medium are in the run
+//! (J2), so replaying it yields the state after its last record: a prefix of the history. With groups of one
+//! update that is *every operation* where writes are durable at once; else *every sync*, and no more than a
+//! group less one, or a page, of acknowledged updates is lost. There is no clock here, so the age of a group
+//! is counted in updates.
+//!
+//! # What a bad page tells
+//!
+//! No store tears a page, so one with a wrong checksum was damaged later. Within the run, or right after a
+//! full page where the run may go on, it is an error; so is a page of the epoch after one that is not full,
+//! or is missing. Behind the end of the run a damaged page was of no use and does not matter. What cannot be
+//! told: a store that gives back an older version of the last page hides the records after it.
+//!
+//! # Invariants
+//!
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of
+//!   the page in RAM; nothing of the epoch, if nothing was written in it.
+//! - J2 The medium has the record of every update that what the index below wrote shows, and of all before
+//!   it.
+//! - J3 The page in RAM begins with the records that the medium has of it.
+//! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is
+//!   accepted only once its record is in the journal, and no mount needs room for it.
+//! - J5 Where the medium says that the index was closed, the index below is as it was synced then.
+
+mod newest;
+mod owed;
+mod page;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod update;
+mod writer;
+
+pub(super) use newest::Newest;
+pub(super) use owed::Owed;
+use writer::Guarded;
+
+use nandex::check::{CheckReport, IndexError, message};
+use nandex::nand::Differs;
+use nandex::ordered::buffered::Merge;
+use nandex::ordered::change::Change;
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::record_log::{Layout, is_there, locate};
+use nandex::shared::{MaybeSend, Shared};
+use nandex::store::PageStore;
+use nandex::store::slice::divide;
+use nandex::units::Lpn;
+use alloc::boxed::Box;
+use alloc::vec;
+use core::ops::{Bound, ControlFlow};
+use page::Updates;
+use writer::Writer;
+
+/// Updates that wait in RAM come this often around before the journal is full.
+const ROUNDS: u64 = 8;
+
+/// Pages of a journal at least, unless fewer are asked for.
+const PAGES_MIN: u32 = 2;
+
+/// Pages that are left to the index below at least.
+const INNER_PAGES_MIN: u32 = 2;
+
+/// An index on a store that keeps updates back in RAM.
+///
+/// For a journal to make it durable, an update that it accepted must find room when it is synced: `sync`
+/// answers `Full` only where the store itself does.
+pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
+    /// How it is formatted and mounted.
+    type Config: Clone + MaybeSend;
+
+    /// Makes an empty index; whatever the store held is dropped.
+    fn format(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// Opens one that was synced after the last change.
+    fn mount(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// Opens what a power cut left: each key has its value at the last sync or a later one.
+    fn mount_after_cut(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// Refuses a configuration that cannot work below a journal, which does updates again after a cut.
+    fn validate_below_journal(config: &Self::Config) -> Result<(), IndexError> {
+        let _ = config;
+        Ok(())
+    }
+
+    /// The sizes of its records.
+    fn record_of(config: &Self::Config) -> RecordFormat;
+
+    /// Updates that wait in RAM at most.
+    fn waiting_updates_max(config: &Self::Config) -> u64;
+
+    /// The class that the index would promise on its store if no update waited: *none* where a cut may tear
+    /// it.
+    fn class_below(&self) -> Durability;
+}
+
+/// The store of a journaled index: it lets no write pass before the journal has the updates that led to it.
+pub type Below = Box<dyn PageStore>;
+
+/// How a journal is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalConfig {
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// The number of pages of the journal; `None` means what suits the index below at format, and what there
+    /// is at mount.
+    pub pages: Option<u32>,
+    /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
+    pub group: u32,
+    /// Bytes of RAM in which a mount after a cut sorts the records out, besides a page: with fewer it reads
+    /// the journal more often. `None` means as many as all records take.
+    pub replay_ram: Option<usize>,
+}
+
+impl JournalConfig {
+    /// The class, and groups as large as it allows.
+    pub const fn new(durability: Durability) -> JournalConfig {
+        let group = matches!(durability, Durability::EveryOperation) as u32;
+        JournalConfig { durability, pages: None, group, replay_ram: None }
+    }
+
+    /// The most RAM that a journal takes on pages of this size, besides the index below; at a mount
+    /// [`JournalConfig::replay_ram`] and a page more.
+    pub const fn ram_bytes(page_bytes: usize) -> usize {
+        page_bytes + WRITER_BYTES_MAX
+    }
+
+    fn validate(&self) -> Result<(), IndexError> {
+        if self.durability == Durability::EveryOperation && self.group != 1 {
+            let what =
+                "every operation is durable only where the journal writes each at once: journal_group = 1";
+            return Err(IndexError::Unsupported(what.into()));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes that the journal holds in RAM besides its page, whatever the store.
+const WRITER_BYTES_MAX: usize = 512;
+
+/// A lazy-update B+-tree with a journal, on a store.
+pub type JournaledLazyUpdateTree<S> = Journaled<S, crate::ordered::lazy_update::LazyUpdateTree<Below>>;
+
+/// An LS-LRU B+-tree with a journal, on a store.
+pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<Below>>;
+
+/// An index that loses no update it promised to keep.
+///
+/// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
+///
+/// ```
+/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// use crate::ordered::journal::JournaledLazyUpdateTree;
+/// use nandex::{Durability, JournalConfig, LazyUpdateConfig, OrderedIndex, RecordFormat};
+///
+/// let chip = nandex::Shared::new(SimChip::new(&mlc_64m())?);
+/// let tree = LazyUpdateConfig::new(RecordFormat::new(4, 4), 1000).published();
+/// let journal = JournalConfig::new(Durability::EveryOperation);
+///
+/// let store = PageMapFtl::format(chip.clone(), FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::format(store, tree, journal)?;
+/// index.insert(&7u32.to_be_bytes(), b"kept")?;
+/// drop(index);                                            // the power goes; the update waited in RAM
+///
+/// let store = PageMapFtl::mount(chip, FtlSettings::default())?;
+/// let mut index = JournaledLazyUpdateTree::mount(store, tree, journal)?;
+/// let mut value = [0; 4];
+/// assert!(index.get(&7u32.to_be_bytes(), &mut value)? && &value == b"kept");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
+    inner: T,
+    journal: Shared<Writer<S>>,
+    group: u32,
+    replay_ram: Option<usize>,
+    /// Updates of the epoch that the index below does not have.
+    owed: Owed,
+    /// Whether the store takes no more writes.
+    is_worn_out: bool,
+    /// How the index below is opened, should that have to be done again.
+    config: T::Config,
+}
+
+impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
+    /// Makes an empty index and its journal; whatever the store held is dropped.
+    pub fn format(
+        mut store: S,
+        inner: T::Config,
+        config: JournalConfig,
+    ) -> Result<Journaled<S, T>, IndexError> {
+        config.validate()?;
+        T::validate_below_journal(&inner)?;
+        let layout = layout(&store, T::record_of(&inner), config.pages, T::waiting_updates_max(&inner))?;
+        // Without the journal's first page there is nothing to be mounted.
+        store.trim(Lpn(store.page_count() - 1))?;
+        store.sync()?;
+        let journal = journal_on(store, layout, 1, false)?;
+        journal.lock().trim_all()?;
+        let tree = T::format(Guarded::boxed(&journal), inner.clone())?;
+        let index = Journaled::over(tree, journal, inner, config)?;
+        index.journal.lock().write_empty(true)?;
+        index.journal.lock().sync()?;
+        Ok(index)
+    }
+
+    /// Opens what a close or a power cut left, and does again what the index below lost.
+    pub fn mount(
+        mut store: S,
+        inner: T::Config,
+        config: JournalConfig,
+    ) -> Result<Journaled<S, T>, IndexError> {
+        config.validate()?;
+        T::validate_below_journal(&inner)?;
+        let (first, layout) = locate::<Updates>(&mut store)?;
+        if T::record_of(&inner) != page::record_of(&layout) {
+            return Err(IndexError::other(Differs::Record, "the journal has records of other sizes"));
+        }
+        if config.pages.is_some_and(|pages| pages != layout.pages) {
+            return Err(IndexError::other(Differs::Settings, "the journal has another number of pages"));
+        }
+        let journal = journal_on(store, layout, first.epoch, first.is_closed)?;
+        if first.is_closed {
+            let tree = T::mount(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
+            return Journaled::over(tree, journal, inner, config);
+        }
+        let mut newest = Newest::of(&layout, config.replay_ram);
+        newest.read(&mut *journal.lock(), first)?;
+        let tree =
+            T::mount_after_cut(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
+        let mut index = Journaled::over(tree, journal, inner, config)?;
+        index.replay(newest)?;
+        Ok(index)
+    }
+
+    fn over(
+        inner: T,
+        journal: Shared<Writer<S>>,
+        config: T::Config,
+        setup: JournalConfig,
+    ) -> Result<Self, IndexError> {
+        let JournalConfig { group, replay_ram, .. } = setup;
+        let owed = Owed::default();
+        Journaled { inner, journal, group, replay_ram, owed, is_worn_out: false, config }.require(setup)
+    }
+
+    fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {
+        let given = self.durability();
+        if given >= config.durability && given > Durability::None {
+            return Ok(self);
+        }
+        Err(IndexError::Unsupported(message!(
+            "durability '{}' is wanted, but with a journal on this store the index gives '{}': below the journal it is '{}'",
+            config.durability.name(),
+            given.name(),
+            self.inner.class_below().name(),
+        ).into()))
+    }
+
+    /// The index below, which has everything, the updates that wait in RAM included.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        let Journaled { inner, journal, .. } = self;
+        drop(inner);
+        let writer = journal.into_inner();
+        let Some(store) = writer.and_then(Writer::into_whole) else {
+            unreachable!("only the index below and the journal hold the store");
+        };
+        store
+    }
+}
+
+/// How the journal of a new index lies.
+fn layout(
+    store: &impl PageStore,
+    record: RecordFormat,
+    pages: Option<u32>,
+    waiting: u64,
+) -> Result<Layout, IndexError> {
+    let layout = page::layout(record, 0, store.page_bytes());
+    let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
+    let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
+    if page_records == 0 || most < PAGES_MIN {
+        return Err(IndexError::Unsupported(
+            message!(
+                "{} pages of {} bytes are too few or too small for a journal",
+                store.page_count(),
+                store.page_bytes()
+            )
+            .into(),
+        ));
+    }
+    let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
+    let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
+    let pages = pages.unwrap_or(suits);
+    if !(1..=most).contains(&pages) {
+        let what = message!("journal_pages = {pages}: 1 to {most} are possible on this store");
+        return Err(IndexError::Unsupported(what.into()));
+    }
+    page::layout(record, pages, store.page_bytes())
+        .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))
+}
+
+/// The journal on the last pages of a store, which holds the pages of the index below too.
+fn journal_on<S: PageStore>(
+    store: S,
+    layout: Layout,
+    epoch: u64,
+    is_closed: bool,
+) -> Result<Shared<Writer<S>>, IndexError> {
+    let below = store.page_count() - layout.pages;
+    let Some(end) = divide(store, &[below, layout.pages])?.pop() else {
+        unreachable!("a store divided in two");
+    };
+    Ok(Shared::new(Writer::empty(end, layout, epoch, is_closed)))
+}
+
+/// Refuses a store that an index with a journal was made on: without its journal it would lose what it
+/// promised.
+pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
+    if is_there::<Updates>(store)? {
+        let what = "the index has a journal: it is mounted in the class it was formatted for";
+        return Err(IndexError::other(Differs::Settings, what));
+    }
+    Ok(())
+}
+
+impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T> {
+    fn record(&self) -> RecordFormat {
+        self.inner.record()
+    }
+
+    fn durability(&self) -> Durability {
+        let grouped = if self.group == 1 { Durability::EveryOperation } else { Durability::EverySync };
+        self.inner.class_below().min(grouped)
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.journal.lock().ready()?;
+        if !self.owed.is_empty() {
+            self.record().check_key(key)?;
+            self.record().check_value(value)?;
+        }
+        self.look_up(key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, replay::apply)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) }, replay::apply_blind).map(drop)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.update(Change { key, value: None }, replay::apply)
+    }
+
+    /// Past the journal, all or nothing: no record of before may be replayed over it.
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.journal.lock().ready()?;
+        if !self.is_settled()? {
+            return Err(self.refusal());
+        }
+        self.cut_off()?;
+        self.journal.lock().write_empty(false)?;
+        self.below_or_revive(|inner| {
+            let loaded = inner.load(records)?;
+            // No record of the journal tells of it, and those to come are replayed over it.
+            inner.sync()?;
+            Ok(loaded)
+        })
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.journal.lock().ready()?;
+        if self.owed.is_empty() {
+            return self.inner.range(low, high, direction, visit);
+        }
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record().check_key(key)?;
+            }
+        }
+        let mut merge = Merge { pending: self.owed.within((low, high), direction), direction, visit };
+        let mut flow = ControlFlow::Continue(());
+        self.inner.range(low, high, direction, &mut |key, value| {
+            flow = merge.record(key, value);
+            flow
+        })?;
+        if flow.is_continue() {
+            let _ended = merge.rest();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.journal.lock().ready()?;
+        Ok(self.journal.lock().sync()?)
+    }
+
+    /// Where something is owed, or the store takes no more writes, the journal goes on being needed.
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.journal.lock().ready()?;
+        if !self.is_settled()? {
+            self.journal.lock().sync()?;
+            return if self.is_worn_out { Ok(()) } else { self.below_or_revive(OrderedIndex::close) };
+        }
+        self.cut_off()?;
+        self.journal.lock().write_empty(true)?;
+        self.journal.lock().sync()?;
+        self.below_or_revive(OrderedIndex::close)
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.journal.lock().ready()?;
+        let mut report = self.inner.check()?;
+        let mut value = vec![0; usize::from(self.record().value_bytes)];
+        for change in self.owed.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest() {
+            let is_below = self.inner.get(change.key, &mut value)?;
+            report.records += u64::from(change.value.is_some() && !is_below);
+            report.records -= u64::from(change.value.is_none() && is_below);
+        }
+        self.journal.lock().check(&mut report)?;
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.inner.stats();
+        let journal = self.journal.lock();
+        let counts = journal.counts;
+        stats.live_pages += u64::from(journal.used_pages());
+        let figures = [
+            ("journal_pages", u64::from(journal.layout().pages)),
+            ("journal_records", counts.records),
+            ("journal_page_writes", journal.page_writes()),
+            ("journal_forced_writes", counts.forced_writes),
+            ("journal_cut_offs", counts.cut_offs),
+            ("journal_replayed_records", counts.replayed_records),
+        ];
+        stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.inner.ram_bytes() + self.journal.lock().ram_bytes() + size_of::<Self>() - size_of::<T>()
+            + self.owed.ram_bytes()
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.journal.lock().ready()?;
+        self.below_or_revive(|inner| inner.maintain(budget))
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.journal.lock().ready()?;
+        self.below_or_revive(|inner| inner.scrub(budget))
+    }
+
+    nandex::forward_index!(inner: free);
+}

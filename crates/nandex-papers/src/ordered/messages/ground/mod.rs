@@ -1,0 +1,505 @@
+//! The ground of the trees whose updates wait on flash: operation records, pages that are never overwritten
+//! while a commit needs them, nodes, and the index around the tree.
+//!
+//! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the
+//! [LA-tree](crate::ordered::la) all let updates wait on the medium, on their way to the leaves: in the inner
+//! nodes, in sorted runs, in buffers of subtrees. An update is an *operation record* (a value, or a
+//! tombstone) and the newest of a key wins, wherever they meet. What tells the trees apart is where records
+//! wait and when they move on; that is a [`MessageScheme`].
+//!
+//! | | records wait | they move on |
+//! |---|---|---|
+//! | B-epsilon | in inner nodes of several pages | to the child with the most, when the node is full |
+//! | FD | in a head in RAM and in sorted runs, each k times the one above | all at once, by a merge with the next run |
+//! | LA | in chains of pages, one for each subtree of K levels | all of a buffer at once, when it is full or was read often |
+//!
+//! # Durability
+//!
+//! None of the three writes over anything that the last commit needs, and a commit is one page write
+//! ([`Shadow`]). A sync commits, with all that RAM holds, so a power cut leaves the state at the last sync,
+//! or at a later commit that the tree made by itself to get pages back: *every sync*, on every store. The
+//! published designs leave RAM to a log; for *every operation*, or for syncs that cost a page, there is the
+//! update [`journal`](crate::ordered::journal).
+//!
+//! # Invariants of all
+//!
+//! - S1 The manifest, page 0, names a whole state under a right checksum.
+//! - S2 A page of a unit in use carries a right checksum and its own number.
+//! - S3 A unit is used once; only the manifest is ever written in place.
+
+mod bits;
+mod children;
+mod node;
+mod record;
+mod shadow;
+mod state;
+mod sweep;
+#[cfg(test)]
+pub(in crate::ordered) mod tests;
+mod walk;
+
+pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
+pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
+pub(crate) use shadow::{Identity, Shadow};
+pub(in crate::ordered) use shadow::{NONE, corrupted};
+pub(in crate::ordered) use state::CommittedState;
+pub(in crate::ordered) use walk::Tour;
+
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::change::{Change, holds_none, load_one_by_one};
+use crate::ordered::journal::Buffered;
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::store::PageStore;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+/// Two bounds of a range.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// The configuration that every tree of this ground has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted: *every sync* at most, more takes a journal. In the class *none* a mount
+    /// tells where changes were taken in since the last sync; a mount in *every sync* takes what it finds.
+    pub durability: Durability,
+    /// The answer that an update gives.
+    pub answers: Answers,
+}
+
+impl Common {
+    /// Exact answers, and every sync durable.
+    pub const fn new(record: RecordFormat) -> Common {
+        Common { record, durability: Durability::EverySync, answers: Answers::Exact }
+    }
+}
+
+/// Size and number of the pages of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePages {
+    /// Bytes of a page.
+    pub bytes: usize,
+    /// The number of pages.
+    pub count: u32,
+}
+
+impl StorePages {
+    /// The pages of a store.
+    pub fn of(store: &(impl PageStore + ?Sized)) -> StorePages {
+        StorePages { bytes: store.page_bytes(), count: store.page_count() }
+    }
+}
+
+/// Where records wait and when they move on.
+///
+/// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
+/// attempts, none of which ends in a tree that lost something; so it may commit between any two of them.
+pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
+    /// How it is set up.
+    type Config: Clone + nandex::shared::MaybeSend;
+
+    /// The part of the configuration that every tree has.
+    fn common(config: &Self::Config) -> Common;
+
+    /// The identity of the tree on pages of this size and number.
+    fn identity(config: &Self::Config, pages: StorePages) -> Result<Identity, IndexError>;
+
+    /// An empty tree.
+    fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
+
+    /// The tree that this state is of, which is read to its end; claims its units.
+    fn restore<S: PageStore>(
+        config: &Self::Config,
+        shadow: &mut Shadow<S>,
+        state: CommittedState,
+    ) -> Result<Self, IndexError>;
+
+    /// Bytes of what it holds in RAM.
+    fn state_bytes(&self) -> usize;
+
+    /// Puts out what it holds in RAM.
+    fn save(&self, put: &mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>;
+
+    /// Whether the key exists, as far as RAM alone knows.
+    fn known(&self, key: &[u8]) -> Option<bool>;
+
+    /// Looks a key up.
+    fn find<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        key: &[u8],
+        value: &mut [u8],
+    ) -> Result<bool, IndexError>;
+
+    /// Takes an update in: a value for a key, or none to remove it.
+    fn update<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), IndexError>;
+
+    /// Visits records in key order.
+    fn range<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError>;
+
+    /// Fills the empty tree with sorted records; after an error it is empty still.
+    fn load<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        records: &mut Ascending<'_, '_, '_>,
+    ) -> Result<(), IndexError>;
+
+    /// Checks its own invariants; returns the units that it uses.
+    fn check<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        report: &mut CheckReport,
+    ) -> Result<u32, IndexError>;
+
+    /// Whether it holds no record at all, tombstones included.
+    fn is_empty(&self) -> bool;
+
+    /// Levels.
+    fn height(&self) -> u32;
+
+    /// The figures of the tree's own.
+    fn metrics(&self) -> Vec<(&'static str, u64)>;
+
+    /// Records that RAM holds at most.
+    fn waiting_records_max(config: &Self::Config) -> u64;
+
+    /// RAM that it takes on pages of this size and number.
+    fn ram_bytes(config: &Self::Config, pages: StorePages) -> Result<usize, IndexError>;
+}
+
+/// Sorted records of a load, counted and checked.
+pub struct Ascending<'a, 'b, 'r> {
+    records: Records<'a, 'r>,
+    format: RecordFormat,
+    last: &'b mut Vec<u8>,
+    count: u64,
+}
+
+impl Ascending<'_, '_, '_> {
+    /// Appends the next record to a run; false at the end.
+    pub(in crate::ordered) fn next_into(&mut self, run: &mut Run) -> Result<bool, IndexError> {
+        let Some((key, value)) = self.records.next() else { return Ok(false) };
+        self.format.check_key(key)?;
+        self.format.check_value(value)?;
+        if self.count > 0 && self.last[..] >= *key {
+            return Err(IndexError::NotSorted { position: self.count });
+        }
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.count += 1;
+        run.push_fields(PUT, key, value);
+        Ok(true)
+    }
+}
+
+/// An index whose updates wait on flash.
+pub struct MessageTree<S, T: MessageScheme> {
+    shadow: Shadow<S>,
+    scheme: T,
+    config: T::Config,
+    common: Common,
+    scratch: Vec<u8>,
+}
+
+impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
+    /// Makes an empty index; whatever the store held is dropped.
+    pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let identity = identity::<T>(&store, &config)?;
+        let mut shadow = Shadow::format(store, identity)?;
+        let scheme = T::new(&config, &mut shadow)?;
+        let mut index = MessageTree::over(shadow, scheme, config);
+        commit(&mut index.shadow, &index.scheme)?;
+        Ok(index)
+    }
+
+    /// Opens what a sync, or a power cut after one, left; in the class *none* only what no cut took from.
+    pub fn mount(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let is_none = T::common(&config).durability == Durability::None;
+        let index = MessageTree::mount_after_cut(store, config)?;
+        if is_none && index.shadow.is_open() { Err(IndexError::NotCleanlyClosed) } else { Ok(index) }
+    }
+
+    /// Opens what a sync, or a power cut after one, left, in every class.
+    pub fn mount_after_cut(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let identity = identity::<T>(&store, &config)?;
+        let (mut shadow, state) = Shadow::mount(store, identity)?;
+        let scheme = T::restore(&config, &mut shadow, state)?;
+        shadow.mounted();
+        Ok(MessageTree::over(shadow, scheme, config))
+    }
+
+    fn over(shadow: Shadow<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
+        let common = T::common(&config);
+        let scratch = vec![0; usize::from(common.record.value_bytes)];
+        MessageTree { shadow, scheme, config, common, scratch }
+    }
+
+    /// The tree itself.
+    pub fn scheme(&self) -> &T {
+        &self.scheme
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        self.shadow.store()
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.shadow.into_store()
+    }
+
+    fn walk(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = CheckReport::default();
+        let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.units.of_state();
+        if used != self.shadow.units.live() {
+            let found = message!("{used} units are in use, {} are kept from use", self.shadow.units.live());
+            report.violation(Invariant::S3, 0, found);
+        }
+        let unbounded = (Bound::Unbounded, Bound::Unbounded);
+        let mut records = 0;
+        self.scheme.range(&mut self.shadow, unbounded, Direction::Ascending, &mut |_, _| {
+            records += 1;
+            ControlFlow::Continue(())
+        })?;
+        report.records = records;
+        Ok(report)
+    }
+
+    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.shadow.ready()?;
+        let known = self.scheme.known(change.key);
+        let existed = match known {
+            Some(known) => known,
+            None if self.common.answers == Answers::Pool => false,
+            None => self.scheme.find(&mut self.shadow, change.key, &mut self.scratch)?,
+        };
+        let is_sure = known.is_some() || self.common.answers == Answers::Exact;
+        if !existed && is_sure && change.value.is_none() {
+            return Ok(false);
+        }
+        self.take_in(change.key, change.value)?;
+        Ok(existed)
+    }
+
+    fn take_in(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+        if self.common.durability == Durability::None {
+            self.shadow.open()?;
+        }
+        self.scheme.update(&mut self.shadow, key, value)?;
+        self.shadow.updated();
+        Ok(())
+    }
+
+    /// Commits everything: nothing is taken in since.
+    fn commit_all(&mut self) -> Result<(), IndexError> {
+        let was_open = self.shadow.is_open();
+        self.shadow.set_open(false);
+        let committed = commit(&mut self.shadow, &self.scheme);
+        if committed.is_err() {
+            self.shadow.set_open(was_open);
+        }
+        committed
+    }
+}
+
+/// The most RAM that an index needs on a store besides what the store itself holds.
+pub fn ram_bytes_on<T: MessageScheme>(
+    config: &T::Config,
+    store: &(impl PageStore + ?Sized),
+) -> Result<usize, IndexError> {
+    // And what a journal around it holds of it.
+    Ok(T::ram_bytes(config, StorePages::of(store))? + size_of::<T>() + 1088)
+}
+
+fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
+    let common = T::common(config);
+    if common.durability > Durability::EverySync {
+        return Err(IndexError::Unsupported(
+            message!(
+                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+                common.durability.name()
+            )
+            .into(),
+        ));
+    }
+    T::identity(config, StorePages::of(store))
+}
+
+/// Commits all that there is.
+pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
+    shadow: &mut Shadow<S>,
+    scheme: &T,
+) -> Result<(), IndexError> {
+    shadow.commit(scheme.state_bytes(), |put| scheme.save(put))
+}
+
+/// Sees to it that so many units can be written, by a commit if that helps.
+pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
+    shadow: &mut Shadow<S>,
+    scheme: &T,
+    units: u32,
+) -> Result<(), IndexError> {
+    if shadow.units.free_now() < units && shadow.units.free_now() < shadow.units.free_after_commit() {
+        commit(shadow, scheme)?;
+    }
+    if shadow.units.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
+}
+
+impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
+    type Config = T::Config;
+
+    fn format(store: S, config: T::Config) -> Result<Self, IndexError> {
+        MessageTree::format(store, config)
+    }
+
+    fn mount(store: S, config: T::Config) -> Result<Self, IndexError> {
+        MessageTree::mount(store, config)
+    }
+
+    fn mount_after_cut(store: S, config: T::Config) -> Result<Self, IndexError> {
+        MessageTree::mount_after_cut(store, config)
+    }
+
+    fn record_of(config: &T::Config) -> RecordFormat {
+        T::common(config).record
+    }
+
+    fn waiting_updates_max(config: &T::Config) -> u64 {
+        T::waiting_records_max(config)
+    }
+
+    fn class_below(&self) -> Durability {
+        if self.store().durable_writes() { Durability::EveryOperation } else { Durability::EverySync }
+    }
+}
+
+impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
+    fn record(&self) -> RecordFormat {
+        self.common.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.common.durability.min(Durability::EverySync)
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.shadow.ready()?;
+        self.scheme.find(&mut self.shadow, key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) })
+    }
+
+    /// A message is all that it takes: nothing is looked up.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.shadow.ready()?;
+        self.take_in(key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.update(Change { key, value: None })
+    }
+
+    /// All or nothing, where the tree is as new: it ends in a commit. A tree whose records were all removed
+    /// takes them one by one.
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.shadow.ready()?;
+        if !self.scheme.is_empty() {
+            if !holds_none(self)? {
+                return Err(IndexError::Unsupported("a load needs an empty tree".into()));
+            }
+            let loaded = load_one_by_one(self, records)?;
+            self.commit_all()?;
+            return Ok(loaded);
+        }
+        let mut last = Vec::new();
+        let mut records = Ascending { records, format: self.common.record, last: &mut last, count: 0 };
+        self.scheme.load(&mut self.shadow, &mut records)?;
+        let count = records.count;
+        self.shadow.updated();
+        self.commit_all()?;
+        Ok(count)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.shadow.ready()?;
+        self.scheme.range(&mut self.shadow, (low, high), direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.shadow.ready()?;
+        if self.shadow.is_changed() { self.commit_all() } else { self.shadow.sync() }
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().maintain(budget)?)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.shadow.ready()?;
+        Ok(self.shadow.store_mut().scrub(budget)?)
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        self.shadow.checkpoint()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.shadow.ready()?;
+        self.shadow.is_checking = true;
+        let report = self.walk();
+        self.shadow.is_checking = false;
+        report
+    }
+
+    fn stats(&self) -> IndexStats {
+        let store = self.store().stats();
+        let mut figures = self.scheme.metrics();
+        figures.push(("commits", self.shadow.commits));
+        IndexStats {
+            height: self.scheme.height(),
+            live_pages: 1 + u64::from(self.shadow.units.live() * self.shadow.unit_pages()),
+            cache_hits: store.cache_hits,
+            cache_misses: store.cache_misses,
+            collections: store.collections,
+            metrics: figures.into_iter().map(|(name, value)| Metric { name, value }).collect(),
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let pages = StorePages::of(self.store());
+        let own = T::ram_bytes(&self.config, pages).unwrap_or(0) + size_of::<T>();
+        self.store().ram_bytes() + own
+    }
+}

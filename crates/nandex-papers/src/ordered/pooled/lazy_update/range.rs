@@ -1,0 +1,85 @@
+//! A range over pool and tree at once: where the walk over the pool begins, and how it goes on.
+
+use super::pool::Pool;
+use super::{GroupTree, Pooled};
+use nandex::check::IndexError;
+use nandex::ordered::buffered::{Merge, Pending};
+use nandex::ordered::change::Change;
+use nandex::ordered::{Direction, Visit, within};
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+/// Visits the records between two bounds, those of the pool and those of the tree that the pool does not
+/// deny.
+pub(super) fn merged<T: GroupTree>(
+    index: &mut Pooled<T>,
+    bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    visit: Visit<'_>,
+) -> Result<(), IndexError> {
+    let Pooled { tree, pool, .. } = index;
+    for bound in [bounds.0, bounds.1] {
+        if let Bound::Included(key) | Bound::Excluded(key) = bound {
+            tree.record().check_key(key)?;
+        }
+    }
+    let pending = Requests { pool, bounds, direction, next: first(pool, bounds, direction) };
+    let mut merge = Merge { pending, direction, visit };
+    let mut flow = ControlFlow::Continue(());
+    tree.range(bounds.0, bounds.1, direction, &mut |key, value| {
+        flow = merge.record(key, value);
+        flow
+    })?;
+    if flow.is_continue() {
+        let _ended = merge.rest();
+    }
+    Ok(())
+}
+
+/// The request where a walk begins.
+fn first(pool: &Pool, (low, high): (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Option<u32> {
+    let slot = match (direction, low, high) {
+        (Direction::Ascending, Bound::Unbounded, _) => pool.requests.first(),
+        (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _) => pool.requests.next(key),
+        (Direction::Descending, _, Bound::Unbounded) => pool.requests.last(),
+        (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
+            pool.requests.previous(key)
+        }
+    };
+    // The request at an excluded bound is passed over.
+    let is_at_bound = |slot: &u32| match direction {
+        Direction::Ascending => low == Bound::Excluded(pool.requests.key(*slot)),
+        Direction::Descending => high == Bound::Excluded(pool.requests.key(*slot)),
+    };
+    match slot {
+        Some(slot) if is_at_bound(&slot) => step(pool, slot, direction),
+        slot => slot,
+    }
+}
+
+fn step(pool: &Pool, slot: u32, direction: Direction) -> Option<u32> {
+    match direction {
+        Direction::Ascending => pool.requests.after(slot),
+        Direction::Descending => pool.requests.before(slot),
+    }
+}
+
+/// The requests between the bounds that were not shown yet.
+struct Requests<'a> {
+    pool: &'a Pool,
+    bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
+    direction: Direction,
+    next: Option<u32>,
+}
+
+impl Pending for Requests<'_> {
+    fn peek(&self) -> Option<Change<'_>> {
+        let key = self.pool.requests.key(self.next?);
+        let is_within = within(key, self.bounds) == Ordering::Equal;
+        is_within.then_some(Change { key, value: self.pool.requests.value(self.next?) })
+    }
+
+    fn advance(&mut self) {
+        self.next = self.next.and_then(|slot| step(self.pool, slot, self.direction));
+    }
+}

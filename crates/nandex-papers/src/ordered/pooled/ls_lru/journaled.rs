@@ -1,0 +1,36 @@
+//! Above a store with an update journal: the dirty parts wait, the tree is never torn where the store writes
+//! groups atomically.
+
+use super::{LsLruConfig, LsLruTree};
+use nandex::check::IndexError;
+use crate::ordered::journal::Buffered;
+use nandex::ordered::{Durability, RecordFormat};
+use nandex::store::PageStore;
+
+impl<S: PageStore> Buffered<S> for LsLruTree<S> {
+    type Config = LsLruConfig;
+
+    fn format(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::format(store, config.published())
+    }
+
+    fn mount(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::mount(store, config.published())
+    }
+
+    fn mount_after_cut(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::mount_after_cut(store, config.published())
+    }
+
+    fn record_of(config: &LsLruConfig) -> RecordFormat {
+        config.tree.record
+    }
+
+    fn waiting_updates_max(config: &LsLruConfig) -> u64 {
+        (config.buffer_bytes / config.tree.record.entry_bytes()) as u64
+    }
+
+    fn class_below(&self) -> Durability {
+        self.tree.class_on_store()
+    }
+}

@@ -1,0 +1,249 @@
+//! The log area: pages at the end of the store, and which of them has the log of which leaf.
+//!
+//! A page that is given up is trimmed at once where writes are durable at once, else at the next sync: before
+//! that the leaf that took its entries over may not be on the medium. It may be written again in the
+//! meantime.
+
+use super::page::LogShape;
+use nandex::check::{IndexError, Invariant};
+use nandex::nand::Cause;
+use nandex::sort;
+use nandex::store::{PageStore, StoreError, unfit};
+use nandex::units::Lpn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Log pages and their directory.
+pub(super) struct LogArea<S> {
+    store: S,
+    pub(super) shape: LogShape,
+    /// Leaf and log page, by leaf.
+    directory: Vec<(Lpn, Lpn)>,
+    free: Vec<Lpn>,
+    /// Pages given up that the store has not been told of.
+    dead: Vec<Lpn>,
+    /// Pages given up since a sync made it last: after a cut they may be back.
+    gone: usize,
+    /// Number of the next page that is written.
+    number: u64,
+    /// Pages written so far.
+    pub(super) writes: u64,
+}
+
+/// A log page that a scan found: its number, counted from that of the first one, its leaf, and where it is.
+pub(super) type FoundLog = (i32, Lpn, Lpn);
+
+/// The log pages that a scan found, the oldest first.
+pub(super) struct Found {
+    pub(super) logs: Vec<FoundLog>,
+    /// The number from which theirs are counted.
+    base: u64,
+}
+
+impl Found {
+    /// The number of the next page that is written, after these.
+    fn next_number(&self) -> u64 {
+        let newest = self.logs.iter().map(|(number, _, _)| *number).max();
+        newest.map_or(1, |number| self.base.saturating_add_signed(number.into()).saturating_add(1))
+    }
+}
+
+/// Bytes of RAM for so many pages.
+pub(super) const fn ram_bytes(pages: usize) -> usize {
+    pages * 4 * size_of::<Lpn>()
+}
+
+/// Bytes of RAM for so many pages at most: at a mount what a scan found is there beside the directory.
+pub(super) const fn ram_bytes_max(pages: usize) -> usize {
+    pages * (2 * size_of::<Lpn>() + size_of::<FoundLog>())
+}
+
+impl<S: PageStore> LogArea<S> {
+    /// An area without its lists: [`LogArea::open`] comes before a page is written.
+    pub(super) fn closed(store: S, shape: LogShape) -> LogArea<S> {
+        let (directory, free, dead) = (Vec::new(), Vec::new(), Vec::new());
+        LogArea { store, shape, directory, free, dead, gone: 0, number: 1, writes: 0 }
+    }
+
+    /// Makes the lists, of which a mount needs none before it has done with what it found.
+    pub(super) fn open(&mut self) {
+        let pages = self.pages() as usize;
+        self.directory.reserve_exact(pages - self.directory.len());
+        self.dead.reserve_exact(pages - self.dead.len());
+        self.free = Vec::with_capacity(pages);
+        let logs = &self.directory;
+        let is_free = |page: &Lpn| logs.iter().all(|(_, at)| at != page);
+        self.free.extend((0..pages as u32).rev().map(Lpn).filter(is_free));
+    }
+
+    /// The error of a mount of the tree beside this area: the index is blank where both are.
+    pub(super) fn explain(&mut self, error: IndexError) -> Result<IndexError, IndexError> {
+        if !error.is_blank() {
+            return Ok(error);
+        }
+        let what = "logs of an LSB-tree, and no tree";
+        Ok(IndexError::NotFormatted(unfit(&mut self.store, what)?))
+    }
+
+    pub(super) fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(super) fn pages(&self) -> u32 {
+        self.store.page_count()
+    }
+
+    /// Drops what the pages hold.
+    pub(super) fn trim_all(&mut self) -> Result<(), IndexError> {
+        (0..self.pages()).try_for_each(|page| Ok(self.store.trim(Lpn(page))?))
+    }
+
+    /// Reads all pages and shows those that are logs, with their leaf and number.
+    pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Found, IndexError> {
+        let mut found = Found { logs: Vec::with_capacity(self.pages() as usize), base: 0 };
+        for at in (0..self.pages()).map(Lpn) {
+            self.store.read(at, cause, page)?;
+            let Some((leaf, number)) = self.shape.verify(page, at)? else { continue };
+            if found.logs.is_empty() {
+                found.base = number;
+            }
+            let Ok(number) = i32::try_from(i128::from(number) - i128::from(found.base)) else {
+                let what = "the number of a log is far from those of others";
+                return Err(IndexError::broken(Invariant::L2, what, at.0.into()));
+            };
+            found.logs.push((number, leaf, at));
+        }
+        sort::total(&mut found.logs);
+        Ok(found)
+    }
+
+    /// Takes over what a scan found: at most one log for a leaf.
+    pub(super) fn adopt(&mut self, found: &Found) -> Result<(), IndexError> {
+        self.directory.reserve_exact(self.pages() as usize);
+        for (_, leaf, at) in &found.logs {
+            let place = self.directory.binary_search_by_key(leaf, |(leaf, _)| *leaf);
+            let Err(place) = place else {
+                return Err(IndexError::broken(Invariant::L2, "two logs of one leaf", at.0.into()));
+            };
+            self.directory.insert(place, (*leaf, *at));
+        }
+        self.number = self.number.max(found.next_number());
+        Ok(())
+    }
+
+    /// The page with the log of a leaf.
+    pub(super) fn page_of(&self, leaf: Lpn) -> Option<Lpn> {
+        let place = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf).ok()?;
+        Some(self.directory[place].1)
+    }
+
+    /// The leaves that have a log page.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = Lpn> + '_ {
+        self.directory.iter().map(|(leaf, _)| *leaf)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Reads the log page of a leaf; false where it has none.
+    pub(super) fn read(&mut self, leaf: Lpn, cause: Cause, page: &mut [u8]) -> Result<bool, IndexError> {
+        let Some(at) = self.page_of(leaf) else { return Ok(false) };
+        self.store.read(at, cause, page)?;
+        match self.shape.verify(page, at)? {
+            Some(_) => Ok(true),
+            None => Err(IndexError::broken(Invariant::L2, "the log of a leaf is gone", at.0.into())),
+        }
+    }
+
+    /// Reads a page that a scan found.
+    pub(super) fn read_at(&mut self, at: Lpn, cause: Cause, page: &mut [u8]) -> Result<(), IndexError> {
+        self.store.read(at, cause, page)?;
+        self.shape.verify(page, at).map(drop)
+    }
+
+    /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the
+    /// newest are left.
+    pub(super) fn bury(&mut self, found: &Found) {
+        self.dead.clear();
+        self.dead.reserve_exact(self.pages() as usize);
+        self.dead.extend(found.logs.iter().rev().map(|(_, _, at)| *at));
+        self.number = self.number.max(found.next_number());
+    }
+
+    /// Writes the log page of a leaf; `Full` where there is no room for it.
+    pub(super) fn write(&mut self, leaf: Lpn, page: &mut [u8]) -> Result<(), StoreError> {
+        let old = self.page_of(leaf);
+        let Some(at) = old.or_else(|| self.free.last().copied()) else { return Err(StoreError::Full) };
+        self.shape.seal(page, at, leaf, self.number);
+        self.store.write(at, Cause::Host, page)?;
+        (self.number, self.writes) = (self.number + 1, self.writes + 1);
+        if old.is_none() {
+            self.free.pop();
+            self.dead.retain(|dead| *dead != at);
+            let place = self.directory.partition_point(|(other, _)| *other < leaf);
+            self.directory.insert(place, (leaf, at));
+        }
+        Ok(())
+    }
+
+    /// Gives up the log page of a leaf, if it has one. What the store refuses to drop now waits for the next
+    /// sync: its entries are in the tree, and were so after the last sync.
+    pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
+        let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
+        let (_, at) = self.directory.remove(place);
+        self.free.push(at);
+        self.dead.push(at);
+        self.gone = (self.gone + 1).min(self.pages() as usize);
+        let trimmed = if self.store.durable_writes() { self.trim_dead() } else { Ok(()) };
+        trimmed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) })
+    }
+
+    /// The only log belongs to this leaf from now on: its leaf moved.
+    pub(super) fn rename_only(&mut self, leaf: Lpn) {
+        self.directory.iter_mut().for_each(|(other, _)| *other = leaf);
+    }
+
+    /// Tells the store of the pages given up.
+    pub(super) fn trim_dead(&mut self) -> Result<(), IndexError> {
+        while let Some(at) = self.dead.last().copied() {
+            match self.store.trim(at) {
+                // No room for the note of it: a blank page does as well, for the old one must be gone.
+                Err(StoreError::Full) => {
+                    self.store.write(at, Cause::Host, &vec![0; self.store.page_bytes()])?;
+                }
+                done => done?,
+            }
+            self.dead.pop();
+        }
+        Ok(())
+    }
+
+    /// Makes what was written survive, and then what was given up stay away.
+    pub(super) fn sync(&mut self) -> Result<(), IndexError> {
+        if self.dead.is_empty() {
+            return Ok(());
+        }
+        self.store.sync()?;
+        self.trim_dead()
+    }
+
+    /// Makes what was given up stay away.
+    pub(super) fn sync_store(&mut self) -> Result<(), IndexError> {
+        self.store.sync()?;
+        self.stays_away();
+        Ok(())
+    }
+
+    /// The store was synced: what was given up before stays away.
+    pub(super) fn stays_away(&mut self) {
+        if self.dead.is_empty() {
+            self.gone = 0;
+        }
+    }
+
+    /// Pages given up that a cut may bring back.
+    pub(super) fn gone(&self) -> usize {
+        self.gone
+    }
+}

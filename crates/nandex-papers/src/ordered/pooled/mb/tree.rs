@@ -1,0 +1,592 @@
+//! The tree below the pool: a directory of leaves with a header, searches and walks in it, bulk load, the
+//! checker.
+
+use super::corrupted;
+use super::page::{LeafLayout, PAGES_MAX, Rates};
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::nand::Cause;
+use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
+use nandex::ordered::node::NodeShape;
+use nandex::ordered::{Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within};
+use nandex::store::PageStore;
+use nandex::units::Lpn;
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+/// A tree with leaves of several pages.
+pub struct WideTree<S> {
+    pub(super) directory: BPlusTree<S>,
+    pub(super) record: RecordFormat,
+    pub(super) layout: LeafLayout,
+    /// A write in reads; none where every leaf may have all pages.
+    pub(super) write_cost: Option<u32>,
+    /// Pages of the leaves in hand.
+    pub(super) frames: Vec<PageFrame>,
+    /// Entries of the leaves in hand, all in one node.
+    pub(super) flat: Box<[u8]>,
+    pub(super) flat_shape: NodeShape,
+    pub(super) class: Durability,
+    pub(super) counts: LeafCounts,
+}
+
+/// A page of a leaf in RAM.
+#[derive(Clone, Debug)]
+pub(super) struct PageFrame {
+    pub(super) lpn: Lpn,
+    pub(super) bytes: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeafCounts {
+    pub(super) leaves: u64,
+    pub(super) leaf_pages: u64,
+    pub(super) batches: u64,
+    pub(super) repacks: u64,
+    pub(super) leaf_splits: u64,
+    pub(super) leaf_merges: u64,
+}
+
+/// Entries that two leaves of the most pages hold.
+fn flat_entries(layout: &LeafLayout) -> usize {
+    2 * layout.capacity(layout.pages_max)
+}
+
+/// Pages in RAM at most: of two leaves, before or after.
+pub(super) const fn frames_max(layout: &LeafLayout) -> usize {
+    2 * layout.pages_max + 1
+}
+
+/// Bytes of RAM besides the directory.
+pub(super) fn buffer_bytes(record: RecordFormat, layout: &LeafLayout) -> usize {
+    frames_max(layout) * (layout.page_bytes + size_of::<PageFrame>())
+        + flat_entries(layout) * record.entry_bytes()
+}
+
+impl<S: PageStore> WideTree<S> {
+    pub(super) fn over(
+        mut directory: BPlusTree<S>,
+        record: RecordFormat,
+        layout: LeafLayout,
+        write_cost: Option<u32>,
+    ) -> WideTree<S> {
+        let class = directory.class_with(group_pages_max(&layout));
+        directory.promise_nothing();
+        let bytes = vec![0; layout.page_bytes].into_boxed_slice();
+        let capacity = flat_entries(&layout);
+        let flat_shape = NodeShape { capacity, ..*layout.shape(1) };
+        WideTree {
+            directory,
+            record,
+            layout,
+            write_cost,
+            frames: vec![PageFrame { lpn: Lpn(0), bytes }; frames_max(&layout)],
+            flat: vec![0; capacity * record.entry_bytes()].into_boxed_slice(),
+            flat_shape,
+            class,
+            counts: LeafCounts::default(),
+        }
+    }
+
+    /// Finds the pages of all leaves, from their headers.
+    pub(super) fn claim_leaves(mut self) -> Result<WideTree<S>, IndexError> {
+        let WideTree { directory, layout, frames, counts, .. } = &mut self;
+        let header = &mut frames[0].bytes;
+        directory.walk_names(Cause::Recovery, &mut |store, space, first| {
+            store.read(first, Cause::Recovery, header)?;
+            layout.verify_header(header, first)?;
+            let pages = layout.pages(header);
+            for place in 0..pages {
+                let lpn = layout.listed(header, place).0;
+                if lpn.0 >= space.page_count() || !space.claim(lpn) {
+                    return Err(
+                        corrupted(Invariant::M4, "a page of a leaf is used twice, or is none", lpn).into()
+                    );
+                }
+            }
+            (counts.leaves, counts.leaf_pages) = (counts.leaves + 1, counts.leaf_pages + pages as u64);
+            Ok(())
+        })?;
+        Ok(self)
+    }
+
+    /// Reads the header of a leaf.
+    pub(super) fn load_header(&mut self, base: usize, lpn: Lpn, cause: Cause) -> Result<(), IndexError> {
+        let frame = &mut self.frames[base];
+        self.directory.store_mut().read(lpn, cause, &mut frame.bytes)?;
+        frame.lpn = lpn;
+        self.layout.verify_header(&frame.bytes, lpn)
+    }
+
+    /// Reads the page at a place of the leaf whose header is in frame `base`, to a frame; the first page is
+    /// there.
+    pub(super) fn load_page(
+        &mut self,
+        base: usize,
+        place: usize,
+        to: usize,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        if place == 0 {
+            return Ok(());
+        }
+        let lpn = self.directory.leaf_page(self.layout.listed(&self.frames[base].bytes, place).0.0)?;
+        let (headers, pages) = self.frames.split_at_mut(to);
+        let frame = &mut pages[0];
+        self.directory.store_mut().read(lpn, cause, &mut frame.bytes)?;
+        frame.lpn = lpn;
+        self.layout.verify_page(&frame.bytes, place, &headers[base].bytes)
+    }
+
+    /// Reads every page of the leaf whose header is in frame `base` to the frames after it; returns how many
+    /// there are.
+    pub(super) fn load_rest(&mut self, base: usize, cause: Cause) -> Result<usize, IndexError> {
+        let pages = self.layout.pages(&self.frames[base].bytes);
+        (1..pages).try_for_each(|place| self.load_page(base, place, base + place, cause))?;
+        Ok(pages)
+    }
+
+    /// Finds the page of a key: whether there is a leaf, and the frame and the place of its page.
+    fn seek(&mut self, key: &[u8], cause: Cause) -> Result<Option<(Name, usize, usize)>, IndexError> {
+        let Some(name) = self.directory.name_of(key, cause)? else { return Ok(None) };
+        self.load_header(0, name.page, cause)?;
+        let place = self.layout.place_of(&self.frames[0].bytes, key);
+        self.load_page(0, place, 1, cause)?;
+        Ok(Some((name, usize::from(place > 0), place)))
+    }
+
+    /// Where a key is in the page that was found for it.
+    fn search(&self, frame: usize, place: usize, key: &[u8]) -> Result<usize, usize> {
+        let entries = self.layout.listed(&self.frames[0].bytes, place).1;
+        let area = self.layout.area(place, &self.frames[frame].bytes);
+        self.layout.shape(place).search(area, entries, key)
+    }
+
+    /// Whether a key is there, the entries of its leaf, and what belongs to it.
+    pub(super) fn find(&mut self, key: &[u8], cause: Cause) -> Result<(bool, usize, LeafSpan), IndexError> {
+        let Some((name, frame, place)) = self.seek(key, cause)? else {
+            return Ok((false, 0, self.everything()));
+        };
+        let is_present = self.search(frame, place, key).is_ok();
+        Ok((is_present, self.layout.entries(&self.frames[0].bytes), name.span))
+    }
+
+    /// All keys, as the first leaf will say.
+    pub(super) fn everything(&self) -> LeafSpan {
+        LeafSpan { low: Some(self.least_key()), high: None }
+    }
+
+    pub(super) fn least_key(&self) -> Box<[u8]> {
+        vec![0; usize::from(self.record.key_bytes)].into()
+    }
+
+    /// The leaf after or before one.
+    fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
+        match (direction, &name.span.high, &name.span.low) {
+            (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
+            (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
+                Some(next) => Ok(Some(next)),
+                None => Ok(self.directory.name_of(high, Cause::Host)?),
+            },
+            (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
+                Some(slot) => Ok(self.directory.name_at(slot)?),
+                None => match key_before(low) {
+                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
+                    None => Ok(None),
+                },
+            },
+        }
+    }
+
+    /// Shows the records of a leaf between two bounds; false once all leaves beyond it lie outside.
+    fn show_leaf(
+        &mut self,
+        name: &Name,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, IndexError> {
+        self.load_header(0, name.page, Cause::Host)?;
+        let pages = self.layout.pages(&self.frames[0].bytes);
+        for i in 0..pages {
+            let place = if direction == Direction::Ascending { i } else { pages - 1 - i };
+            if self.lies_beside(place, pages, bounds) {
+                continue;
+            }
+            self.load_page(0, place, 1, Cause::Host)?;
+            if self.show_page(place, bounds, direction, visit).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether the header tells that a page has no key between two bounds.
+    fn lies_beside(&self, place: usize, pages: usize, bounds: Bounds<'_>) -> bool {
+        let first = |place| self.layout.listed(&self.frames[0].bytes, place).2;
+        let is_above = place > 0 && within(first(place), bounds) == Ordering::Greater;
+        // The next page's first key is above all keys of this one.
+        let is_below = place + 1 < pages
+            && match bounds.0 {
+                Bound::Included(low) | Bound::Excluded(low) => first(place + 1) <= low,
+                Bound::Unbounded => false,
+            };
+        is_above || is_below
+    }
+
+    fn show_page(
+        &self,
+        place: usize,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> ControlFlow<()> {
+        let (shape, page) = (self.layout.shape(place), &self.frames[usize::from(place > 0)].bytes);
+        let (area, entries) =
+            (self.layout.area(place, page), self.layout.listed(&self.frames[0].bytes, place).1);
+        for i in 0..entries {
+            let at = if direction == Direction::Ascending { i } else { entries - 1 - i };
+            let key = shape.key(area, at);
+            if within(key, bounds) == Ordering::Equal {
+                visit(key, shape.value(area, at))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn walk_range(
+        &mut self,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        for bound in [bounds.0, bounds.1] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record.check_key(key)?;
+            }
+        }
+        let start = match (direction, bounds.0, bounds.1) {
+            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
+            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
+            (Direction::Ascending, ..) => self.least_key(),
+            (Direction::Descending, ..) => vec![0xff; usize::from(self.record.key_bytes)].into(),
+        };
+        let mut next = self.directory.name_of(&start, Cause::Host)?;
+        while let Some(name) = next {
+            if self.show_leaf(&name, bounds, direction, visit)?.is_break() {
+                return Ok(());
+            }
+            let beyond = match (direction, &name.span.high, &name.span.low) {
+                (Direction::Ascending, Some(high), _) => within(high, (Bound::Unbounded, bounds.1)),
+                (Direction::Descending, _, Some(low)) => match bounds.0 {
+                    // Keys of the leaf before are below its lower bound.
+                    Bound::Included(key) | Bound::Excluded(key) if &**low <= key => Ordering::Less,
+                    _ => Ordering::Equal,
+                },
+                _ => Ordering::Equal,
+            };
+            if beyond != Ordering::Equal {
+                return Ok(());
+            }
+            next = self.neighbour(&name, direction)?;
+        }
+        Ok(())
+    }
+
+    /// M1 to M4 for one leaf.
+    fn check_leaf(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        page: Lpn,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let page = self.directory.leaf_page(page.0)?;
+        self.load_header(0, page, Cause::Check)?;
+        let pages = self.load_rest(0, Cause::Check)?;
+        let mut last: Option<Box<[u8]>> = None;
+        walk.report.nodes += 1;
+        for place in 0..pages {
+            let (lpn, entries, _) = self.layout.listed(&self.frames[0].bytes, place);
+            if !self.directory.space().is_used(lpn) || !walk.reach(lpn) {
+                let found = "a page used twice, or free".to_string();
+                walk.report.violation(Invariant::M4, u64::from(lpn.0), found);
+            }
+            let (shape, area) =
+                (self.layout.shape(place), self.layout.area(place, &self.frames[place].bytes));
+            for key in (0..entries).map(|at| shape.key(area, at)) {
+                if key < low || high.is_some_and(|high| key >= high) || last.as_deref() >= Some(key) {
+                    let found = "a key out of order, or outside the leaf".to_string();
+                    walk.report.violation(Invariant::M3, u64::from(lpn.0), found);
+                }
+                last = Some(key.into());
+            }
+            walk.report.records += entries as u64;
+        }
+        Ok(())
+    }
+
+    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let mut names: Vec<(Box<[u8]>, Lpn)> = Vec::new();
+        let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
+        for (i, (low, page)) in names.iter().enumerate() {
+            let high = names.get(i + 1).map(|(high, _)| &**high);
+            match self.check_leaf(low, high, *page, &mut walk) {
+                Err(IndexError::Corrupted { invariant, what, at }) => {
+                    let invariant = invariant.unwrap_or(Invariant::M1);
+                    walk.report.violation(invariant, at, what.to_string());
+                }
+                Err(IndexError::Store(error @ nandex::store::StoreError::Corrupted { .. })) => {
+                    walk.report.violation(Invariant::M1, u64::from(page.0), error.to_string());
+                }
+                other => other?,
+            }
+        }
+        self.directory.check_names_end(&mut walk);
+        Ok(walk.report)
+    }
+}
+
+/// Pages that a change of leaves writes besides nodes of the directory.
+pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
+    frames_max(layout)
+}
+
+/// The key before one of as many bytes; none before the least.
+pub(in crate::ordered) fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
+    let mut before: Box<[u8]> = key.into();
+    for byte in before.iter_mut().rev() {
+        let (less, borrows) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrows {
+            return Some(before);
+        }
+    }
+    None
+}
+
+/// Bulk load.
+impl<S: PageStore> WideTree<S> {
+    fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.make_empty()?;
+        self.directory.begin_names()?;
+        let mut names = Vec::new();
+        let loaded = self.load_leaves(records, &mut names);
+        let named = loaded.and_then(|loaded| {
+            let pages: Vec<_> = names.iter().map(|(key, page)| (&key[..], page.0.to_le_bytes())).collect();
+            self.directory.bulk_load(pages, nandex::index::Fill::FULL)?;
+            Ok(loaded)
+        });
+        if named.is_err() {
+            self.counts = LeafCounts { leaves: 0, leaf_pages: 0, ..self.counts };
+            if self.directory.ready().is_ok() {
+                self.directory.give_up_names()?;
+            }
+        }
+        named
+    }
+
+    /// Gives up the only leaf of an empty tree.
+    fn make_empty(&mut self) -> Result<(), IndexError> {
+        let Some(name) = self.directory.name_of(&self.least_key(), Cause::Host)? else { return Ok(()) };
+        self.load_header(0, name.page, Cause::Host)?;
+        let is_only = name.slot == 0 && name.span.high.is_none();
+        if !is_only || self.layout.entries(&self.frames[0].bytes) > 0 {
+            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+        }
+        self.directory.pages_mut().give_up_leaf(name.page);
+        (self.counts.leaves, self.counts.leaf_pages) = (0, 0);
+        Ok(self.directory.change_names(nandex::ordered::bplus::ground::Edit::Remove(0), &[])?)
+    }
+
+    /// Writes full leaves, the last two evened out; notes their names.
+    fn load_leaves(
+        &mut self,
+        records: Records<'_, '_>,
+        names: &mut Vec<(Box<[u8]>, Lpn)>,
+    ) -> Result<u64, IndexError> {
+        let full = self.layout.capacity(self.layout.pages_max);
+        let (mut held, mut loaded) = (0, 0);
+        for (key, value) in records {
+            self.record.check_key(key)?;
+            self.record.check_value(value)?;
+            if held > 0 && self.flat_shape.key(&self.flat, held - 1) >= key {
+                return Err(IndexError::NotSorted { position: loaded });
+            }
+            if held == 2 * full {
+                self.load_leaf(full, names)?;
+                self.flat_shape.remove_first(&mut self.flat, held, full);
+                held -= full;
+            }
+            self.put_flat(held, (key, value));
+            (held, loaded) = (held + 1, loaded + 1);
+        }
+        if held > full {
+            let half = held.div_ceil(2);
+            self.load_leaf(half, names)?;
+            self.flat_shape.remove_first(&mut self.flat, held, half);
+            held -= half;
+        }
+        if held > 0 {
+            self.load_leaf(held, names)?;
+        }
+        Ok(loaded)
+    }
+
+    /// Writes a leaf of the first entries in hand.
+    fn load_leaf(&mut self, entries: usize, names: &mut Vec<(Box<[u8]>, Lpn)>) -> Result<(), IndexError> {
+        debug_assert!(entries > 0, "M2: an empty leaf is loaded");
+        let pages = self.layout.pages_least(entries);
+        for place in 0..pages {
+            self.frames[place].lpn = self.directory.pages_mut().take_to_load()?;
+        }
+        self.lay_leaf((0, pages), (0, entries), Rates::default());
+        for frame in &self.frames[..pages] {
+            self.directory.store_mut().write(frame.lpn, Cause::Host, &frame.bytes)?;
+        }
+        let key = if names.is_empty() { self.least_key() } else { self.flat_shape.key(&self.flat, 0).into() };
+        debug_assert_eq!(self.counts.leaves, names.len() as u64, "other leaves are counted than were loaded");
+        names.push((key, self.frames[0].lpn));
+        self.counts.leaves += 1;
+        self.counts.leaf_pages += pages as u64;
+        Ok(())
+    }
+
+    /// Puts an entry at a place of those in hand.
+    pub(super) fn put_flat(&mut self, at: usize, (key, value): (&[u8], &[u8])) {
+        self.flat_shape.set_key(&mut self.flat, at, key);
+        self.flat_shape.set_value(&mut self.flat, at, value);
+    }
+
+    /// Makes pages of a leaf, in frames that know their numbers, of entries in hand: evenly filled.
+    pub(super) fn lay_leaf(
+        &mut self,
+        (base, pages): (usize, usize),
+        (from, entries): (usize, usize),
+        rates: Rates,
+    ) {
+        assert!(pages <= PAGES_MAX && entries <= self.layout.capacity(pages), "M2: {entries} entries");
+        let layout = self.layout;
+        let end = |place: usize| match place {
+            0 => 0,
+            _ => entries * layout.capacity(place) / layout.capacity(pages),
+        };
+        let (headers, others) = self.frames[base..].split_at_mut(1);
+        layout.reset_header(&mut headers[0].bytes, rates, pages);
+        for place in 0..pages {
+            let (start, count) = (end(place), end(place + 1) - end(place));
+            let lpn = if place == 0 { headers[0].lpn } else { others[place - 1].lpn };
+            if count > 0 {
+                let key = self.flat_shape.key(&self.flat, from + start);
+                layout.list(&mut headers[0].bytes, place, (lpn, count), key);
+            } else {
+                layout.list(&mut headers[0].bytes, place, (lpn, 0), &[]);
+            }
+            let page = if place == 0 { &mut headers[0].bytes } else { &mut others[place - 1].bytes };
+            if place > 0 {
+                page.fill(0);
+            }
+            let into = (layout.shape(place), layout.area_mut(place, page), 0);
+            self.flat_shape.copy_entries((&self.flat, from + start), count, into);
+            if place > 0 {
+                LeafLayout::seal(page, lpn, place, count);
+            }
+        }
+        debug_assert_eq!(layout.entries(&headers[0].bytes), entries, "M2: the header lists other entries");
+        LeafLayout::seal(&mut headers[0].bytes, headers[0].lpn, 0, end(1));
+    }
+}
+
+impl<S: PageStore> OrderedIndex for WideTree<S> {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.directory.ready()?;
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        let Some((_, frame, place)) = self.seek(key, Cause::Host)? else { return Ok(false) };
+        let found = self.search(frame, place, key);
+        if let Ok(at) = found {
+            let area = self.layout.area(place, &self.frames[frame].bytes);
+            value.copy_from_slice(self.layout.shape(place).value(area, at));
+        }
+        Ok(found.is_ok())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.apply_one(key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.apply_one(key, None)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.directory.ready()?;
+        self.load_all(records)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.directory.ready()?;
+        self.walk_range((low, high), direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.directory.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.directory.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.directory.ready()?;
+        self.check_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.directory.stats();
+        stats.height += 1;
+        let LeafCounts { leaves, leaf_pages, batches, repacks, leaf_splits, leaf_merges } = self.counts;
+        let figures = [
+            ("leaves", leaves),
+            ("leaf_pages", leaf_pages),
+            ("leaf_pages_max", self.layout.pages_max as u64),
+            ("batches", batches),
+            ("repacks", repacks),
+            ("leaf_splits", leaf_splits),
+            ("leaf_merges", leaf_merges),
+        ];
+        stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        // What the directory counted are its own nodes.
+        stats.count_more("splits", leaf_splits);
+        stats.count_more("merges", leaf_merges);
+        stats
+    }
+
+    nandex::forward_index!(directory: maintain, scrub);
+
+    fn ram_bytes(&self) -> usize {
+        self.directory.ram_bytes() + buffer_bytes(self.record, &self.layout) + size_of::<Self>()
+            - size_of::<BPlusTree<S>>()
+    }
+}

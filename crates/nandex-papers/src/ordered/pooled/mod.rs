@@ -1,0 +1,7 @@
+//! Trees whose updates wait in RAM until many go to one leaf: the pool, and what each does when it is full.
+
+pub mod lazy_update;
+pub mod ls_lru;
+pub mod lsb;
+pub mod mb;
+pub mod pio;

@@ -1,0 +1,343 @@
+//! Where the pages of MicroHash go: blocks taken in turn, the log in ascending order, partly filled pages to
+//! the side.
+
+use super::page::{Header, Kind, Place, is_blank};
+use super::{Free, MicroHash, Segment};
+use nandex::blocks::mark_bad;
+use nandex::check::{IndexError, Invariant};
+use nandex::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
+use nandex::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// Blocks that are free before one is taken. A block is given up once a page says so that was programmed in
+/// one of these: what finds no block for that page has given none up.
+const FREE_MIN: usize = 3;
+
+impl<N: Nand> MicroHash<N> {
+    pub(super) fn pages_per_block(&self) -> u64 {
+        u64::from(self.geometry.pages_per_block)
+    }
+
+    /// The first page of the log that is kept, by its number.
+    pub(super) fn first_page(&self) -> u64 {
+        u64::from(self.oldest) * self.pages_per_block()
+    }
+
+    /// How many of the oldest blocks the next page gives up, so that enough are free: those before the newest
+    /// one with readings at most. On a chip that dies the blocks after it may hold directories alone.
+    fn plan_giving(&mut self) {
+        let free = self.free.iter().filter(|free| !free.failed).count();
+        let older = self.newest_data.saturating_sub(self.oldest);
+        self.giving = older.min(FREE_MIN.saturating_sub(free) as u32);
+    }
+
+    /// A page was programmed that says which block is the oldest: those before it are free.
+    fn said(&mut self) {
+        if self.giving == 0 {
+            return;
+        }
+        for _ in 0..core::mem::take(&mut self.giving) {
+            let Some(gone) = self.kept.pop_front() else { break };
+            self.oldest += 1;
+            self.counters.blocks_dropped += 1;
+            self.free.extend(gone.block.map(|block| Free { block, failed: gone.failed }));
+        }
+        self.read_header = None;
+        let first = self.first_page();
+        self.pending.retain(|pending| pending.page >= first);
+    }
+
+    /// Says it in a page without readings to the side, where there is no block for another one; false where
+    /// that takes none.
+    fn say_aside(&mut self) -> Result<bool, IndexError> {
+        let end = self.geometry.pages_per_block;
+        let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {
+            return Ok(false);
+        };
+        let mut page = core::mem::take(&mut self.read);
+        self.read_header = None;
+        page.fill(0xff);
+        let ppn = self.geometry.page_at(block, at);
+        self.header(Kind::Partial).encode(&mut page, self.spot(ppn));
+        let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
+        self.read = page;
+        // Nothing is added behind a page that failed.
+        self.aside = Some((block, if programmed.is_ok() { at + 1 } else { end }));
+        match programmed {
+            Ok(()) => {
+                self.counters.partial_pages += 1;
+                self.said();
+                Ok(true)
+            }
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next block in turn, erased.
+    fn take_block(&mut self) -> Result<Pbn, IndexError> {
+        loop {
+            self.plan_giving();
+            let Some(Free { block, failed }) = self.free.pop_front() else {
+                if self.say_aside()? {
+                    continue;
+                }
+                return Err(IndexError::WornOut);
+            };
+            if failed {
+                self.retire(block)?;
+                continue;
+            }
+            match self.nand.erase(block, Cause::Host) {
+                Ok(()) => return Ok(block),
+                Err(NandError::EraseFailed(_)) => self.retire(block)?,
+                Err(NandError::BadBlock(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
+        self.counters.blocks_retired += 1;
+        match mark_bad(&mut self.nand, block).map_err(IndexError::from) {
+            // It is not used again in this life; marked or not, everything else goes on.
+            Err(error) if error.is_refusal() => Ok(()),
+            marked => marked,
+        }
+    }
+
+    /// Programs the next page of the log, which is told its number, and returns that.
+    pub(super) fn program_log(&mut self, header: Header, page: &mut [u8]) -> Result<u64, IndexError> {
+        loop {
+            let is_open = self.open
+                && self.kept.back().is_some_and(|newest| u64::from(newest.pages) < self.pages_per_block());
+            if !is_open {
+                self.open_segment()?;
+            }
+            let number = self.last + 1;
+            let ppn = self.place_of(number)?;
+            Header { number, oldest: self.oldest + self.giving, ..header }.encode(page, self.spot(ppn));
+            match self.nand.program(ppn, Cause::Host, page, &[]) {
+                Ok(()) => {
+                    if let Some(newest) = self.kept.back_mut() {
+                        newest.pages += 1;
+                    }
+                    self.last = number;
+                    self.said();
+                    return Ok(number);
+                }
+                Err(NandError::ProgramFailed(_)) => {
+                    // Nothing is added behind a page that failed, and what precedes it stays where it is.
+                    self.open = false;
+                    if let Some(newest) = self.kept.back_mut() {
+                        newest.failed = true;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Begins the next block of the log with the directory.
+    fn open_segment(&mut self) -> Result<(), IndexError> {
+        self.open = false;
+        loop {
+            let block = self.take_block()?;
+            let number = (u64::from(self.oldest) + self.kept.len() as u64) * self.pages_per_block();
+            let mut page = core::mem::take(&mut self.read);
+            self.read_header = None;
+            let header = self.fill_directory(number, &mut page);
+            let ppn = self.geometry.page_at(block, 0);
+            header.encode(&mut page, self.spot(ppn));
+            let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
+            self.read = page;
+            match programmed {
+                Ok(()) => {
+                    self.kept.push_back(Segment { block: Some(block), pages: 1, failed: false });
+                    (self.last, self.open) = (number, true);
+                    self.counters.directory_pages += 1;
+                    self.said();
+                    return Ok(());
+                }
+                Err(NandError::ProgramFailed(_)) => self.retire(block)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes the directory into the log, as it is now.
+    pub(super) fn write_directory(&mut self) -> Result<(), IndexError> {
+        let mut page = core::mem::take(&mut self.chain);
+        let header = self.fill_directory(self.last + 1, &mut page);
+        let written = self.program_log(header, &mut page);
+        self.chain = page;
+        self.counters.directory_pages += 1;
+        written.map(|_| ())
+    }
+
+    /// The buckets in a page, and the header it needs.
+    fn fill_directory(&self, number: u64, page: &mut [u8]) -> Header {
+        page.fill(0xff);
+        self.directory.encode(page);
+        let floor = self.pending.first().map_or(self.last + 1, |first| first.page);
+        // A directory at the beginning of a block tells of the block before; any other, of its own block so
+        // far.
+        let newest = self.kept.back();
+        Header {
+            number,
+            count: self.directory.buckets.len() as u16,
+            previous: newest.map_or(0, |newest| newest.pages),
+            previous_failed: newest.is_some_and(|newest| newest.failed),
+            links: [floor, self.directory.indexed_from],
+            ..self.header(Kind::Directory)
+        }
+    }
+
+    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
+    /// before. What was there is as it was when this fails for want of blocks.
+    pub(super) fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
+        let time = self.newest_time();
+        let (old, end) = (self.aside, self.geometry.pages_per_block);
+        let mut place = old.filter(|place| place.1 < end && !elsewhere);
+        // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a
+        // mount.
+        let mut failed = Vec::new();
+        let written = loop {
+            let (block, page) = match place.take() {
+                Some(place) => place,
+                None => match self.take_block() {
+                    Ok(block) => (block, 0),
+                    Err(error) => break Err(error),
+                },
+            };
+            let header = Header { closed, count: self.count as u16, time, ..self.header(Kind::Partial) };
+            let ppn = self.geometry.page_at(block, page);
+            let spot = self.spot(ppn);
+            header.encode(&mut self.filling, spot);
+            match self.nand.program(ppn, Cause::Host, &self.filling, &[]) {
+                Ok(()) => break Ok((block, page + 1)),
+                Err(NandError::ProgramFailed(_)) => {
+                    // Nothing is added behind a page that failed.
+                    if let Some(aside) = self.aside.as_mut().filter(|aside| aside.0 == block) {
+                        aside.1 = end;
+                    }
+                    failed.push(block);
+                }
+                Err(error) => break Err(error.into()),
+            }
+        };
+        if let Ok(place) = &written {
+            self.aside = Some(*place);
+            self.said();
+        }
+        let kept = self.aside.map(|place| place.0);
+        failed.retain(|&block| Some(block) != kept);
+        for &block in &failed {
+            self.retire(block)?;
+        }
+        written?;
+        let old = old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old));
+        self.free.extend(old.map(|block| Free { block, failed: false }));
+        self.unsynced = 0;
+        self.counters.partial_pages += 1;
+        Ok(())
+    }
+
+    /// The page of the chip that has this number in the log.
+    pub(super) fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
+        let missing =
+            IndexError::broken(Invariant::M2, "the block of this page of the log is missing", number);
+        let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
+        let segment = segment.and_then(|at| self.kept.get(at as usize));
+        let Some(block) = segment.and_then(|segment| segment.block) else { return Err(missing) };
+        Ok(self.geometry.page_at(block, (number % self.pages_per_block()) as u32))
+    }
+
+    /// Pages of the block of the log in which this number lies.
+    pub(super) fn pages_beside(&self, number: u64) -> u64 {
+        let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
+        let segment = segment.and_then(|at| self.kept.get(at as usize));
+        segment.map_or(0, |segment| segment.pages.into())
+    }
+
+    /// The first page of the log that is there at this number or after it.
+    pub(super) fn at_or_after(&self, number: u64) -> u64 {
+        let per_block = self.pages_per_block();
+        if number % per_block < self.pages_beside(number) {
+            number
+        } else {
+            (number / per_block + 1) * per_block
+        }
+    }
+
+    /// The first page at this number or after it that may hold readings: a block begins with a directory.
+    pub(super) fn data_from(&self, number: u64) -> u64 {
+        let (mut at, per_block) = (self.at_or_after(number), self.pages_per_block());
+        while at <= self.last && at % per_block == 0 {
+            at = self.at_or_after(at + 1);
+        }
+        at
+    }
+
+    /// The last page of the log that is there at this number or before it, in the same block.
+    pub(super) fn at_or_before(&self, number: u64) -> u64 {
+        let start = number - number % self.pages_per_block();
+        number.min(start + self.pages_beside(number).saturating_sub(1))
+    }
+
+    /// Reads page `number` of the log into the read buffer.
+    pub(super) fn read_page(&mut self, number: u64, cause: Cause) -> Result<Header, IndexError> {
+        if let Some(header) = self.read_header.filter(|header| header.number == number) {
+            return Ok(header);
+        }
+        self.read_header = None;
+        let mut page = core::mem::take(&mut self.read);
+        let read = self.read_into(number, cause, &mut page);
+        self.read = page;
+        let header = read?;
+        self.read_header = Some(header);
+        Ok(header)
+    }
+
+    /// A page of this chip, as its checksum knows it.
+    pub(super) const fn spot(&self, ppn: Ppn) -> Place {
+        Place { ppn, blocks: self.geometry.blocks }
+    }
+
+    /// Reads page `number` of the log.
+    pub(super) fn read_into(
+        &mut self,
+        number: u64,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<Header, IndexError> {
+        let ppn = self.place_of(number)?;
+        let spot = self.spot(ppn);
+        let mut found = None;
+        let is_sound = |page: &[u8], _: &[u8]| {
+            found = Header::decode(page, spot)
+                .filter(|header| header.kind != Kind::Partial && header.number == number);
+            found.is_some()
+        };
+        match read_again(&mut self.nand, (ppn, cause), page, &mut [], is_sound)? {
+            Outcome::Broken => {
+                Err(IndexError::broken(Invariant::M2, "this is not the page it should be", ppn.0.into()))
+            }
+            Outcome::Whole | Outcome::Weak => {
+                found.ok_or(IndexError::broken(Invariant::M2, "no page was read", ppn.0.into()))
+            }
+        }
+    }
+
+    /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read
+    /// at all.
+    pub(super) fn look(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<bool, IndexError> {
+        let spot = self.spot(ppn);
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, spot).is_some() || is_blank(page);
+        match read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole) {
+            Ok(_) => Ok(true),
+            Err(NandError::Uncorrectable(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

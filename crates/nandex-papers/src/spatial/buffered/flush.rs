@@ -1,0 +1,304 @@
+//! The ways out of the buffer: flushes, compactions of the log, and what comes back from the log at mount.
+
+use super::buffer::{NodeBuffer, Touch, Waiting};
+use super::record::{FLUSHED, FREE, RecordHead, is_reset, mod_bytes};
+use super::{BufferedNodes, FlushPolicy, Medium, ahead_of_log, log};
+use nandex::check::IndexError;
+use nandex::nand::{Cause, NandError};
+use nandex::spatial::coordinate::Coordinate;
+use nandex::spatial::node::{Node, NodeId, ROOT};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
+use alloc::vec::Vec;
+
+/// Pages that a flush writes at once.
+pub(super) fn group_pages(store: &impl PageStore, unit_nodes: usize) -> usize {
+    store.atomic_pages_max().min(unit_nodes).max(1)
+}
+
+impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
+    /// Flushes what the policy chooses.
+    fn flush(&mut self) -> Result<(), IndexError> {
+        if self.config.policy == FlushPolicy::All {
+            return self.flush_all();
+        }
+        let nodes = self.chooser.choose(&mut self.buffer, self.config.unit_nodes, &self.control);
+        assert!(!nodes.is_empty(), "a flush of nothing");
+        self.begin_flush()?;
+        nodes.chunks(self.group_pages()).try_for_each(|group| self.flush_group(group))
+    }
+
+    /// Flushes everything.
+    pub(super) fn flush_all(&mut self) -> Result<(), IndexError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.begin_flush()?;
+        while !self.buffer.is_empty() {
+            let first = self.buffer.nodes().keys().copied().take(self.group_pages());
+            self.flush_group(&first.collect::<Vec<NodeId>>())?;
+        }
+        Ok(())
+    }
+
+    fn group_pages(&self) -> usize {
+        group_pages(&self.store, self.config.unit_nodes)
+    }
+
+    fn begin_flush(&mut self) -> Result<(), IndexError> {
+        self.force_log()?;
+        self.counts.flushes += 1;
+        Ok(())
+    }
+
+    /// Writes the pages of some nodes, in ascending order, and forgets what was buffered of them.
+    fn flush_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
+        let mut node = Node::new(1);
+        for (slot, &id) in group.iter().enumerate() {
+            // Page 0 in hand is where nodes are read to, so what is sealed there goes last.
+            let slot = group.len() - 1 - slot;
+            self.retrieve(id, Cause::Host, &mut node)?;
+            let operation = self.buffer.nodes().get(&id).map_or(0, |waiting| waiting.touched);
+            self.seal(id, &node, operation, slot);
+        }
+        self.write_group(group)?;
+        self.forget_flushed(group)
+    }
+
+    fn write_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
+        let pages = self.pages.chunks(self.page_bytes()).take(group.len());
+        let pages: Vec<(Lpn, &[u8])> = group.iter().map(|id| Lpn(id.0)).zip(pages.rev()).collect();
+        let written = match pages[..] {
+            [(lpn, page)] => self.store.write(lpn, Cause::Host, page),
+            _ => self.store.write_atomic(&pages, Cause::Host),
+        };
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        Ok(written?)
+    }
+
+    /// Forgets the modifications of a group whose pages are on the medium.
+    fn forget_flushed(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
+        self.counts.flushed_nodes += group.len() as u64;
+        let page_bytes = self.page_bytes();
+        for (slot, &id) in group.iter().enumerate() {
+            let page = &self.pages[(group.len() - 1 - slot) * page_bytes..][..page_bytes];
+            let Some(waiting) = self.buffer.nodes().get(&id) else { continue };
+            if self.control.was_read(id) {
+                self.read_buffer.put(id, waiting.level, page);
+            } else {
+                self.read_buffer.refresh(id, waiting.level, page);
+            }
+            let touched = waiting.touched;
+            self.buffer.remove(id);
+            let noted = self.log.append_flushed(&[id], touched);
+            self.is_interrupted |= noted.is_err();
+            noted?;
+        }
+        self.control.note_written(group);
+        Ok(())
+    }
+
+    pub(super) fn force_log(&mut self) -> Result<(), IndexError> {
+        let forced = self.log.force();
+        self.is_interrupted |= forced.as_ref().is_err_and(|error| !error.is_refusal());
+        Ok(forced?)
+    }
+
+    /// Makes sure that the log takes so many records.
+    fn make_room(&mut self, records: u64) -> Result<(), IndexError> {
+        if self.log.room() >= records {
+            return Ok(());
+        }
+        let half = self.log.layout().records_max() / 2;
+        if self.buffer.records() + 1 > half {
+            self.counts.emergency_flushes += 1;
+            self.flush_all()?;
+        }
+        self.compact()?;
+        if self.log.room() >= records { Ok(()) } else { Err(IndexError::Full) }
+    }
+
+    /// Begins the log anew with what the buffer holds.
+    pub(super) fn compact(&mut self) -> Result<(), IndexError> {
+        let compacted = self.log.compact(self.operation, self.buffer.each());
+        self.is_interrupted |= compacted.as_ref().is_err_and(|error| !error.is_refusal());
+        Ok(compacted?)
+    }
+
+    /// Logs the operation in hand and puts it into the buffer; after [`IndexError::Full`] nothing of it is in
+    /// either.
+    pub(super) fn log_and_buffer(&mut self) -> Result<(), IndexError> {
+        let rows = self.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
+        // At most: many changes meet an older one of the same entry or node.
+        let more = (self.changes.len() + rows).min(self.config.buffer_bytes);
+        while self.buffer.bytes() + more > self.config.buffer_bytes && !self.buffer.is_empty() {
+            self.flush()?;
+        }
+        self.make_room(self.changed.len() as u64)?;
+        self.operation += 1;
+        assert!(self.operation < 2 * log::OPERATIONS_MAX, "an operation for every microsecond of four years");
+        let mark = self.log.mark();
+        let logged = self.append_changes();
+        if logged.is_err() {
+            self.log.drop_since(mark);
+        }
+        self.is_interrupted |= logged.as_ref().is_err_and(|error| !error.is_refusal());
+        logged?;
+        self.buffer_changes();
+        Ok(())
+    }
+
+    fn append_changes(&mut self) -> Result<(), StoreError> {
+        let last = self.changed.len() - 1;
+        let mods = self.changes.chunks_exact(mod_bytes(&self.format));
+        for (at, (&node, modification)) in self.changed.iter().zip(mods).enumerate() {
+            let head = RecordHead { is_last: at == last, operation: self.operation, node };
+            self.log.append(head, modification)?;
+        }
+        if self.config.durability == nandex::index::Durability::EveryOperation {
+            self.log.force()?;
+        }
+        Ok(())
+    }
+
+    fn buffer_changes(&mut self) {
+        let mods = self.changes.chunks_exact(mod_bytes(&self.format));
+        for (&node, modification) in self.changed.iter().zip(mods) {
+            let level = self.held.get(&node).map_or(1, |held| held.level);
+            if modification[0] == FREE {
+                self.buffer.remove(node);
+                self.read_buffer.remove(node);
+            } else {
+                self.buffer.touch(Touch { node, level, operation: self.operation, modification });
+            }
+        }
+        for (id, node) in &self.held {
+            self.buffer.shorten(*id, node);
+        }
+    }
+
+    /// Puts into the buffer what the log has and the pages have not: record by record, as it was at each
+    /// moment of the log, so that it never holds more than it held then.
+    pub(super) fn replay(&mut self) -> Result<(), IndexError> {
+        let BufferedNodes { log, format, buffer, store, read_buffer, pages, .. } = self;
+        let mut medium = Medium { format: *format, store, read_buffer, pages };
+        let (mut node, mut known) = (Node::new(1), Known::default());
+        // The last operation in a page, and of which node.
+        let mut newest = (0, ROOT);
+        let mut replayed = 0;
+        let last_operation = log.replay(format.page_count, &mut |head, modification| {
+            let RecordHead { operation, node: id, .. } = head;
+            if [FLUSHED, FREE].contains(&modification[0]) {
+                buffer.remove(id);
+                return Ok(());
+            }
+            let page = match buffer.nodes().get(&id) {
+                Some(waiting) => InPage { level: waiting.level, ..InPage::NONE },
+                None => match known.of(id) {
+                    Some(page) => page,
+                    None => known.note(id, medium.in_page(id, &mut node)?),
+                },
+            };
+            newest = newest.max((page.operation, id));
+            if operation <= page.operation && !buffer.nodes().contains_key(&id) {
+                return Ok(());
+            }
+            let level = if is_reset(modification) { modification[3] } else { page.level };
+            replayed += 1;
+            if buffer.touch_again(Touch { node: id, level, operation, modification }, page.entries) {
+                medium.shorten(buffer, id, &mut node);
+            }
+            Ok(())
+        })?;
+        self.log.counts.replayed_records = replayed;
+        self.operation = last_operation;
+        if newest.0 > last_operation {
+            return Err(ahead_of_log(newest.1));
+        }
+        self.require_sense()
+    }
+
+    /// Refuses a log whose modifications make no sense on the pages.
+    fn require_sense(&mut self) -> Result<(), IndexError> {
+        let (mut node, mut from) = (Node::new(1), ROOT);
+        while let Some((&id, _)) = self.buffer.nodes().range(from..).next() {
+            self.retrieve(id, Cause::Recovery, &mut node)?;
+            from = NodeId(id.0 + 1);
+        }
+        Ok(())
+    }
+}
+
+/// The knowledge that a mount has of a node's page.
+#[derive(Clone, Copy)]
+struct InPage {
+    level: u8,
+    entries: u32,
+    /// The last one that is in it.
+    operation: u64,
+}
+
+impl InPage {
+    /// There is none.
+    const NONE: InPage = InPage { level: 1, entries: 0, operation: 0 };
+}
+
+impl<S: PageStore> Medium<'_, S> {
+    /// The contents of a node's page. A node whose first flush was to come has no page, and one of which the
+    /// log goes on to say that it was given up needs none; that others need it shows at the end.
+    fn in_page<C: Coordinate, const D: usize>(
+        &mut self,
+        id: NodeId,
+        node: &mut Node<C, D>,
+    ) -> Result<InPage, IndexError> {
+        match self.fetch(id, Cause::Recovery, node) {
+            Ok(operation) => Ok(InPage { level: node.level, entries: node.entries.len() as u32, operation }),
+            Err(error) if is_damage(&error) => Ok(InPage::NONE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets the buffer keep the node itself, if page and modifications make one.
+    fn shorten<C: Coordinate, const D: usize>(
+        &mut self,
+        buffer: &mut NodeBuffer<C, D>,
+        id: NodeId,
+        node: &mut Node<C, D>,
+    ) {
+        let is_whole = buffer.nodes().get(&id).is_some_and(Waiting::is_whole);
+        let is_read = is_whole || self.fetch(id, Cause::Recovery, node).is_ok();
+        if is_read && buffer.apply_to(id, node).is_ok() {
+            buffer.shorten(id, node);
+        }
+    }
+}
+
+fn is_damage(error: &IndexError) -> bool {
+    matches!(
+        error,
+        IndexError::Corrupted { .. }
+            | IndexError::Store(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_)))
+    )
+}
+
+/// A few pages of nodes, as they were read in a mount.
+#[derive(Default)]
+struct Known {
+    pages: [Option<(NodeId, InPage)>; 16],
+}
+
+impl Known {
+    fn place(&mut self, id: NodeId) -> &mut Option<(NodeId, InPage)> {
+        let place = id.0 as usize % self.pages.len();
+        &mut self.pages[place]
+    }
+
+    fn of(&mut self, id: NodeId) -> Option<InPage> {
+        self.place(id).filter(|(known, _)| *known == id).map(|(_, page)| page)
+    }
+
+    fn note(&mut self, id: NodeId, page: InPage) -> InPage {
+        *self.place(id) = Some((id, page));
+        page
+    }
+}

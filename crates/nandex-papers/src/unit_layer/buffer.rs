@@ -1,0 +1,397 @@
+//! The reservation buffer: units that wait in RAM, a chain for each node in the order in which they came.
+//!
+//! Units lie in slots of equal size; the first of free slots is taken. A *set* is the chain of one node; the
+//! sets are sorted by node. A buffer that eliminates keeps at most one unit for an entry of a node: what a
+//! newer unit and the one that waits come to together, which may be nothing.
+
+use super::Identity;
+use super::unit::{Op, Unit};
+use alloc::vec::Vec;
+
+const NONE: u32 = u32::MAX;
+
+/// The units that wait for one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitSet {
+    /// The node.
+    pub node: u32,
+    first: u32,
+    last: u32,
+    /// How many.
+    pub units: u32,
+    /// Number of the first unit at its arrival: the older set has the smaller one.
+    pub born: u64,
+    /// Number of the last unit that came for it, whether it was added or met another.
+    pub newest: u64,
+}
+
+/// Units that wait.
+#[derive(Clone, Debug)]
+pub struct ReservationBuffer {
+    body_bytes: usize,
+    identity: Identity,
+    eliminates: bool,
+    /// Operation, mark and body of each slot.
+    slots: Vec<u8>,
+    /// The slot after each in its chain, or in that of the free ones.
+    next: Vec<u32>,
+    free: u32,
+    sets: Vec<UnitSet>,
+    units: usize,
+    /// Units that came so far.
+    arrived: u64,
+    /// Units that met another and left nothing or one.
+    eliminated: u64,
+}
+
+impl ReservationBuffer {
+    /// A buffer with this many slots, more of which are added when an operation needs them.
+    pub fn new(slots: usize, body_bytes: usize, identity: Identity, eliminates: bool) -> Self {
+        let mut buffer = ReservationBuffer {
+            body_bytes,
+            identity,
+            eliminates,
+            slots: Vec::new(),
+            next: Vec::new(),
+            free: NONE,
+            sets: Vec::with_capacity(slots),
+            units: 0,
+            arrived: 0,
+            eliminated: 0,
+        };
+        buffer.add_slots(slots);
+        buffer
+    }
+
+    /// Bytes of RAM for so many slots, of which so many nodes have units.
+    pub const fn ram_bytes_for(slots: usize, sets: usize, body_bytes: usize) -> usize {
+        slots * (2 + body_bytes + size_of::<u32>()) + sets * size_of::<UnitSet>()
+    }
+
+    /// Bytes of RAM held.
+    pub fn ram_bytes(&self) -> usize {
+        self.slots.capacity()
+            + self.next.capacity() * size_of::<u32>()
+            + self.sets.capacity() * size_of::<UnitSet>()
+    }
+
+    /// Units that wait.
+    pub fn len(&self) -> usize {
+        self.units
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.units == 0
+    }
+
+    /// Units that came so far.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Units that were spared because they met another for the same entry.
+    pub fn eliminated(&self) -> u64 {
+        self.eliminated
+    }
+
+    /// The sets, by node.
+    pub fn sets(&self) -> &[UnitSet] {
+        &self.sets
+    }
+
+    /// The set of a node, if any unit waits for it.
+    pub fn set(&self, node: u32) -> Option<UnitSet> {
+        self.place(node).ok().map(|at| self.sets[at])
+    }
+
+    /// The node of the unit that has waited longest.
+    pub fn oldest(&self) -> Option<u32> {
+        self.sets.iter().min_by_key(|set| set.born).map(|set| set.node)
+    }
+
+    /// The units of a node in an order in which they can be applied: oldest first. Where units took the place
+    /// of others that order is lost, but each is about another entry: then a reset comes first, and entries
+    /// leave before others come.
+    pub fn units_of(&self, node: u32) -> impl Iterator<Item = Unit<'_>> {
+        let first = self.place(node).map_or(NONE, |at| self.sets[at].first);
+        let passes = if self.eliminates { 0..3 } else { 3..4 };
+        passes.flat_map(move |pass| {
+            let units = self.chain(first).map(move |slot| Unit { node, ..self.unit(slot) });
+            units.filter(move |unit| match unit.op {
+                _ if pass == 3 => true,
+                Op::Reset => pass == 0,
+                Op::Delete => pass == 1,
+                Op::Insert | Op::Update => pass == 2,
+            })
+        })
+    }
+
+    fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let link = move |slot: u32| (slot != NONE).then_some(slot);
+        core::iter::successors(link(first), move |&slot| link(self.next[slot as usize]))
+    }
+
+    fn place(&self, node: u32) -> Result<usize, usize> {
+        self.sets.binary_search_by_key(&node, |set| set.node)
+    }
+
+    fn unit(&self, slot: u32) -> Unit<'_> {
+        let bytes = &self.slots[slot as usize * (2 + self.body_bytes)..][..2 + self.body_bytes];
+        let Some(op) = Op::from_byte(bytes[0]) else { unreachable!("a slot holds what was put into it") };
+        Unit { node: 0, op, mark: bytes[1], body: &bytes[2..] }
+    }
+
+    /// Adds a unit.
+    pub fn push(&mut self, unit: Unit<'_>) {
+        assert_eq!(unit.body.len(), self.body_bytes, "bodies have one size");
+        self.arrived += 1;
+        if unit.op == Op::Reset {
+            self.remove(unit.node);
+        }
+        if self.eliminates && self.meet(&unit) {
+            self.eliminated += 1;
+            if let Ok(at) = self.place(unit.node) {
+                self.sets[at].newest = self.arrived;
+            }
+            return;
+        }
+        let slot = self.take_slot();
+        self.put(slot, unit);
+        self.next[slot as usize] = NONE;
+        match self.place(unit.node) {
+            Ok(at) => {
+                let set = &mut self.sets[at];
+                self.next[set.last as usize] = slot;
+                (set.last, set.units, set.newest) = (slot, set.units + 1, self.arrived);
+            }
+            Err(at) => {
+                let (born, newest) = (self.arrived, self.arrived);
+                let set = UnitSet { node: unit.node, first: slot, last: slot, units: 1, born, newest };
+                self.sets.insert(at, set);
+            }
+        }
+        self.units += 1;
+        debug_assert!(
+            self.sets.len() <= self.units && self.units <= self.next.len(),
+            "N4: {} units in {} sets and {} slots",
+            self.units,
+            self.sets.len(),
+            self.next.len()
+        );
+    }
+
+    /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be
+    /// added.
+    fn meet(&mut self, unit: &Unit<'_>) -> bool {
+        let Ok(at) = self.place(unit.node) else { return false };
+        let entry = self.identity.of(unit.body);
+        let same = |slot: &u32| {
+            let waiting = self.unit(*slot);
+            waiting.op != Op::Reset && self.identity.of(waiting.body) == entry
+        };
+        let Some(slot) = self.chain(self.sets[at].first).find(same) else { return false };
+        match (self.unit(slot).op, unit.op) {
+            (Op::Insert, Op::Delete) => self.take_out(at, slot),
+            (Op::Insert, Op::Update) => self.put(slot, Unit { op: Op::Insert, ..*unit }),
+            (Op::Delete, Op::Insert) => self.put(slot, Unit { op: Op::Update, ..*unit }),
+            (Op::Update, Op::Update | Op::Delete) => self.put(slot, *unit),
+            (before, after) => unreachable!("{after:?} after {before:?} of the same entry"),
+        }
+        true
+    }
+
+    fn put(&mut self, slot: u32, unit: Unit<'_>) {
+        let bytes = &mut self.slots[slot as usize * (2 + self.body_bytes)..][..2 + self.body_bytes];
+        (bytes[0], bytes[1]) = (unit.op as u8, unit.mark);
+        bytes[2..].copy_from_slice(unit.body);
+    }
+
+    fn take_out(&mut self, at: usize, slot: u32) {
+        let set = self.sets[at];
+        let after = self.next[slot as usize];
+        let before = self.chain(set.first).find(|&other| self.next[other as usize] == slot);
+        match before {
+            Some(before) => self.next[before as usize] = after,
+            None => self.sets[at].first = after,
+        }
+        if set.last == slot {
+            self.sets[at].last = before.unwrap_or(NONE);
+        }
+        self.sets[at].units -= 1;
+        self.give_slot(slot);
+        debug_assert_eq!(set.units == 1, self.sets[at].first == NONE, "N4: the chain of node {}", set.node);
+        if set.units == 1 {
+            self.sets.remove(at);
+        }
+    }
+
+    /// Drops the units of a node; how many.
+    pub fn remove(&mut self, node: u32) -> usize {
+        let Ok(at) = self.place(node) else { return 0 };
+        let (set, before) = (self.sets.remove(at), self.units);
+        let mut slot = set.first;
+        while slot != NONE {
+            let after = self.next[slot as usize];
+            self.give_slot(slot);
+            slot = after;
+        }
+        debug_assert_eq!(before - self.units, set.units as usize, "N4: the chain of node {node}");
+        set.units as usize
+    }
+
+    /// Drops the last units of a node, which has so many, in a buffer that does not eliminate.
+    pub(super) fn remove_last(&mut self, node: u32, units: usize) {
+        let Ok(at) = self.place(node) else { return };
+        let set = self.sets[at];
+        debug_assert!(!self.eliminates, "N4: the last units of node {node} may have met others");
+        debug_assert!(units <= set.units as usize, "N4: {units} of {} units of node {node}", set.units);
+        let stay = (set.units as usize).saturating_sub(units);
+        let Some(last) = stay.checked_sub(1).and_then(|last| self.chain(set.first).nth(last)) else {
+            self.remove(node);
+            return;
+        };
+        let mut slot = core::mem::replace(&mut self.next[last as usize], NONE);
+        while slot != NONE {
+            let after = self.next[slot as usize];
+            self.give_slot(slot);
+            slot = after;
+        }
+        (self.sets[at].last, self.sets[at].units) = (last, stay as u32);
+    }
+
+    /// Drops all units.
+    pub fn clear(&mut self) {
+        while let Some(set) = self.sets.last() {
+            self.remove(set.node);
+        }
+        debug_assert_eq!(self.units, 0, "N4: units wait in no set");
+    }
+
+    fn give_slot(&mut self, slot: u32) {
+        self.next[slot as usize] = self.free;
+        self.free = slot;
+        self.units -= 1;
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        if self.free == NONE {
+            self.add_slots(SLOTS_MORE);
+        }
+        let slot = self.free;
+        self.free = self.next[slot as usize];
+        slot
+    }
+
+    fn add_slots(&mut self, slots: usize) {
+        let first = self.next.len();
+        self.next.reserve_exact(slots);
+        self.slots.reserve_exact(slots * (2 + self.body_bytes));
+        self.slots.resize((first + slots) * (2 + self.body_bytes), 0);
+        self.next.resize(first + slots, NONE);
+        for slot in (first..first + slots).rev() {
+            self.next[slot] = self.free;
+            self.free = slot as u32;
+        }
+    }
+
+    /// Whether chains, sets and counts fit each other, and what is wrong if not.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        if self.sets.windows(2).any(|pair| pair[0].node >= pair[1].node) {
+            return Some("the sets are not sorted");
+        }
+        let counted: usize = self.sets.iter().map(|set| self.chain(set.first).count()).sum();
+        if counted != self.units || counted != self.sets.iter().map(|set| set.units as usize).sum::<usize>() {
+            return Some("units are counted wrongly");
+        }
+        let is_twice = |set: &UnitSet| {
+            let identities = || {
+                let units = self.chain(set.first).map(|slot| self.unit(slot));
+                units.filter(|unit| unit.op != Op::Reset).map(|unit| self.identity.of(unit.body))
+            };
+            identities()
+                .enumerate()
+                .any(|(i, identity)| identities().skip(i + 1).any(|other| other == identity))
+        };
+        if self.eliminates && self.sets.iter().any(is_twice) {
+            return Some("two units wait for one entry");
+        }
+        None
+    }
+}
+
+/// Slots that are added at once.
+pub(super) const SLOTS_MORE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::rng::Rng;
+    use alloc::collections::BTreeMap;
+    use alloc::vec;
+
+    fn unit(node: u32, op: Op, body: &[u8]) -> Unit<'_> {
+        Unit { node, op, mark: 1, body }
+    }
+
+    #[test]
+    fn units_leave_in_the_order_in_which_they_came() {
+        let mut buffer = ReservationBuffer::new(2, 2, Identity::first(1), false);
+        for (node, n) in [(5, 1), (3, 2), (5, 3), (9, 4), (3, 5)] {
+            buffer.push(unit(node, Op::Insert, &[n, 0]));
+        }
+        let of = |buffer: &ReservationBuffer, node| -> Vec<u8> {
+            buffer.units_of(node).map(|unit| unit.body[0]).collect()
+        };
+        assert_eq!((of(&buffer, 5), of(&buffer, 3), of(&buffer, 4)), (vec![1, 3], vec![2, 5], vec![]));
+        assert_eq!((buffer.len(), buffer.oldest(), buffer.fault()), (5, Some(5), None));
+        let newest = |node| buffer.set(node).map(|set| set.newest);
+        assert_eq!((newest(3), newest(5), newest(9), buffer.arrived()), (Some(5), Some(3), Some(4), 5));
+        assert_eq!((buffer.remove(5), buffer.oldest(), buffer.len()), (2, Some(3), 3));
+        buffer.clear();
+        assert_eq!((buffer.len(), buffer.oldest(), buffer.fault()), (0, None, None));
+    }
+
+    #[test]
+    fn what_waits_for_an_entry_is_what_all_its_units_come_to() {
+        // Nodes whose entries are known: a unit says rightly what the node held before.
+        let mut buffer = ReservationBuffer::new(8, 2, Identity::first(1), true);
+        let (mut base, mut now) = (BTreeMap::new(), BTreeMap::new());
+        for n in 0..6u8 {
+            base.insert(n, 100);
+        }
+        now.clone_from(&base);
+        let mut rng = Rng::new(4);
+        for step in 0..4_000 {
+            let (key, value) = (rng.below(12) as u8, rng.below(50) as u8);
+            let op = match (now.contains_key(&key), rng.chance(1, 2)) {
+                (true, true) => Op::Delete,
+                (true, false) => Op::Update,
+                (false, _) => Op::Insert,
+            };
+            buffer.push(unit(7, op, &[key, value]));
+            if op == Op::Delete {
+                now.remove(&key)
+            } else {
+                now.insert(key, value)
+            };
+            assert_eq!(buffer.fault(), None);
+            let mut applied = base.clone();
+            for unit in buffer.units_of(7) {
+                let (key, value) = (unit.body[0], unit.body[1]);
+                assert_eq!(applied.contains_key(&key), unit.op != Op::Insert);
+                if unit.op == Op::Delete {
+                    applied.remove(&key)
+                } else {
+                    applied.insert(key, value)
+                };
+            }
+            assert_eq!(applied, now, "step {step}");
+            if step % 97 == 0 {
+                buffer.remove(7);
+                base.clone_from(&now);
+            }
+        }
+        assert!(buffer.eliminated() > 1_000);
+    }
+}

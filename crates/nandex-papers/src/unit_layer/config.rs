@@ -1,0 +1,279 @@
+//! How a node layer is set up, and what room follows from it.
+
+use super::NodeCodec;
+use super::buffer::ReservationBuffer;
+use super::modes::{ModeTable, Tuning};
+use super::sector::sector_units;
+use super::table::NodeTable;
+use nandex::check::{IndexError, message};
+
+/// The policy of what a full buffer commits, and where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CommitPolicy {
+    /// All units; the set of each node, in order of arrival, goes to the first sector with room for it.
+    FirstFit = 1,
+    /// First fit, the largest set first.
+    FirstFitDecreasing = 2,
+    /// All units, sorted by node, one after the other.
+    Sorted = 3,
+    /// All units, sorted by node, each node together with what older sectors have of it.
+    SortedMerged = 4,
+    /// The units of the node whose unit has waited longest, into the node's own page.
+    OldestNode = 5,
+    /// All units, where they fit; but nodes in disk mode have none, and are written whole.
+    SelfTuning = 6,
+}
+
+/// Where the units of a node lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In sectors with units of other nodes; a table tells which sectors have units of a node.
+    SharedSectors,
+    /// In the node's own page, so that there is no table.
+    OwnPages,
+    /// In either, as the mode of the node says.
+    ByMode,
+}
+
+impl CommitPolicy {
+    /// Where the units of a node lie.
+    pub const fn placement(self) -> Placement {
+        match self {
+            CommitPolicy::OldestNode => Placement::OwnPages,
+            CommitPolicy::SelfTuning => Placement::ByMode,
+            _ => Placement::SharedSectors,
+        }
+    }
+}
+
+impl Placement {
+    /// Whether sectors and their table are kept.
+    pub const fn has_sectors(self) -> bool {
+        !matches!(self, Placement::OwnPages)
+    }
+
+    /// Whether each node has a mode.
+    pub const fn has_modes(self) -> bool {
+        matches!(self, Placement::ByMode)
+    }
+}
+
+/// How a node layer is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerConfig {
+    /// The policy of what a full buffer commits.
+    pub commit: CommitPolicy,
+    /// Whether a unit meets the one that waits for the same entry.
+    pub eliminates: bool,
+    /// Units that wait at most.
+    pub reservation_units: u32,
+    /// C: sectors in a node's list at most.
+    pub list_length: u8,
+    /// Pages that one operation of the tree writes at most.
+    pub group_pages: usize,
+    /// The latencies that the choice of modes reckons with, where there are any.
+    pub tuning: Tuning,
+}
+
+/// How the pages of a store are used by a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Nodes, the tree's page 0 included.
+    pub(super) nodes: u32,
+    /// Sectors.
+    pub(super) sectors: u32,
+    /// Mixed sectors at most.
+    pub(super) mixed_max: u32,
+}
+
+/// Bytes of RAM that the scan of a mount takes for a sector that it keeps.
+pub(super) const FOUND_BYTES: usize = 12;
+
+/// Bytes beyond those of the bits of nodes and sectors: words that are not full.
+const SCAN_BITS_MORE: usize = 32;
+
+/// Pages before the first sector: the layer's own and the tree's page 0.
+pub(super) const SECTORS_FROM: u32 = 2;
+
+impl LayerConfig {
+    /// Entries that a node may have at most so that its units fit into a list.
+    pub fn entries_max(&self, page_bytes: usize, body_bytes: usize) -> usize {
+        // One unit of each sector may be the reset.
+        let entries = sector_units(page_bytes, body_bytes).saturating_sub(1);
+        match self.commit {
+            CommitPolicy::OldestNode => usize::MAX,
+            CommitPolicy::SortedMerged | CommitPolicy::SelfTuning => entries,
+            _ => entries * usize::from(self.list_length),
+        }
+    }
+
+    /// Units that a page of the store has room for.
+    pub fn page_units(&self, page_bytes: usize, body_bytes: usize) -> usize {
+        sector_units(page_bytes, body_bytes)
+    }
+
+    /// Units that wait at most, those of an operation that are committed at once included.
+    pub(super) fn slots_max(&self, entries: usize) -> usize {
+        let group = self.group_pages.div_ceil(2) * (entries + 4);
+        if self.commit.placement().has_sectors() { self.units() + group } else { self.units() }
+    }
+
+    pub(super) fn units(&self) -> usize {
+        self.reservation_units as usize
+    }
+
+    /// Nodes that have units at once at most.
+    pub(super) fn sets_max(&self) -> usize {
+        self.units() + self.group_pages
+    }
+
+    /// Sectors that a compacted node takes.
+    pub(super) fn own_sectors(&self, entries: usize, sector_units: usize) -> usize {
+        match self.commit {
+            // In a stream it may begin in one and end in the next.
+            CommitPolicy::SortedMerged => 2,
+            _ => entries.div_ceil(sector_units - 1),
+        }
+    }
+
+    /// Sectors that a commit writes at most.
+    pub(super) fn commit_sectors(&self, entries: usize, sector_units: usize) -> usize {
+        match self.commit {
+            CommitPolicy::SortedMerged => self.sets_max() + 1,
+            _ => 2 * self.slots_max(entries).div_ceil(sector_units) + 2 + self.whole_max(),
+        }
+    }
+
+    /// Nodes that a commit writes whole at most.
+    fn whole_max(&self) -> usize {
+        if self.commit.placement().has_modes() { self.group_pages } else { 0 }
+    }
+
+    /// How so many pages are used for nodes of so many entries.
+    pub(super) fn room(
+        &self,
+        codec: &impl NodeCodec,
+        page_bytes: usize,
+        pages: u32,
+    ) -> Result<Room, IndexError> {
+        if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
+            let what =
+                message!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
+            return Err(IndexError::Unsupported(what.into()));
+        }
+        if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
+            return Err(IndexError::Unsupported(
+                message!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
+            ));
+        }
+        if self.commit.placement().has_modes() && self.eliminates {
+            return Err(IndexError::Unsupported(
+                message!("{:?} does not eliminate units", self.commit).into(),
+            ));
+        }
+        if !self.commit.placement().has_sectors() {
+            return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
+        }
+        let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
+        let possible = self.entries_max(page_bytes, codec.body_bytes());
+        if entries > possible || self.list_length == 0 {
+            return Err(IndexError::Unsupported(message!(
+                "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
+                self.list_length
+            ).into()));
+        }
+        let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
+        let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
+        // Beside the compacted nodes: mixed sectors, what is written before anything is freed, and what the
+        // newest commit keeps.
+        let (nodes, mixed) = match self.commit {
+            CommitPolicy::SortedMerged => {
+                let few = (sectors.saturating_sub(2) / (own + 2)).min(self.sets_max());
+                (few.max(sectors.saturating_sub(2 * commit) / own), 0)
+            }
+            _ => {
+                let mixed = (sectors / 8).max(commit);
+                (sectors.saturating_sub(mixed + 2 * (own + self.whole_max())) / own, mixed)
+            }
+        };
+        if nodes < 4 {
+            return Err(IndexError::Unsupported(
+                message!(
+                    "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
+                )
+                .into(),
+            ));
+        }
+        Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
+    }
+
+    /// The most RAM that a layer takes on such a store, besides what the store holds.
+    pub fn ram_bytes_max(
+        &self,
+        codec: &impl NodeCodec,
+        page_bytes: usize,
+        pages: u32,
+    ) -> Result<usize, IndexError> {
+        let room = self.room(codec, page_bytes, pages)?;
+        let entries = codec.entries_max();
+        let buffers = self.buffers_bytes(codec, page_bytes);
+        let fixed = size_of::<usize>() * 128 + buffers;
+        if !self.commit.placement().has_sectors() {
+            return Ok(fixed + page_bytes);
+        }
+        let units = sector_units(page_bytes, codec.body_bytes());
+        let commit = self.commit_sectors(entries, units);
+        let plans = self.plans_bytes(commit);
+        let table = NodeTable::ram_bytes_for(
+            usize::from(self.list_length()),
+            room.nodes as usize,
+            room.sectors as usize,
+            room.mixed_max as usize,
+        );
+        let modes = if self.commit.placement().has_modes() {
+            ModeTable::ram_bytes_for(room.nodes as usize)
+        } else {
+            0
+        };
+        let scan = self.scan_bytes(room, self.scan_sectors(codec, page_bytes, room));
+        Ok(fixed + 3 * page_bytes + plans + table + modes + scan.saturating_sub(buffers + plans))
+    }
+
+    fn buffers_bytes(&self, codec: &impl NodeCodec, page_bytes: usize) -> usize {
+        let images = self.group_pages * (page_bytes + super::images::IMAGE_BYTES);
+        let slots = self.slots_max(codec.entries_max()) + super::buffer::SLOTS_MORE;
+        images + ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes())
+    }
+
+    /// Bytes of the sets and sectors that a commit of so many sectors keeps in mind.
+    fn plans_bytes(&self, commit: usize) -> usize {
+        let pieces = self.sets_max() + commit;
+        // Vectors that grow by doubling hold up to twice what is in them.
+        2 * (pieces * 24 + commit * 8)
+    }
+
+    /// Sectors that the scan of a mount keeps at a time: what the buffers, which are made after it, and the
+    /// plans have room for; those of two commits at least.
+    pub(super) fn scan_sectors(&self, codec: &impl NodeCodec, page_bytes: usize, room: Room) -> usize {
+        let units = sector_units(page_bytes, codec.body_bytes());
+        let commit = self.commit_sectors(codec.entries_max(), units);
+        let bytes = self.buffers_bytes(codec, page_bytes) + self.plans_bytes(commit);
+        let kept = bytes.saturating_sub(self.scan_bytes(room, 0)) / FOUND_BYTES;
+        kept.max(2 * commit + 1).min(room.sectors as usize + 1)
+    }
+
+    /// Bytes of RAM of a scan that keeps so many sectors.
+    fn scan_bytes(&self, room: Room, sectors: usize) -> usize {
+        let disk = if self.commit.placement().has_modes() { room.sectors as usize / 8 } else { 0 };
+        sectors * FOUND_BYTES + room.nodes as usize / 8 + disk + SCAN_BITS_MORE
+    }
+
+    /// Places in a list.
+    pub(super) const fn list_length(&self) -> u8 {
+        match self.commit {
+            CommitPolicy::SortedMerged => 2,
+            _ => self.list_length,
+        }
+    }
+}

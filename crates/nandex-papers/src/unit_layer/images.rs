@@ -1,0 +1,78 @@
+//! The nodes that the tree has in hand, as it read them: what a write is compared with to learn what changed.
+//!
+//! They answer no read, so that a layer reads what it was published to read. Of a full set the least recently
+//! used one goes.
+
+use nandex::units::Lpn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Bytes of RAM for an image besides the page.
+pub(super) const IMAGE_BYTES: usize = size_of::<Option<Lpn>>() + size_of::<u64>();
+
+/// The last nodes read or written.
+#[derive(Clone, Debug)]
+pub(super) struct Images {
+    page_bytes: usize,
+    pages: Vec<u8>,
+    nodes: Vec<Option<Lpn>>,
+    used: Vec<u64>,
+    clock: u64,
+}
+
+impl Images {
+    pub(super) fn new(images: usize, page_bytes: usize) -> Images {
+        Images {
+            page_bytes,
+            pages: vec![0; images * page_bytes],
+            nodes: vec![None; images],
+            used: vec![0; images],
+            clock: 0,
+        }
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.pages.len() + self.nodes.len() * IMAGE_BYTES
+    }
+
+    fn place(&self, node: Lpn) -> Option<usize> {
+        self.nodes.iter().position(|held| *held == Some(node))
+    }
+
+    /// A node as it was last read or written.
+    pub(super) fn get(&self, node: Lpn) -> Option<&[u8]> {
+        self.place(node).map(|at| &self.pages[at * self.page_bytes..][..self.page_bytes])
+    }
+
+    /// Whether a node is at hand; it stays so while as many others are asked for as there are images, less
+    /// one.
+    pub(super) fn touch(&mut self, node: Lpn) -> bool {
+        let place = self.place(node);
+        if let Some(at) = place {
+            self.clock += 1;
+            self.used[at] = self.clock;
+        }
+        place.is_some()
+    }
+
+    /// Keeps a node in mind.
+    pub(super) fn remember(&mut self, node: Lpn, page: &[u8]) {
+        let oldest = (0..self.nodes.len()).min_by_key(|&at| self.used[at]).unwrap_or(0);
+        let at = self.place(node).unwrap_or(oldest);
+        self.clock += 1;
+        (self.nodes[at], self.used[at]) = (Some(node), self.clock);
+        self.pages[at * self.page_bytes..][..self.page_bytes].copy_from_slice(page);
+        debug_assert_eq!(
+            self.nodes.iter().filter(|held| **held == Some(node)).count(),
+            1,
+            "{node} is at hand twice"
+        );
+    }
+
+    /// Forgets a node.
+    pub(super) fn forget(&mut self, node: Lpn) {
+        if let Some(at) = self.place(node) {
+            (self.nodes[at], self.used[at]) = (None, 0);
+        }
+    }
+}

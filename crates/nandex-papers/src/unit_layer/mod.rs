@@ -1,0 +1,576 @@
+//! Node layers: between a tree whose nodes are pages and a store, with units of change in RAM instead of page
+//! writes.
+//!
+//! An insertion changes a few bytes of a leaf, but a store writes whole pages. A node layer writes the few
+//! bytes, gathered with those of other nodes. An example with shared sectors, the layer's first way to keep
+//! nodes; leaves 7 and 9 lie in page 12 of the store:
+//!
+//! ```text
+//!  the tree writes             waits in RAM           the store                   table of nodes
+//!                                                     page 12: units of 7, 9      7: 12      9: 12
+//!  leaf 7, with key 40 new     7: put 40
+//!  leaf 9, with key 91 new     7: put 40, 9: put 91
+//!  a commit                    nothing                page 13: 7 put 40, 9 put 91 7: 12, 13  9: 12, 13
+//! ```
+//!
+//! Two page writes of the tree became one write of the store, and could have been a hundred: a page has room
+//! for many units. The price is paid by reads: leaf 7 is what pages 12 and 13 say of it, the older first. So
+//! a node's list of pages has a largest length C, beyond which the node is gathered into a page of its own.
+//!
+//! The tree above does not know: a [`NodeLayer`] is a [`PageStore`] whose pages are nodes. The layer compares
+//! the page that the tree writes with the one that the tree read, and the difference is a few *units*
+//! (`unit.rs`), each a change to one entry of one node. Units wait in the *reservation buffer* (`buffer.rs`)
+//! and reach the store in commits. A read gives the node as the store has it, with the units that wait. Only
+//! the tree's [`NodeCodec`] knows what a unit says of an entry, so ordered and spatial trees use the same
+//! layers.
+//!
+//! # Three ways to keep nodes
+//!
+//! - *Shared sectors* (`shared.rs`): the store's pages are sectors full of units, written once each; the
+//!   *node translation table* (`table.rs`) lists the sectors of each node. A commit takes the whole buffer.
+//!   It is atomic on every store: its sectors carry its number, and at mount the newest commit counts only if
+//!   it is whole (`scan.rs`). So the layer keeps groups of any size whole, and a power cut leaves a prefix of
+//!   what was written.
+//! - *In place* (`in_place.rs`): a node has a page of its own, and a commit applies the units of one node to
+//!   it. Groups of several nodes, such as a split, go to the store at once as one atomic group of pages.
+//! - *Self-tuning* (`tuned.rs`): each node in the way that its accesses make cheaper, among others in shared
+//!   sectors or alone in a sector of its own. Commits are as in shared sectors, but a node alone is written
+//!   when it changes, before older units that wait.
+//!
+//! # Pages of the store
+//!
+//! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node.
+//! Then in place node n is page n + 1; else sectors follow.
+//!
+//! # Nodes given up
+//!
+//! The tree gives up a node once what is durable does without it; its number may be given to another node
+//! later. The danger is that a mount takes remains of the old node for the new one, and there are remains:
+//! the old node's sectors are trimmed, but a power cut may undo each trim, and sectors shared with other
+//! nodes stay. So a mount finds any part of what the node ever was. Two rules avert the danger:
+//!
+//! - Sectors that the list of a node in use names are never trimmed, and the node's newest reset is newer
+//!   than all that remains of older nodes of its number. So remains are never mistaken for a node in use.
+//! - The remains need not fit each other, so a mount applies no unit of a node that the tree does not read:
+//!   lists that a cut left too long wait until the tree has told which nodes it uses ([`NodeLayer::retain`]),
+//!   or begins to write.
+//!
+//! # Invariants
+//!
+//! - N1 A sector carries a right checksum, and each sector that a node's list names has units of the node.
+//! - N2 No list is longer than C, and the units along a list ascend in number; the first resets the node, no
+//!   other does.
+//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more, and those
+//!   that wait for a place in a list once for each; all others are free.
+//! - N4 The buffer's chains, sets and counts fit each other, and there are no more units than it was made
+//!   for; if it eliminates, no two wait for one entry of a node.
+//! - N5 What a scan of the medium finds is what the table says.
+//! - N6 There are never more mixed sectors than there is room for, so a commit always finds free sectors.
+//! - N7 (Self-tuning) A node in disk mode has one sector, and no unit waits for it.
+//! - N8 (Self-tuning) Nodes have cost more in their modes than all changes of mode were worth.
+
+mod buffer;
+mod codec;
+mod config;
+mod header;
+mod images;
+mod in_place;
+mod modes;
+mod scan;
+mod sector;
+mod shared;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tuned;
+mod unit;
+
+pub use buffer::{ReservationBuffer, UnitSet};
+pub use codec::{BODY_BYTES_MAX, Identity, NodeCodec};
+pub use config::{CommitPolicy, LayerConfig, Placement};
+pub use modes::{ModeCounts, Modes, Tuning};
+pub use unit::{Op, Unit};
+
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::codec::{first_number, numbers};
+use nandex::nand::Cause;
+use nandex::store::batches::Batch;
+use nandex::store::{PageStore, StoreError, StoreStats};
+use nandex::units::{Lpn, Ppn};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use codec::{apply, show_changes, show_whole};
+use config::{Room, SECTORS_FROM};
+use images::Images;
+use modes::{Access, ModeTable};
+use sector::SectorWriter;
+use table::NodeTable;
+
+/// Bits of the number of a commit.
+const COMMIT_BITS: u32 = 32;
+
+/// The counters of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerCounts {
+    /// Commits.
+    pub commits: u64,
+    /// Units that they wrote.
+    pub committed_units: u64,
+    /// Pages that they wrote.
+    pub commit_pages: u64,
+    /// Nodes gathered from their list into sectors of their own.
+    pub compactions: u64,
+    /// The compactions among them that made room for mixed sectors.
+    pub reclaims: u64,
+    /// Pages that compactions wrote.
+    pub compaction_pages: u64,
+    /// Nodes written past the buffer.
+    pub direct_nodes: u64,
+    /// Sectors of nodes in disk mode that were written alone.
+    pub disk_pages: u64,
+}
+
+/// A store of nodes above a store of pages.
+pub struct NodeLayer<S, C> {
+    store: S,
+    codec: C,
+    config: LayerConfig,
+    room: Room,
+    units: ReservationBuffer,
+    images: Images,
+    table: NodeTable,
+    modes: ModeTable,
+    writer: SectorWriter,
+    /// The sectors of the newest commit.
+    newest: Vec<Lpn>,
+    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known
+    /// which nodes are used.
+    beyond: Vec<(u32, Lpn)>,
+    batch: Batch,
+    /// More units wait than there is room for, because the store refuses to take them.
+    is_overfull: bool,
+    /// A sector in hand.
+    page: Vec<u8>,
+    /// A node in hand.
+    node: Vec<u8>,
+    /// The next commit, and the number of its first unit.
+    commit: u32,
+    number: u32,
+    /// Whether sectors of a commit that was given up are still to be dropped: before that none is begun.
+    is_void_left: bool,
+    /// Whether each write is a commit that lasts, or refused.
+    commits_each: bool,
+    is_interrupted: bool,
+    counts: LayerCounts,
+}
+
+impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
+    /// Makes a layer without nodes; what the store held is dropped.
+    pub fn format(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
+        let room = config.room(&codec, store.page_bytes(), store.page_count())?;
+        store.trim(Lpn(0))?;
+        store.sync()?;
+        for page in (1..store.page_count()).map(Lpn) {
+            store.trim(page)?;
+        }
+        store.sync()?;
+        let mut layer = NodeLayer::empty(store, codec, config, room);
+        layer.make_buffers();
+        layer.write_header()?;
+        layer.store.sync()?;
+        Ok(layer)
+    }
+
+    /// Opens the layer that a store holds, without the units that waited.
+    pub fn mount(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
+        let room = header::read(&mut store, &codec, &config)?;
+        let mut layer = NodeLayer::empty(store, codec, config, room);
+        if config.commit.placement().has_sectors() {
+            layer.adopt_scan()?;
+        }
+        layer.make_buffers();
+        Ok(layer)
+    }
+
+    /// Makes the buffer and the images; until then a scan has their RAM.
+    fn make_buffers(&mut self) {
+        let (body_bytes, identity) = (self.codec.body_bytes(), self.codec.identity());
+        let config = &self.config;
+        self.units = ReservationBuffer::new(config.units(), body_bytes, identity, config.eliminates);
+        self.images = Images::new(config.group_pages, self.store.page_bytes());
+    }
+
+    fn empty(store: S, codec: C, config: LayerConfig, room: Room) -> Self {
+        let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
+        let sector_bytes = if config.commit.placement().has_sectors() { page_bytes } else { 0 };
+        NodeLayer {
+            units: ReservationBuffer::new(0, body_bytes, codec.identity(), config.eliminates),
+            images: Images::new(0, page_bytes),
+            table: Self::empty_table(&config, room),
+            modes: ModeTable::new(
+                config.tuning,
+                config.page_units(page_bytes, body_bytes),
+                if config.commit.placement().has_modes() { room.nodes as usize } else { 0 },
+            ),
+            writer: SectorWriter::new(sector_bytes, body_bytes),
+            newest: Vec::new(),
+            beyond: Vec::new(),
+            batch: Batch::new(),
+            is_overfull: false,
+            page: vec![0; sector_bytes],
+            node: vec![0; page_bytes],
+            commit: first_number(COMMIT_BITS, 1) as u32,
+            number: 0,
+            is_void_left: false,
+            commits_each: false,
+            is_interrupted: false,
+            counts: LayerCounts::default(),
+            store,
+            codec,
+            config,
+            room,
+        }
+    }
+
+    fn empty_table(config: &LayerConfig, room: Room) -> NodeTable {
+        let length = usize::from(config.list_length());
+        let nodes = if config.commit.placement().has_sectors() { room.nodes as usize } else { 0 };
+        let (sectors, mixed_max) = (room.sectors as usize, room.mixed_max as usize);
+        NodeTable::new((length, nodes), Lpn(SECTORS_FROM), sectors, mixed_max)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store below, to change what it does under test.
+    #[cfg(test)]
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back; units that wait are lost.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Whether each write from now on is committed before it returns, so that one that is refused is not
+    /// done. For layers in shared sectors without modes.
+    pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
+        let placement = self.placement();
+        debug_assert!(placement == Placement::SharedSectors, "{placement:?} does not commit each write");
+        self.commits_each = commits_each;
+    }
+
+    /// Units that may wait.
+    fn waiting_max(&self) -> usize {
+        if self.commits_each { 0 } else { self.config.units() }
+    }
+
+    /// Units that wait.
+    pub fn waiting_units(&self) -> usize {
+        self.units.len()
+    }
+
+    /// RAM that the buffer of units holds.
+    pub fn buffer_ram_bytes(&self) -> usize {
+        self.units.ram_bytes()
+    }
+
+    /// Units that were spared because they met another for the same entry.
+    pub fn eliminated_units(&self) -> u64 {
+        self.units.eliminated()
+    }
+
+    /// The counters of the layer.
+    pub fn counts(&self) -> LayerCounts {
+        self.counts
+    }
+
+    /// Where the units of a node lie.
+    pub fn placement(&self) -> Placement {
+        self.config.commit.placement()
+    }
+
+    /// The counters of the choice of modes.
+    pub fn mode_counts(&self) -> ModeCounts {
+        self.modes.counts()
+    }
+
+    /// Sectors in use, and those of them that are mixed.
+    pub fn sectors_in_use(&self) -> (usize, usize) {
+        (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
+    }
+
+    /// Sectors with units of a node, of all nodes together.
+    pub fn node_parts(&self) -> u64 {
+        self.table.parts()
+    }
+
+    /// Sectors that reading a node takes.
+    pub fn list_length(&self, node: Lpn) -> usize {
+        if self.placement().has_sectors() { self.table.list(node.0).len() } else { 1 }
+    }
+
+    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be
+    /// called before anything is written.
+    pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
+        debug_assert!(self.units.is_empty(), "nodes are dropped while {} units wait", self.units.len());
+        for node in 0..self.table.nodes() {
+            if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
+                self.table.replace(node, [].into_iter());
+                self.modes.forget(node);
+            }
+        }
+        let (used, unused) =
+            core::mem::take(&mut self.beyond).into_iter().partition(|(node, _)| is_used(Lpn(*node)));
+        self.beyond = used;
+        unused.into_iter().for_each(|(_, sector): (u32, Lpn)| self.table.unpin(sector));
+        match self.settle() {
+            // They are read as they are, and settled before the first change.
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Compacts the nodes that a mount found with too long a list.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let beyond = core::mem::take(&mut self.beyond);
+        self.compact_beyond(beyond)
+    }
+
+    /// The store's page with page 0 of the tree, or with a node that is kept in place.
+    pub fn home(node: Lpn) -> Lpn {
+        Lpn(node.0 + 1)
+    }
+
+    /// Before any change: refuses to go on after a write whose effect is unknown.
+    fn ready(&mut self) -> Result<(), StoreError> {
+        if self.is_interrupted {
+            return Err(StoreError::Interrupted);
+        }
+        if self.beyond.is_empty() { Ok(()) } else { self.settle() }
+    }
+
+    /// Makes a page of what the store has of a node, and of the units that wait for it.
+    fn read_node(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        let is_gathered = match self.placement() {
+            Placement::OwnPages => {
+                self.store.read(Self::home(node), cause, data)?;
+                false
+            }
+            Placement::SharedSectors | Placement::ByMode => self.gather(node, cause, data)?,
+        };
+        if self.apply_waiting(node, data)? || is_gathered {
+            self.codec.seal(data);
+        }
+        Ok(())
+    }
+
+    /// Applies the units that wait for a node; whether there are any.
+    fn apply_waiting(&self, node: Lpn, data: &mut [u8]) -> Result<bool, StoreError> {
+        self.units.units_of(node.0).try_for_each(|unit| apply(&self.codec, data, unit))?;
+        Ok(self.units.set(node.0).is_some())
+    }
+
+    /// Makes sure that what the tree is about to change is at hand.
+    fn recall(&mut self, node: Lpn) -> Result<(), StoreError> {
+        if self.images.touch(node) {
+            return Ok(());
+        }
+        let mut page = core::mem::take(&mut self.node);
+        let read = self.read_node(node, Cause::Host, &mut page);
+        if read.is_ok() {
+            self.images.remember(node, &page);
+        }
+        self.node = page;
+        read
+    }
+
+    /// The number of units that a write comes to.
+    fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
+        pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
+        let each = pages.iter().map(|write| show_changes(&self.codec, &self.images, *write, &mut |_| {}));
+        each.sum()
+    }
+
+    /// Puts what the nodes' new images change into the buffer.
+    fn reserve(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+        let NodeLayer { codec, images, units, .. } = self;
+        for write in pages {
+            show_changes(codec, images, *write, &mut |unit| units.push(unit))?;
+        }
+        self.store.updates_heard(self.units.arrived());
+        Ok(())
+    }
+
+    fn write_nodes(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.ready()?;
+        for (node, data) in pages {
+            self.require(*node, data.len())?;
+        }
+        if let [(Lpn(0), data)] = pages {
+            return self.store.write(Self::home(Lpn(0)), cause, data);
+        }
+        if self.placement().has_sectors() && u64::from(self.commit) >= numbers(COMMIT_BITS) {
+            return Err(StoreError::WornOut);
+        }
+        match self.placement() {
+            Placement::OwnPages => self.write_in_place(pages, cause)?,
+            Placement::ByMode => self.write_tuned(pages)?,
+            Placement::SharedSectors => self.write_shared(pages)?,
+        }
+        pages.iter().for_each(|(node, data)| self.images.remember(*node, data));
+        self.batch.took();
+        Ok(())
+    }
+
+    fn require(&self, node: Lpn, got: usize) -> Result<(), StoreError> {
+        let expected = self.store.page_bytes();
+        if node.0 >= self.room.nodes {
+            return Err(StoreError::OutOfRange(node));
+        }
+        if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
+    }
+
+    /// Looks at all invariants.
+    pub fn check(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        if let Some(fault) = self.units.fault() {
+            report.violation(Invariant::N4, 0, fault.to_string());
+        }
+        if self.units.len() > self.config.units() && !self.is_overfull {
+            report.violation(Invariant::N4, 0, message!("{} units wait", self.units.len()));
+        }
+        if self.placement().has_sectors() {
+            self.check_shared(report)?;
+            self.check_modes(report);
+        }
+        Ok(())
+    }
+}
+
+impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.room.nodes
+    }
+
+    fn read(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.require(node, data.len())?;
+        if node == Lpn(0) {
+            return self.store.read(Self::home(node), cause, data);
+        }
+        self.read_node(node, cause, data)?;
+        if cause == Cause::Host {
+            self.images.remember(node, data);
+            if self.placement().has_modes() {
+                self.reckon(node, Access::Read, data)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, node: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_nodes(&[(node, data)], cause)
+    }
+
+    fn trim(&mut self, node: Lpn) -> Result<(), StoreError> {
+        self.require(node, self.store.page_bytes())?;
+        self.ready()?;
+        self.images.forget(node);
+        self.units.remove(node.0);
+        if node == Lpn(0) || !self.placement().has_sectors() {
+            return self.store.trim(Self::home(node));
+        }
+        self.table.replace(node.0, [].into_iter());
+        self.modes.forget(node.0);
+        self.trim_if_durable()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        match self.placement() {
+            Placement::OwnPages => self.commit_every_node()?,
+            Placement::SharedSectors | Placement::ByMode => self.commit_all()?,
+        }
+        self.store.sync()?;
+        self.trim_dead()
+    }
+
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.maintain(budget)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
+        self.store.scrub(budget)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        if self.placement().has_sectors() { self.config.group_pages } else { self.store.atomic_pages_max() }
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        if pages.len() > self.atomic_pages_max() {
+            let what =
+                alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
+            return Err(StoreError::Unsupported(what.into()));
+        }
+        self.write_nodes(pages, cause)
+    }
+
+    fn begin_batch(&mut self) {
+        // Commits to shared sectors are whole or nothing by themselves, after a power cut too.
+        if !self.placement().has_sectors() {
+            self.batch.begin();
+            self.store.begin_batch();
+        }
+    }
+
+    fn end_batch(&mut self) {
+        if !self.placement().has_sectors() {
+            self.batch.end();
+            self.store.end_batch();
+        }
+    }
+
+    fn durable_writes(&self) -> bool {
+        false
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.placement() == Placement::SharedSectors
+            && (self.store.durable_writes() || self.store.prefix_consistent())
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let vectors = self.page.len()
+            + self.node.len()
+            + self.newest.capacity() * size_of::<Lpn>()
+            + self.beyond.capacity() * size_of::<(u32, Lpn)>();
+        self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
+            + vectors
+            + self.units.ram_bytes()
+            + self.images.ram_bytes()
+            + self.table.ram_bytes()
+            + self.modes.ram_bytes()
+            + self.writer.ram_bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.store.live_page(ppn)
+    }
+}

@@ -1,0 +1,32 @@
+//! The ground of the trees that hold updates back in RAM: orders over slots of tables, walks over a tree and
+//! the changes that wait for it, and what an update answers.
+
+mod chunked;
+mod merged;
+mod order;
+#[cfg(test)]
+pub mod tests;
+
+pub use chunked::Chunked;
+pub use merged::{Merge, Pending};
+pub use order::Order;
+
+/// The answer of an insertion or a removal, where updates wait in RAM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// Whether the key existed. Where the RAM does not know, its leaf is read.
+    #[default]
+    Exact,
+    /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms,
+    /// which answer nothing: no leaf is read for an update, only what is above it.
+    Pool,
+}
+
+/// The knowledge that the tree has of the key of an update that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    Absent,
+    Present,
+    /// Nobody looked.
+    Unknown,
+}

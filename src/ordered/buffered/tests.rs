@@ -1,0 +1,181 @@
+//! The common part of the tests of trees with waiting updates: small records, operations, a model, a power
+//! cut.
+
+use crate::check::IndexError;
+use crate::nand::NandError;
+use crate::ordered::{Direction, OrderedIndex, RecordFormat};
+use crate::rng::Rng;
+use crate::store::StoreError;
+use crate::testing::{self, Mix, Store};
+use crate::units::Lpn;
+use alloc::vec::Vec;
+
+pub use crate::testing::{
+    History, Model, Op, assert_holds, assert_sound, contents, live, put, take,
+};
+
+pub const SMALL: RecordFormat = RecordFormat::new(2, 2);
+
+pub fn key(n: u16) -> [u8; 2] {
+    n.to_be_bytes()
+}
+
+/// Operations of every kind.
+pub fn any_ops(rng: &mut Rng) -> Vec<Op> {
+    testing::ops(rng, 900, 400, SMALL)
+}
+
+/// Works until the power fails.
+pub fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
+    let mut history = History::new(Model::new());
+    let error = history.work(index, &mut Rng::new(3), Mix::updates(120, [29, 30], 1));
+    assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+    if index.sync() == Err(IndexError::Interrupted) {
+        // Where only the layer below gave up, what is read is told by its pages; nothing is ever written
+        // again.
+        if let Some(n) = history.in_flight() {
+            let found = index.get(n, &mut [0; 2]);
+            assert!(matches!(found, Ok(_) | Err(IndexError::Interrupted)), "{found:?}");
+        }
+        assert_eq!(index.sync(), Err(IndexError::Interrupted));
+    }
+    history
+}
+
+/// Which records go from a full store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    LowerHalf,
+    UpperHalf,
+    Scattered,
+}
+
+/// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds
+/// room for half as many records as went before it. Every removal finds room, and what is refused changes
+/// nothing.
+pub fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    let mut removed = 0;
+    for round in 0..4u16 {
+        let mut next = || (key(rng.below(60_000) as u16).to_vec(), key(round).to_vec());
+        let inserted = testing::fill(index, &mut model, &mut next);
+        assert!(inserted > 0 && 2 * inserted >= removed, "round {round}: {inserted} for {removed}");
+        assert_holds(index, &model);
+        let (count, lower) = (model.len(), model.len() / 2);
+        let goes = |i: usize| match gone {
+            Gone::LowerHalf => i < lower,
+            Gone::UpperHalf => i >= lower,
+            Gone::Scattered => i.is_multiple_of(2),
+        };
+        let keys: Vec<_> =
+            model.keys().enumerate().filter(|&(i, _)| goes(i)).map(|(_, n)| n.clone()).collect();
+        for n in &keys {
+            assert_eq!(take(index, &mut model, n), Ok(true), "round {round}, {count} records");
+        }
+        removed = keys.len();
+        assert_sound(index, &model);
+        if round == 1 {
+            index.sync().unwrap();
+        }
+    }
+    assert_holds(index, &model);
+}
+
+/// Places, offsets and bytes of forgeries, fewer than `most`.
+pub fn any_forgeries(
+    rng: &mut Rng,
+    (pages, offsets): (u64, u64),
+    most: u64,
+) -> Vec<(u32, usize, u8)> {
+    let count = 1 + rng.below(most - 1);
+    let mut one = || (rng.below(pages) as u32, 4 + rng.below(offsets - 4) as usize, rng.next_u64() as u8);
+    (0..count).map(|_| one()).collect()
+}
+
+/// Overwrites bytes of pages, and lets the checksums say that all is well.
+pub fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
+    for (lpn, at, byte) in forgeries {
+        let mut page = store.page_of(Lpn(lpn));
+        page[at] = byte;
+        let crc = crate::codec::crc32(&[&page[4..]]);
+        crate::codec::put_u32(&mut page, 0, crc);
+        store.put(Lpn(lpn), &page);
+    }
+}
+
+/// Uses an index that may hold anything.
+pub fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
+    let mut rng = Rng::new(seed);
+    for _ in 0..120 {
+        let n = key(rng.below(70) as u16);
+        let _ = match rng.below(5) {
+            0 | 1 => index.insert(&n, &[1; 2]),
+            2 | 3 => index.remove(&n),
+            _ => index.get(&n, &mut [0; 2]),
+        };
+    }
+    let _ = testing::walk(index, &testing::ALL, Direction::Ascending, usize::MAX);
+    let _ = index.sync();
+    let _ = index.check();
+}
+
+/// Fills an index three times and removes half of its records each time; `changes`: what is there can be
+/// changed while it is full.
+pub fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    for round in 0..3u16 {
+        let mut next = || (key(rng.next_u64() as u16).to_vec(), key(round).to_vec());
+        let inserted = testing::fill(index, &mut model, &mut next);
+        assert!(inserted > 40, "{inserted}");
+        assert_sound(index, &model);
+        for (n, value) in model.iter_mut().filter(|_| changes) {
+            *value = key(round).to_vec();
+            assert_eq!(index.insert(n, value), Ok(true));
+        }
+        let gone: Vec<_> = model.keys().take(model.len() / 2).cloned().collect();
+        for n in gone {
+            assert_eq!(take(index, &mut model, &n), Ok(true));
+        }
+        index.sync().unwrap();
+        assert_holds(index, &model);
+    }
+}
+
+/// Records in random order, some of them several times, and a close.
+pub fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
+    let mut model = Model::new();
+    for _ in 0..900 {
+        let n = key(rng.below(300) as u16);
+        put(index, &mut model, &n, &n).unwrap();
+    }
+    index.close().unwrap();
+    model
+}
+
+/// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or
+/// changes nothing. How often was what?
+pub fn flip_bits(
+    (store, pages): (&Store, u64),
+    (model, rng): (&Model, &mut Rng),
+    mount: impl Fn(Store) -> Result<Model, IndexError>,
+) -> (u32, u32) {
+    let (mut refused, mut right) = (0, 0);
+    for _ in 0..1_500 {
+        let store = store.copy();
+        let (lpn, bit) = (Lpn(rng.below(pages) as u32), rng.below(1024) as usize);
+        let mut page = store.page_of(lpn);
+        if page == [0; 128] {
+            continue;
+        }
+        page[bit / 8] ^= 1 << (bit % 8);
+        store.put(lpn, &page);
+        match mount(store) {
+            Ok(found) => {
+                assert_eq!(found, *model);
+                right += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    (refused, right)
+}

@@ -35,7 +35,7 @@
 #![cfg_attr(not(feature = "unstable"), allow(rustdoc::private_intra_doc_links))]
 
 extern crate alloc;
-#[cfg(any(feature = "std", test))]
+#[cfg(any(feature = "std", feature = "testing", test))]
 extern crate std;
 
 // Rooms that are open to others only with the feature `unstable`.

@@ -7,8 +7,6 @@
 
 mod again;
 pub mod catalogue;
-#[cfg(test)]
-pub mod damaged;
 mod geometry;
 mod lent;
 mod pairing;

@@ -22,9 +22,13 @@
 //! Model and operations of stores are in [`pages`].
 
 mod chip;
+pub mod damaged;
 mod history;
 mod model;
 pub mod pages;
+pub mod schemes;
+#[path = "../sizes.rs"]
+mod sizes;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! The media keep their promises, and no more than these.
 
-mod invariants;
-
 use super::*;
 use crate::nand::catalogue;
 use crate::nand::sim::SimChip;

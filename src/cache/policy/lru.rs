@@ -110,34 +110,8 @@ impl Replacement for Lru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Model, same_victims};
     use super::*;
     use crate::rng::Rng;
-    use alloc::boxed::Box;
-
-    /// The least recently used first.
-    struct Order(Vec<u32>);
-
-    impl Model for Order {
-        fn touch(&mut self, frame: u32, access: Access) {
-            self.0.retain(|&other| other != frame);
-            self.admit(frame, access);
-        }
-        fn admit(&mut self, frame: u32, _: Access) {
-            self.0.push(frame);
-        }
-        fn remove(&mut self, frame: u32, _: Exit) {
-            self.0.retain(|&other| other != frame);
-        }
-        fn victim(&mut self) -> Option<u32> {
-            self.0.first().copied()
-        }
-    }
-
-    #[test]
-    fn victims_are_those_of_the_rule() {
-        same_victims(|s| Box::new(Lru::new(s.frames)), |_| Box::new(Order(Vec::new())));
-    }
 
     #[test]
     fn the_list_keeps_the_order_of_use() {

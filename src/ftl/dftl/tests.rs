@@ -1,7 +1,8 @@
 //! Counts by hand, the budget, and what every scheme must pass.
 
 use super::*;
-use crate::ftl::mapping::{record_interval, tests as suite};
+use crate::ftl::mapping::record_interval;
+use crate::testing::schemes as suite;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};

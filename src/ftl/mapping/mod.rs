@@ -65,8 +65,6 @@ mod scan;
 mod scheme;
 mod slots;
 mod tags;
-#[cfg(test)]
-pub mod tests;
 mod told;
 mod trims;
 
@@ -184,7 +182,7 @@ pub struct FlashCounters {
 
 /// The record that must be written before the next program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+pub(crate) enum Mark {
     /// Nothing: the chip says already that it is in use.
     Nothing,
     /// A note: the newest record is a clean base of this session.
@@ -216,12 +214,12 @@ pub struct Flash<N> {
     /// By block; made by the first base, so that a mount need not hold it.
     erases_since_base: Vec<u8>,
     /// Pages programmed since the last record.
-    since_record: u32,
+    pub(crate) since_record: u32,
     opened_blocks: bool,
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
-    mark: Mark,
+    pub(crate) mark: Mark,
     /// Blocks that changed since the last record.
     changed: Marks,
     /// Blocks without valid pages that could not be erased, for want of a record that says so.

@@ -255,7 +255,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     }
 
     /// Chip and scheme, to call what a write calls.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
         (&mut self.flash, &mut self.scheme)
     }

@@ -4,9 +4,6 @@
 mod chunked;
 mod merged;
 mod order;
-#[cfg(test)]
-pub mod tests;
-
 pub use chunked::Chunked;
 pub use merged::{Merge, Pending};
 pub use order::Order;

@@ -7,6 +7,8 @@ mod ad_lru;
 mod blocks;
 mod bplru;
 pub mod catalogue;
+#[cfg(test)]
+mod caches;
 mod ccf_lru;
 mod cfdc;
 mod cflru;
@@ -45,7 +47,7 @@ pub use two_q::TwoQ;
 
 #[cfg(test)]
 use alloc::vec::Vec;
-use nandex::cache::policy::{Access, Exit, Replacement, lru};
+use nandex::cache::policy::{Access, Exit, Replacement};
 
 /// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes
 /// what it needs.

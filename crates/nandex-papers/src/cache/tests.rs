@@ -1,6 +1,7 @@
 //! Runs a policy beside a naive model of its rule, as the cache would, and compares every victim.
 
 use super::{Access, Exit, PolicySettings, Replacement};
+use nandex::cache::policy::Lru;
 use nandex::rng::Rng;
 use nandex::units::Lpn;
 use alloc::boxed::Box;
@@ -173,4 +174,28 @@ pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>
             }
         }
     }
+}
+
+/// The least recently used first.
+struct Used(Vec<u32>);
+
+impl Model for Used {
+    fn touch(&mut self, frame: u32, access: Access) {
+        self.0.retain(|&other| other != frame);
+        self.admit(frame, access);
+    }
+    fn admit(&mut self, frame: u32, _: Access) {
+        self.0.push(frame);
+    }
+    fn remove(&mut self, frame: u32, _: Exit) {
+        self.0.retain(|&other| other != frame);
+    }
+    fn victim(&mut self) -> Option<u32> {
+        self.0.first().copied()
+    }
+}
+
+#[test]
+fn victims_of_lru_are_those_of_the_rule() {
+    same_victims(|s| Box::new(Lru::new(s.frames)), |_| Box::new(Used(Vec::new())));
 }

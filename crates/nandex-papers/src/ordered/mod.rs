@@ -16,6 +16,8 @@ pub mod journal;
 pub mod layered;
 pub mod messages;
 mod pooled;
+#[cfg(test)]
+mod tests;
 pub mod wpcb;
 
 pub use messages::{bepsilon, fd, la};

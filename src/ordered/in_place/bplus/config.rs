@@ -48,7 +48,7 @@ pub struct BPlusConfig {
 }
 
 /// The first letters of what stands above, and two numbers of it.
-pub type Above = [u8; 4];
+pub(crate) type Above = [u8; 4];
 
 impl BPlusConfig {
     /// Full pages, and every operation durable.

@@ -34,7 +34,7 @@ pub struct Name {
 
 /// The visitor of the leaves that a directory names, with the store to read them and the pages in use, to
 /// claim theirs.
-pub type VisitLeaf<'a> =
+pub(crate) type VisitLeaf<'a> =
     &'a mut dyn FnMut(&mut dyn PageStore, &mut Space, Lpn) -> Result<(), IndexFault>;
 
 /// A change of one record in the node that was searched last.

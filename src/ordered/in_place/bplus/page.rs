@@ -43,19 +43,19 @@ use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec;
 
-pub const SUPERBLOCK: Lpn = Lpn(0);
-pub const ROOT: Lpn = Lpn(1);
+pub(crate) const SUPERBLOCK: Lpn = Lpn(0);
+pub(crate) const ROOT: Lpn = Lpn(1);
 
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
 const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
 /// Entries of an internal node at least where the tree takes the least RAM.
-pub const LEAST_CAPACITY: usize = 8;
+pub(crate) const LEAST_CAPACITY: usize = 8;
 pub const HEADER_BYTES: usize = 12;
 pub const CHILD_BYTES: usize = 4;
 
 /// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
-pub const HEIGHT_MAX: usize = 32;
+pub(crate) const HEIGHT_MAX: usize = 32;
 
 /// How the pages of one tree are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ pub fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
     (page[8], page[9]) = (level, NODE_MARK);
 }
 
-pub fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexFault {
+pub(crate) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexFault {
     IndexFault::broken(invariant, what, at.0)
 }
 
@@ -375,7 +375,7 @@ impl Frame {
 }
 
 /// Moves the first `count` entries of `right` to the end of `left`.
-pub fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+pub(crate) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     let (to, have) = (left.count(), right.count());
     debug_assert!(
         left.level() == right.level() && count <= have,
@@ -389,7 +389,7 @@ pub fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: 
 }
 
 /// Moves the last `count` entries of `left` to the front of `right`.
-pub fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+pub(crate) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     debug_assert!(
         left.level() == right.level() && count <= left.count(),
         "B5: {count} entries to another level"
@@ -403,13 +403,13 @@ pub fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count:
 }
 
 /// Shares the entries of two neighbours out evenly; the left one has one more of an odd number.
-pub fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
+pub(crate) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
     let share = (left.count() + right.count()).div_ceil(2);
     share_out(shape, left, right, share);
 }
 
 /// Shares the entries of two neighbours out, so many to the left one.
-pub fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
+pub(crate) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
     if left.count() < share {
         move_left(shape, left, right, share - left.count());
     } else {
@@ -419,7 +419,7 @@ pub fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: 
 }
 
 /// Splits a full node that is to take one entry more at place `at`: the upper half goes to the empty `right`.
-pub fn split(
+pub(crate) fn split(
     shape: &NodeShape,
     left: &mut Frame,
     right: &mut Frame,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::inputs::{sized, stride};
-use crate::nand::damaged::{Damage, damage};
+use crate::testing::damaged::{Damage, damage};
 use crate::nand::sim::Faults;
 use crate::units::Ppn;
 

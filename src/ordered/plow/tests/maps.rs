@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::inputs::sized;
-use crate::nand::damaged::{Damage, damage};
+use crate::testing::damaged::{Damage, damage};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 
 /// 250 blocks of 8 pages of 1 KiB: roots of up to 1,500 bytes.

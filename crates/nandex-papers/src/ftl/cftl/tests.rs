@@ -3,7 +3,7 @@
 use super::*;
 use nandex::ftl::cmt::ENTRY_BYTES;
 use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex::ftl::mapping::tests as suite;
+use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

@@ -1,7 +1,7 @@
 //! The tests that every scheme must pass, with filters so small and quick that both parts are used.
 
 use super::*;
-use nandex::ftl::mapping::tests as suite;
+use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

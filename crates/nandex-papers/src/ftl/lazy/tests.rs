@@ -1,7 +1,7 @@
 //! The traps, the budget, and what every scheme must pass.
 
 use super::*;
-use nandex::ftl::mapping::tests as suite;
+use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ftl::bast::{BastFtl, BastSettings};
 use crate::ftl::fast::{FastFtl, FastSettings};
-use nandex::ftl::mapping::tests as suite;
+use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

@@ -1,7 +1,7 @@
 //! Test vectors by hand; and what every scheme must pass.
 
 use super::*;
-use nandex::ftl::mapping::tests as suite;
+use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::store::PageStore;

@@ -3,7 +3,7 @@
 
 use super::{Eviction, MicroHash, Settings, TimeSearch};
 use nandex::nand::catalogue::mlc_64m;
-use nandex::nand::damaged::{Damage, damage, set_back};
+use nandex::testing::damaged::{Damage, damage, set_back};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Cause, Geometry, Part};
 use nandex::rng::Rng;

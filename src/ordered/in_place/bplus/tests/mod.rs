@@ -284,7 +284,7 @@ fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
 fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..3);
-    let mark = |tree: &BPlusTree<Store>| crate::ordered::bplus::is_marked_clean(&tree.store.pages()[0]);
+    let mark = |tree: &BPlusTree<Store>| crate::ordered::bplus::page::is_marked_clean(&tree.store.pages()[0]);
     // The sync before the mark is done, the one after it is not.
     tree.store.refuse_syncs_after(1, StoreError::Full);
     assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));

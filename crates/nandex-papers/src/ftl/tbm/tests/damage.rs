@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::inputs::sized;
-use nandex::nand::damaged::{Damage, damage, damage_block, set_back};
+use nandex::testing::damaged::{Damage, damage, damage_block, set_back};
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -4,7 +4,7 @@ use super::super::{bftl, bof, flashdb, ibsf, rbftl, wobf};
 use super::*;
 use crate::inputs::{sized, stride};
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::rng::Rng;
 use nandex::store::StoreError;

@@ -2,7 +2,7 @@
 //! its journal.
 
 use super::*;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::rng::Rng;
 use nandex::testing::{Mix, Store, fill};

@@ -4,7 +4,7 @@ use super::*;
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::buffered::tests::SMALL;
+use crate::ordered::tests::SMALL;
 use crate::ordered::messages::ground::tests::*;
 use nandex::rng::Rng;
 use nandex::testing::Store;

@@ -4,7 +4,7 @@
 use super::*;
 use nandex::check::IndexError;
 use nandex::ordered::bplus::BPlusConfig;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use super::*;
 use nandex::nand::{Cause, NandError};
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;

@@ -7,7 +7,7 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, NandError, catalogue};
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};

@@ -8,7 +8,7 @@ use super::*;
 use crate::inputs::sized;
 use nandex::nand::NandError;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::rng::Rng;
 use nandex::store::StoreError;

@@ -9,7 +9,7 @@ mod victims;
 use super::units::State;
 use super::*;
 use nandex::ordered::bplus::{BPlusConfig, Underflow};
-use nandex::ordered::buffered::tests::*;
+use crate::ordered::tests::*;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 use alloc::vec;

@@ -12,7 +12,7 @@ use nandex::IndexError;
 use nandex::Shared;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
-use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;

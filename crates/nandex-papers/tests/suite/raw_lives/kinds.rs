@@ -2,13 +2,13 @@
 //! on an FTL.
 
 use nandex::Shared;
-use nandex::ftl::fast::{FastFtl, FastSettings};
+use nandex_papers::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::log::{Placement, WritePartLimit};
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::ipl::{IplConfig, IplTree, LogArea};
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea};
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::vm::{VmConfig, VmTree};
 use nandex::ordered::wandering::WanderingTree;

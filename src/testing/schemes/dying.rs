@@ -2,7 +2,7 @@
 
 use super::{Ftl, Op, apply, assert_sound, chip, contents, model_of, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
-use crate::inputs::sized;
+use crate::testing::sizes::sized;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::rng::Rng;
@@ -20,7 +20,7 @@ fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl
 
 /// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing
 /// or not.
-pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 
 /// Now and then the next page of a block in use is found to be programmed already: that is told, nothing
 /// acknowledged is lost by it, and what comes later goes elsewhere.
-pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut refusals = 0;
     for seed in 0..sized(8, 24) {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
@@ -126,7 +126,7 @@ fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
 
 /// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not
 /// pass for one that had a reference.
-pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
         let mut ftl = Ftl::<S>::format(chip(small(0)), settings(0)).unwrap();
@@ -158,7 +158,7 @@ pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(
 }
 
 /// Two reads in a thousand come back wrong, once: nothing may be lost by that, whatever is read.
-pub(crate) fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
         let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();

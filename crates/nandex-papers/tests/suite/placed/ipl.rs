@@ -1,7 +1,7 @@
 //! IPL and dIPL with nodes and log pages that keep their places.
 
 use super::*;
-use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use nandex::testing::Op;
 use std::collections::BTreeSet;
 

@@ -21,7 +21,7 @@ fn next_page(rng: &mut Rng, pattern: usize, last: u32, pages: u32) -> u32 {
 }
 
 /// A mount holds what was programmed since the record, and finds all the rest.
-pub(crate) fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..2 {
         let geometry = Geometry { random_order: seed == 1, ..Geometry::new(128, 16, 8, 256) };
         let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::fast::{Fast, FastSettings};
+use nandex_papers::ftl::fast::{Fast, FastSettings};
 use nandex::ftl::mapping::SchemeFtl;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};

@@ -1,7 +1,7 @@
 //! For tests: pages of a simulated chip that are damaged in every way.
 
-use super::Nand;
-use super::sim::SimChip;
+use crate::nand::Nand;
+use crate::nand::sim::SimChip;
 use crate::rng::Rng;
 use crate::units::{Pbn, Ppn};
 

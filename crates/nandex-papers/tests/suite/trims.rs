@@ -1,16 +1,16 @@
 //! Trims without a sync: few wait for a record, however many there are, and a power cut undoes those alone.
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::bast::BastFtl;
-use nandex::ftl::cftl::CftlFtl;
+use nandex_papers::ftl::bast::BastFtl;
+use nandex_papers::ftl::cftl::CftlFtl;
 use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex::ftl::fast::FastFtl;
-use nandex::ftl::hftl::HftlFtl;
-use nandex::ftl::lazy::LazyFtl;
-use nandex::ftl::nftl::NftlFtl;
+use nandex_papers::ftl::fast::FastFtl;
+use nandex_papers::ftl::hftl::HftlFtl;
+use nandex_papers::ftl::lazy::LazyFtl;
+use nandex_papers::ftl::nftl::NftlFtl;
 use nandex::ftl::page_map::PageMapFtl;
-use nandex::ftl::sast::SastFtl;
-use nandex::ftl::superblock::SuperblockFtl;
+use nandex_papers::ftl::sast::SastFtl;
+use nandex_papers::ftl::superblock::SuperblockFtl;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

@@ -7,8 +7,8 @@ use nandex::nand::Geometry;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::rng::Rng;
-use nandex::sensor::microhash::{MicroHash, Settings};
-use nandex::sensor::{Reading, SensorLog};
+use nandex_papers::sensor::microhash::{MicroHash, Settings};
+use nandex_papers::sensor::{Reading, SensorLog};
 use nandex::{IndexError, Shared};
 use std::ops::ControlFlow;
 

@@ -4,15 +4,15 @@ mod damage;
 mod dying;
 mod news;
 
-pub(crate) use damage::*;
-pub(crate) use dying::*;
-pub(crate) use news::*;
+pub use damage::*;
+pub use dying::*;
+pub use news::*;
 
-use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
+use crate::ftl::mapping::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::blocks::BlockState;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
-use crate::inputs::{sized, stride};
+use crate::testing::sizes::{sized, stride};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
@@ -86,7 +86,7 @@ fn is_full(error: &StoreError) -> bool {
 }
 
 /// Settings of every kind that the tier has.
-pub(crate) fn common(seed: u64) -> FlashSettings {
+pub fn common(seed: u64) -> FlashSettings {
     let wear_levelling = match seed % 4 {
         _ if !cfg!(feature = "full") => WearLevelling::None,
         2 => WearLevelling::Threshold { gap_erases: 4 },
@@ -97,18 +97,18 @@ pub(crate) fn common(seed: u64) -> FlashSettings {
 }
 
 /// A choice of victims that the tier has: any number stands for one.
-pub(crate) fn victim(number: u64) -> VictimPolicy {
+pub fn victim(number: u64) -> VictimPolicy {
     if cfg!(feature = "full") { VictimPolicy::ALL[number as usize % 6] } else { VictimPolicy::Greedy }
 }
 
 /// Blocks that were levelled; where the tier has no levelling, as many as any test asks for.
-pub(crate) fn levelled(counters: &FlashCounters) -> u64 {
+pub fn levelled(counters: &FlashCounters) -> u64 {
     if cfg!(feature = "full") { counters.levelled_blocks } else { u64::MAX }
 }
 
 /// Through random operations and clean remounts. What the scheme did, so that a test can see that it did
 /// everything.
-pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
+pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
     let mut total = FlashCounters::default();
     let geometries =
         [small(1), small(2), Geometry::new(256, 16, 8, 40), Geometry::new(512, 16, 16, 40), small(3)];
@@ -216,7 +216,7 @@ fn cut_run<S: Scheme>(
 }
 
 /// A cut at every physical operation of a workload, followed by two more soon after.
-pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let stride = stride(17) as u64;
     let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
@@ -238,7 +238,7 @@ pub(crate) fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Setting
 }
 
 /// Every cut wastes the rest of the open blocks and may leave a merge half done; there must be room for ever.
-pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(2, 9) {
         let mut rng = Rng::new(seed);
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
@@ -257,7 +257,7 @@ pub(crate) fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Set
 }
 
 /// Programs and erases that fail at random, and factory bad blocks.
-pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 20) {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
@@ -288,7 +288,7 @@ pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Se
 }
 
 /// Nine tenths of a full store are never written again; levelling makes their blocks wear with the others.
-pub(crate) fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
+pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
     let spread = |wear_levelling| {
         let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
         let chip = chip(Geometry::new(512, 16, 8, 64));
@@ -318,7 +318,7 @@ pub(crate) fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Sett
 }
 
 /// Any one wrong bit makes an error of one page or of the mount, and never other contents.
-pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
     for seed in 0..3 {
         let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();

@@ -1,22 +1,23 @@
 //! Checks name the invariant that is broken, in builds with words and without.
 
-use crate::check::{CheckReport, IndexError, Invariant};
-use crate::codec::{crc32, put_u32};
-use crate::nand::Cause;
-use crate::ordered::bplus::{BPlusConfig, BPlusTree};
-use crate::ordered::mb::{MbConfig, MbTree};
-use crate::ordered::pio::{PioConfig, PioTree};
-use crate::ordered::{OrderedIndex, RecordFormat};
-use crate::shared::Shared;
-use crate::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{Rect, SpatialIndex, mr_tree, r_star};
-use crate::store::PageStore;
-use crate::store::ram::RamStore;
-use crate::units::Lpn;
-use alloc::collections::BTreeSet;
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::codec::{crc32, put_u32};
+use nandex::nand::Cause;
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex_papers::ordered::mb::{MbConfig, MbTree};
+use nandex_papers::ordered::pio::{PioConfig, PioTree};
+use nandex::ordered::{OrderedIndex, RecordFormat};
+use nandex::shared::Shared;
+use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
+use nandex_papers::spatial::{mr_tree, r_star};
+use nandex::spatial::{Rect, SpatialIndex};
+use nandex::store::PageStore;
+use nandex::store::ram::RamStore;
+use nandex::units::Lpn;
+use std::collections::BTreeSet;
+
+
+
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 

@@ -1,18 +1,16 @@
 //! The common part of the tests of trees with waiting updates: small records, operations, a model, a power
 //! cut.
 
-use crate::check::IndexError;
-use crate::nand::NandError;
-use crate::ordered::{Direction, OrderedIndex, RecordFormat};
-use crate::rng::Rng;
-use crate::store::StoreError;
-use crate::testing::{self, Mix, Store};
-use crate::units::Lpn;
+use nandex::check::IndexError;
+use nandex::nand::NandError;
+use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
+use nandex::rng::Rng;
+use nandex::store::StoreError;
+use nandex::testing::{self, Mix, Store};
+use nandex::units::Lpn;
 use alloc::vec::Vec;
 
-pub use crate::testing::{
-    History, Model, Op, assert_holds, assert_sound, contents, live, put, take,
-};
+pub use nandex::testing::{History, Model, Op, assert_holds, assert_sound, contents, live, put, take};
 
 pub const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
@@ -97,8 +95,8 @@ pub fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
     for (lpn, at, byte) in forgeries {
         let mut page = store.page_of(Lpn(lpn));
         page[at] = byte;
-        let crc = crate::codec::crc32(&[&page[4..]]);
-        crate::codec::put_u32(&mut page, 0, crc);
+        let crc = nandex::codec::crc32(&[&page[4..]]);
+        nandex::codec::put_u32(&mut page, 0, crc);
         store.put(Lpn(lpn), &page);
     }
 }

@@ -6,7 +6,7 @@ use nandex::index::Fill;
 use nandex::rng::Rng;
 use nandex::spatial::hilbert::{self, HilbertRTree};
 use nandex::spatial::paged::PagedNodes;
-use nandex::spatial::r_star::{self, RStarTree};
+use nandex_papers::spatial::r_star::{self, RStarTree};
 use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::tree::{Rules, SpatialConfig, packed_nodes};
 use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};

@@ -5,7 +5,7 @@
 use super::{Ftl, Model, Op, apply, chip, model_of, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
-use crate::inputs::{sized, stride};
+use crate::testing::sizes::{sized, stride};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Nand, NandError};
 use crate::rng::Rng;
@@ -327,7 +327,7 @@ fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) -> Counts 
 }
 
 /// Pages all over chips that were cut or switched off.
-pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Cut, &settings);
     sweep::<S>(End::Off, &settings);
     notices_what_came_back::<S>(settings);
@@ -350,7 +350,7 @@ fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 }
 
 /// Pages all over chips that were closed.
-pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Closed, &settings);
     blocks::<S>(End::Closed, &settings);
     blocks::<S>(End::ClosedAgain, &settings);

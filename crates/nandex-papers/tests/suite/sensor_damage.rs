@@ -6,8 +6,8 @@
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part};
-use nandex::sensor::microhash::{MicroHash, Settings};
-use nandex::sensor::{Reading, SensorLog};
+use nandex_papers::sensor::microhash::{MicroHash, Settings};
+use nandex_papers::sensor::{Reading, SensorLog};
 use nandex::units::Ppn;
 use nandex::{IndexError, Nand};
 use std::ops::ControlFlow;

@@ -31,5 +31,5 @@ pub mod table;
 mod tests;
 
 pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
-pub use policy::lru::{self, Lru};
 pub use policy::Replacement;
+pub use policy::lru::{self, Lru};

@@ -283,11 +283,7 @@ impl CachedTable {
     }
 
     /// Checks D1, D2 and the table. The pages that the table has.
-    pub fn check<N: Nand>(
-        &self,
-        flash: &mut Flash<N>,
-        report: &mut CheckReport,
-    ) -> Result<u32, StoreFault> {
+    pub fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for lpn in self.untold.lpns().filter(|&lpn| self.cmt.get(lpn).is_some()) {
             report.violation(Invariant::D2, u64::from(lpn), message!("lpn {lpn} is cached and untold"));
         }

@@ -212,12 +212,7 @@ impl MapTable {
 
     /// Brings a page of the table into the page of RAM that the chip has, and checks it. It stays there until
     /// something else is read, moved or recorded.
-    pub fn load<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        page: u32,
-        cause: Cause,
-    ) -> Result<(), StoreFault> {
+    pub fn load<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32, cause: Cause) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
             flash.page_mut().fill(0xff);
             return Ok(());

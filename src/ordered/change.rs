@@ -75,11 +75,7 @@ pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, Index
 }
 
 /// Refuses a batch of more than so many changes, or with keys or values of other lengths.
-pub fn check_batch(
-    record: RecordFormat,
-    batch: &[Change<'_>],
-    most: usize,
-) -> Result<(), IndexError> {
+pub fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usize) -> Result<(), IndexError> {
     if batch.len() > most {
         return Err(IndexError::BatchTooLarge { unit: "changes", most });
     }

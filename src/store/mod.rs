@@ -175,10 +175,7 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
 
 /// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was
 /// written; one that came after others were is [`IndexError::Interrupted`].
-pub fn write_batch<S: PageStore + ?Sized>(
-    store: &mut S,
-    pages: &[(Lpn, &[u8])],
-) -> Result<(), IndexError> {
+pub fn write_batch<S: PageStore + ?Sized>(store: &mut S, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
     let together = if pages.len() <= store.atomic_pages_max() { pages.len().max(1) } else { 1 };
     let mut is_begun = false;
     let written: Result<(), StoreError> = batch(store, |store| {

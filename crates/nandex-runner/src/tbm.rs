@@ -4,7 +4,7 @@ pub use nandex_stacks::tbm::{OPTIONS, TBM_STORES, find, unknown};
 
 use crate::registry::StoreEntry;
 use nandex::Geometry;
-use nandex::ftl::tbm::TbmSettings;
+use nandex_papers::ftl::tbm::TbmSettings;
 use nandex_stacks::options::Options;
 use nandex_stacks::tbm::buffer;
 use serde::Serialize;

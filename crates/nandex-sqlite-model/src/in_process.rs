@@ -3,11 +3,11 @@
 use crate::draw::SetUp;
 use crate::engine::{Cut, Engine, No, Side};
 use crate::sqlite::{Database, Refusal, Sqlite};
-use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{PowerCut, SimChip};
 use nandex::{PageStore, Shared, StoreError};
+use nandex_papers::ftl::fast::{FastFtl, FastSettings};
 use nandex_sqlite::{Vfs, Volume};
 
 pub(crate) struct InProcess {

@@ -19,7 +19,6 @@ use crate::stack::{
 pub use crate::stores::{STORES, store};
 use nandex::nand::{Geometry, Part};
 use nandex::ordered::Durability;
-use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::plow::Plow;
 use nandex::ordered::sbits::Sbits;
@@ -27,6 +26,7 @@ use nandex::ordered::vm::VmTree;
 use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex};
+use nandex_papers::ordered::ipl::IplTree;
 
 /// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare
 /// bytes it needs, its options.

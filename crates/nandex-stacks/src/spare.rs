@@ -16,12 +16,12 @@ pub(crate) fn of_log(chip: Geometry) -> u32 {
 
 /// The bytes of a tree with in-page logging.
 pub(crate) fn of_ipl(_: Geometry) -> u32 {
-    nandex::ordered::ipl::SPARE_BYTES as u32
+    nandex_papers::ordered::ipl::SPARE_BYTES as u32
 }
 
 /// The bytes of a TBM beside an FTL.
 pub(crate) fn of_tbm(_: Geometry) -> u32 {
-    nandex::ftl::tbm::SPARE_BYTES as u32
+    nandex_papers::ftl::tbm::SPARE_BYTES as u32
 }
 
 /// No bytes are needed.

@@ -6,16 +6,17 @@ use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, count_names, union, union_of};
 use crate::options::{self, Options, Settings};
 use crate::stores::{STORES, store};
-use nandex::cache::policy::catalogue::PolicyEntry;
-use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
+use nandex::cache::{CacheConfig, PageCache, Replacement, WriteMode};
 use nandex::index::{most, require_ram};
 use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusTree, TreeRam};
-use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
-use nandex::ordered::lazy_update::LazyUpdateTree;
-use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 use nandex::store::finishing::Finishing;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
+use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::catalogue::PolicyEntry;
+use nandex_papers::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
+use nandex_papers::ordered::lazy_update::LazyUpdateTree;
+use nandex_papers::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 
 /// Bytes of a buffer at most.
 const BUFFER_BYTES: usize = most::BUFFER_BYTES as usize;
@@ -541,7 +542,7 @@ fn too_little(given: usize, needed: usize) -> IndexError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::cache::policy::catalogue;
+    use nandex_papers::cache::catalogue;
 
     #[test]
     fn a_tree_on_a_store_takes_the_options_of_every_store_and_its_own() {

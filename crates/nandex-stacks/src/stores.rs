@@ -5,16 +5,16 @@ use crate::ftls;
 use crate::names::{self, UnknownName};
 use crate::options;
 use crate::spare;
-use nandex::ftl::bast::Bast;
-use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
-use nandex::ftl::fast::Fast;
-use nandex::ftl::hftl::Hftl;
-use nandex::ftl::lazy::Lazy;
-use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
-use nandex::ftl::sast::Sast;
-use nandex::ftl::superblock::Superblock;
+use nandex_papers::ftl::bast::Bast;
+use nandex_papers::ftl::cftl::Cftl;
+use nandex_papers::ftl::fast::Fast;
+use nandex_papers::ftl::hftl::Hftl;
+use nandex_papers::ftl::lazy::Lazy;
+use nandex_papers::ftl::nftl::Nftl;
+use nandex_papers::ftl::sast::Sast;
+use nandex_papers::ftl::superblock::Superblock;
 
 /// The entry of a scheme on the shared ground: its type, its settings, its options.
 macro_rules! on_shared_ground {

@@ -10,9 +10,9 @@ use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings};
 use crate::spare;
 use crate::stores::STORES;
-use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
 use nandex::{Geometry, Nand, PageStore, StoreError};
+use nandex_papers::ftl::tbm::{Tbm, TbmSettings};
 
 /// The options of a TBM, besides those of the FTL.
 pub const OPTIONS: [OptionInfo; 4] = options::tbm::OPTIONS;
@@ -87,7 +87,7 @@ fn open(
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn PageStore>, StoreError> {
-    let nand = spare::shown(nand, nandex::ftl::tbm::SPARE_BYTES as u32);
+    let nand = spare::shown(nand, nandex_papers::ftl::tbm::SPARE_BYTES as u32);
     let chip = nand.geometry();
     let (tbm, spare_blocks) = buffer(&settings.options, chip)?;
     let [low, high] = BlockRange::divide(nand, chip.blocks - tbm.blocks - spare_blocks);

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::ftl::mapping::record_interval;
-use crate::testing::schemes as suite;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
 use crate::store::PageStore;
+use crate::testing::schemes as suite;
 use alloc::vec;
 
 const TIMING: Timing =

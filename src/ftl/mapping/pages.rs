@@ -12,13 +12,7 @@ use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
     /// Reads a live logical page and checks that it is the one asked for.
-    pub fn read(
-        &mut self,
-        ppn: Ppn,
-        number: u32,
-        cause: Cause,
-        data: &mut [u8],
-    ) -> Result<(), StoreFault> {
+    pub fn read(&mut self, ppn: Ppn, number: u32, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
         match found {
             Found::Page(header, _) if !self.is_of_now(ppn, header) => {

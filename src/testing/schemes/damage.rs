@@ -5,11 +5,11 @@
 use super::{Ftl, Model, Op, apply, chip, model_of, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
 use crate::ftl::mapping::{Scheme, SchemeFtl};
-use crate::testing::sizes::{sized, stride};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Nand, NandError};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
+use crate::testing::sizes::{sized, stride};
 use crate::testing::{Chip, Wrong};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};

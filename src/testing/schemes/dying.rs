@@ -2,11 +2,11 @@
 
 use super::{Ftl, Op, apply, assert_sound, chip, contents, model_of, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
-use crate::testing::sizes::sized;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
+use crate::testing::sizes::sized;
 use crate::units::{Lbn, Lpn, Pbn};
 use alloc::vec;
 use alloc::vec::Vec;

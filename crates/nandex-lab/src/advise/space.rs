@@ -103,7 +103,7 @@ pub(super) fn candidates(promise: Durability) -> Vec<Candidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::cache::policy::catalogue;
+    use nandex_papers::cache::catalogue;
 
     #[test]
     fn the_field_has_every_index_and_no_stack_that_breaks_the_promise() {

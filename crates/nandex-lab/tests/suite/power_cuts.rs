@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use crate::inputs::{sized, stride};
-use nandex::cache::policy::catalogue::POLICIES;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target, small_chip};
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES, Stack, stacks};
 use nandex_lab::runner::Control;
 use nandex_lab::tbm::TBM_STORES;
+use nandex_papers::cache::catalogue::POLICIES;
 use nandex_stacks::options::Settings;
 
 fn settings() -> Settings {

@@ -27,8 +27,9 @@ pub use record::Record;
 pub use sheet::{Area, Field, number_text};
 
 use nandex::nand::LentSpare;
-use nandex::ordered::{RecordFormat, ipl::SPARE_BYTES as IPL_SPARE, spare_bytes_needed};
+use nandex::ordered::{RecordFormat, spare_bytes_needed};
 use nandex::{Geometry, Nand, Ppn};
+use nandex_papers::ordered::ipl::SPARE_BYTES as IPL_SPARE;
 use serde::Serialize;
 use sheet::Sheet;
 
@@ -198,7 +199,7 @@ impl Family {
             Family::Overwrite | Family::Plow | Family::Sbits => 0,
             Family::Ipl => IPL_SPARE as u32,
             Family::Ftl => nandex::blocks::spare::SPARE_BYTES as u32,
-            Family::Tbm => nandex::ftl::tbm::SPARE_BYTES as u32,
+            Family::Tbm => nandex_papers::ftl::tbm::SPARE_BYTES as u32,
         }
     }
 

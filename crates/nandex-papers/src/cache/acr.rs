@@ -21,10 +21,10 @@
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use nandex::units::Lpn;
 
 /// A list is a pair of queues: its hot part, and behind it the rest.
 const CLEAN: u32 = 0;

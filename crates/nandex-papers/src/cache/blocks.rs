@@ -1,10 +1,10 @@
 //! The erase blocks that have pages in the cache, by slot, and the frames of each.
 
 use super::lists::Lists;
-use nandex::cache::table::SlotTable;
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::cache::table::SlotTable;
+use nandex::units::Lpn;
 
 /// Blocks with frames. A block has a slot while it has a frame; there are as many slots as frames.
 #[derive(Clone, Debug)]

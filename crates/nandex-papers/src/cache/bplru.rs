@@ -17,9 +17,9 @@
 use super::blocks::Blocks;
 use super::lists::Lists;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 /// A block whose writes were not in order.
 const NOT_IN_ORDER: u32 = u32::MAX;

@@ -24,11 +24,11 @@
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use nandex::units::Lpn;
 
 const WORKING: u32 = 0;
 const CLEAN: u32 = 1;

@@ -20,10 +20,10 @@
 use super::ghosts::Ghosts;
 use super::lists::Lists;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use nandex::units::Lpn;
 
 /// CLOCKs: clean and dirty of the fast medium, clean and dirty of the other.
 const SLOW: usize = 2;

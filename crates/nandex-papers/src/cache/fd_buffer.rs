@@ -16,9 +16,9 @@
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 const CLEAN: u32 = 0;
 const DIRTY: u32 = 1;

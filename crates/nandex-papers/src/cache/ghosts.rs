@@ -1,10 +1,10 @@
 //! Pages that left the cache not long ago: their numbers only, the one that left first forgotten first.
 
 use super::lists::Lists;
-use nandex::cache::table::SlotTable;
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::cache::table::SlotTable;
+use nandex::units::Lpn;
 
 /// A queue of page numbers with a look-up, both in constant time.
 ///

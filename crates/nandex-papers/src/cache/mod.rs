@@ -6,9 +6,9 @@ mod acr;
 mod ad_lru;
 mod blocks;
 mod bplru;
-pub mod catalogue;
 #[cfg(test)]
 mod caches;
+pub mod catalogue;
 mod ccf_lru;
 mod cfdc;
 mod cflru;

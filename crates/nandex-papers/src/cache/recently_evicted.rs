@@ -14,10 +14,10 @@
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::units::Lpn;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 const WORKING: u32 = 0;
 const WINDOW: u32 = 1;

@@ -15,9 +15,9 @@
 use super::ghosts::Ghosts;
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 const SMALL: u32 = 0;
 const MAIN: u32 = 1;

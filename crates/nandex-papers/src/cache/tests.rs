@@ -1,13 +1,13 @@
 //! Runs a policy beside a naive model of its rule, as the cache would, and compares every victim.
 
 use super::{Access, Exit, PolicySettings, Replacement};
-use nandex::cache::policy::Lru;
-use nandex::rng::Rng;
-use nandex::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::cache::policy::Lru;
+use nandex::rng::Rng;
+use nandex::units::Lpn;
 
 /// A policy in the plainest words: what it is told is what [`Replacement`] is told.
 pub(super) trait Model {

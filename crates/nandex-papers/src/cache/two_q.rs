@@ -11,9 +11,9 @@
 use super::ghosts::Ghosts;
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 const IN: u32 = 0;
 const MAIN: u32 = 1;

@@ -47,18 +47,18 @@
 //! no other. A merge that was cut may leave the new block as data block and the old data block as log block,
 //! which is as good. The order of use of log blocks is not kept.
 
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::log_map::{log_blocks_of, sources};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use crate::ftl::block_map::BlockMap;
-use crate::ftl::log_map::{log_blocks_of, sources};
 use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// A BAST translation layer.
 pub type BastFtl<N> = SchemeFtl<N, Bast>;

@@ -1,13 +1,13 @@
 //! The data blocks of the schemes that keep logical blocks in place: which block each logical block has.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, Source};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The data block of each logical block; page `n` of it can hold only page `n` of the logical block.
 #[derive(Debug)]

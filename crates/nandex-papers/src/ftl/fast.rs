@@ -36,17 +36,17 @@
 //! drop it before the victim is chosen saves a merge now and then and loses data at a power cut, so there is
 //! none.
 
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use crate::ftl::block_map::BlockMap;
-use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
 use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 /// A FAST translation layer.
 pub type FastFtl<N> = SchemeFtl<N, Fast>;

@@ -31,19 +31,19 @@
 //! Recovery as in [`nandex::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The
 //! filters start empty.
 
+use crate::ftl::fast::{Fast, FastSettings};
+use crate::ftl::log_map::log_blocks_of;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::hot::{HotFilter, HotSettings};
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use crate::ftl::fast::{Fast, FastSettings};
-use crate::ftl::log_map::log_blocks_of;
 use nandex::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::sort;
 use nandex::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// An HFTL-like translation layer.
 pub type HftlFtl<N> = SchemeFtl<N, Hftl>;

@@ -1,11 +1,11 @@
 //! Rules that the schemes with log blocks share: where the pages in log blocks are, and what a merge brings
 //! together.
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::ftl::mapping::{Flash, Source};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// The number of log blocks, where it is not set.
 pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {

@@ -53,17 +53,17 @@
 //! end no block takes more pages, and the order of a chain is that of the block numbers; after a clean one it
 //! is kept in the base.
 
+use crate::ftl::log_map::{Incoming, sources};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use crate::ftl::log_map::{Incoming, sources};
 use nandex::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// An NFTL translation layer.
 pub type NftlFtl<N> = SchemeFtl<N, Nftl>;

@@ -50,18 +50,18 @@
 //! place. The original cleans in the background between two marks of used blocks; here cleaning happens when
 //! a log block is needed. The order of log blocks and of the use of groups is not kept over a mount.
 
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
-use crate::ftl::block_map::BlockMap;
-use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
 use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 
 /// An N:K translation layer.
 pub type SastFtl<N> = SchemeFtl<N, Sast>;

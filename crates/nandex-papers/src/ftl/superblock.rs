@@ -53,6 +53,8 @@
 
 mod mount;
 
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
@@ -61,8 +63,6 @@ use nandex::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Schem
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// A superblock translation layer.
 pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;

@@ -7,14 +7,14 @@
 //! The first entry of an internal node is known by its place: its bound may mean nothing (B3), so it has no
 //! place in the order of the others. The mark of a node is its level.
 
-use nandex::ordered::bplus::BPlusConfig;
-use nandex::ordered::bplus::ground::{CHILD_BYTES, HEADER_BYTES, Layout, level_and_entries, put_head};
+use crate::unit_layer::{BODY_BYTES_MAX, Identity, NodeCodec, Op};
+use core::cmp::Ordering;
 use nandex::codec::{crc32, get_u32, put_u16, put_u32};
 use nandex::fault::IndexFault;
+use nandex::ordered::bplus::BPlusConfig;
+use nandex::ordered::bplus::ground::{CHILD_BYTES, HEADER_BYTES, Layout, level_and_entries, put_head};
 use nandex::ordered::node::NodeShape;
-use crate::unit_layer::{BODY_BYTES_MAX, Identity, NodeCodec, Op};
 use nandex::units::Lpn;
-use core::cmp::Ordering;
 
 /// The nodes of a B+-tree with these capacities.
 #[derive(Clone, Copy, Debug)]
@@ -305,13 +305,13 @@ impl NodeCodec for BPlusNodes {
 
 #[cfg(test)]
 mod tests {
-    use nandex::ordered::bplus::ground::Frame;
     use super::*;
-    use nandex::ordered::RecordFormat;
-    use nandex::rng::Rng;
     use crate::unit_layer::{ReservationBuffer, Unit};
     use alloc::vec;
     use alloc::vec::Vec;
+    use nandex::ordered::RecordFormat;
+    use nandex::ordered::bplus::ground::Frame;
+    use nandex::rng::Rng;
 
     /// A node of this level with some entries; the bound of an internal node's first entry is any.
     fn node(nodes: &BPlusNodes, level: u8, rng: &mut Rng) -> Vec<u8> {

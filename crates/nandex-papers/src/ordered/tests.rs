@@ -1,6 +1,7 @@
 //! The common part of the tests of trees with waiting updates: small records, operations, a model, a power
 //! cut.
 
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::NandError;
 use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
@@ -8,7 +9,6 @@ use nandex::rng::Rng;
 use nandex::store::StoreError;
 use nandex::testing::{self, Mix, Store};
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 pub use nandex::testing::{History, Model, Op, assert_holds, assert_sound, contents, live, put, take};
 
@@ -80,11 +80,7 @@ pub fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
 }
 
 /// Places, offsets and bytes of forgeries, fewer than `most`.
-pub fn any_forgeries(
-    rng: &mut Rng,
-    (pages, offsets): (u64, u64),
-    most: u64,
-) -> Vec<(u32, usize, u8)> {
+pub fn any_forgeries(rng: &mut Rng, (pages, offsets): (u64, u64), most: u64) -> Vec<(u32, usize, u8)> {
     let count = 1 + rng.below(most - 1);
     let mut one = || (rng.below(pages) as u32, 4 + rng.below(offsets - 4) as usize, rng.next_u64() as u8);
     (0..count).map(|_| one()).collect()

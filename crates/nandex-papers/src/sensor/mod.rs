@@ -6,9 +6,9 @@
 
 pub mod microhash;
 
+use core::ops::{ControlFlow, RangeInclusive};
 use nandex::check::{CheckReport, IndexError};
 use nandex::index::IndexStats;
-use core::ops::{ControlFlow, RangeInclusive};
 
 /// A measured value of a sensor, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

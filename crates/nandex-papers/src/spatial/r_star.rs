@@ -16,6 +16,9 @@
 //! Deviation: where reinsertion would change more nodes than the store takes atomically, the node is split at
 //! once.
 
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use nandex::sort;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::geometry::{Rect, distance2};
 use nandex::spatial::measure::Measure;
@@ -24,9 +27,6 @@ use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_tree::least_enlargement;
 use nandex::spatial::tree::update::{Grouped, Grouping, Groups};
 use nandex::spatial::tree::{SpatialConfig, Tree, by_measure};
-use nandex::sort;
-use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 /// The most a node may hand over: what stays must be filled to the least.
 pub const REINSERTED_PERCENT_MAX: u8 = 45;

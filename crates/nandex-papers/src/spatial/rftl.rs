@@ -45,23 +45,25 @@
 //! node, so a tree that keeps its entries in an order, as the Hilbert R-tree does, is refused: the published
 //! layer is one for the R-tree, too.
 
-use nandex::spatial::coordinate::Coordinate;
-use nandex::spatial::node::{Change, HEADER_BYTES, NODE_MARK, Node, NodeFormat, NodeId};
-use nandex::spatial::nodes::Nodes;
-use nandex::spatial::paged::PagedNodes;
-use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
+use crate::unit_layer::{
+    BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning,
+};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::marker::PhantomData;
 use nandex::check::{CheckReport, IndexError};
 use nandex::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use nandex::index::{Durability, IndexStats, Metric};
 use nandex::nand::Cause;
 use nandex::sort;
+use nandex::spatial::coordinate::Coordinate;
+use nandex::spatial::node::{Change, HEADER_BYTES, NODE_MARK, Node, NodeFormat, NodeId};
+use nandex::spatial::nodes::Nodes;
+use nandex::spatial::paged::PagedNodes;
+use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
 use nandex::store::PageStore;
-use crate::unit_layer::{BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning};
 use nandex::units::Lpn;
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
-use core::cmp::Ordering;
-use core::marker::PhantomData;
 
 #[cfg(test)]
 mod tests;

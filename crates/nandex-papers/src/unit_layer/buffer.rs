@@ -326,9 +326,9 @@ pub(super) const SLOTS_MORE: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::rng::Rng;
     use alloc::collections::BTreeMap;
     use alloc::vec;
+    use nandex::rng::Rng;
 
     fn unit(node: u32, op: Op, body: &[u8]) -> Unit<'_> {
         Unit { node, op, mark: 1, body }

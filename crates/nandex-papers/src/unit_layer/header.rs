@@ -17,12 +17,12 @@
 
 use super::config::Room;
 use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
+use alloc::vec;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{crc32, get_u32, put_u16, put_u32};
 use nandex::nand::{Cause, Differs, Unfit};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
 
 const MAGIC: &[u8; 8] = b"NXNODES1";
 const HEADER_BYTES: usize = 44;

@@ -3,9 +3,9 @@
 //! They answer no read, so that a layer reads what it was published to read. Of a full set the least recently
 //! used one goes.
 
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 /// Bytes of RAM for an image besides the page.
 pub(super) const IMAGE_BYTES: usize = size_of::<Option<Lpn>>() + size_of::<u64>();

@@ -1,10 +1,10 @@
 //! Nodes that have a page of their own: a commit applies the units of one node to it.
 
 use super::{NodeCodec, NodeLayer};
+use alloc::vec::Vec;
 use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Changes of one node wait in the buffer; several nodes at once, new nodes, and changes too many to

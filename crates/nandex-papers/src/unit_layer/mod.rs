@@ -91,12 +91,6 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::codec::{first_number, numbers};
-use nandex::nand::Cause;
-use nandex::store::batches::Batch;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -104,6 +98,12 @@ use codec::{apply, show_changes, show_whole};
 use config::{Room, SECTORS_FROM};
 use images::Images;
 use modes::{Access, ModeTable};
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::codec::{first_number, numbers};
+use nandex::nand::Cause;
+use nandex::store::batches::Batch;
+use nandex::store::{PageStore, StoreError, StoreStats};
+use nandex::units::{Lpn, Ppn};
 use sector::SectorWriter;
 use table::NodeTable;
 

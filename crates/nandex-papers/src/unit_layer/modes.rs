@@ -17,10 +17,10 @@
 //! In disk mode the list that the node would have is taken to have three sectors. All costs are integer
 //! nanoseconds.
 
-use nandex::check::{CheckReport, Invariant};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use nandex::check::{CheckReport, Invariant};
 
 /// Sectors that the list of a node in disk mode is taken to have in log mode.
 const LIST_ASSUMED: u64 = 3;

@@ -14,14 +14,14 @@ use super::modes::Mode;
 use super::sector::{Head, unit_at, units};
 use super::table::{NODES_MORE, NodeTable};
 use super::{NodeCodec, NodeLayer, Op, Unit};
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use nandex::bits;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::collections::BinaryHeap;
-use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 const OWN: u8 = 1;
 const DISK: u8 = 2;

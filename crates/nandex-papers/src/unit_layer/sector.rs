@@ -12,11 +12,11 @@
 //! over every store that keeps pages whole.
 
 use super::unit::{Unit, unit_bytes};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use nandex::store::StoreError;
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 const HEAD_BYTES: usize = 12;
 const SALT: &[u8; 4] = b"NXUN";

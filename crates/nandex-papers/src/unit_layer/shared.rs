@@ -5,14 +5,14 @@ use super::config::CommitPolicy;
 use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, apply, show_whole};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::nand::Cause;
 use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Units of a node that go to one sector.
 struct Piece {

@@ -6,11 +6,11 @@
 //! was whole. Sectors that commits wrote are *mixed*: they stay until all their nodes are compacted, so they
 //! are kept in the order of their age.
 
-use nandex::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::units::Lpn;
 
 /// States of a sector beside the number of lists that name it.
 const FREE: u16 = 0;

@@ -1,11 +1,11 @@
 //! A layer under a codec of its own, whose nodes are not sorted: the layers know of no tree.
 
 use super::*;
-use nandex::codec::{crc32, get_u16, put_u16, put_u32};
 use crate::inputs::{sized, stride};
+use alloc::collections::BTreeMap;
+use nandex::codec::{crc32, get_u16, put_u16, put_u32};
 use nandex::rng::Rng;
 use nandex::testing::{SINGLE, Store};
-use alloc::collections::BTreeMap;
 
 /// Nodes of entries in any order, as an R-tree has them: 2 bytes say which, 2 bytes what; at most so many.
 #[derive(Clone, Copy)]

@@ -11,11 +11,11 @@
 use super::modes::{Access, Mode};
 use super::sector::Kind;
 use super::{NodeCodec, NodeLayer, show_changes};
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Writes nodes, each in its mode, and reckons what that cost.

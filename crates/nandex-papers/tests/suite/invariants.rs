@@ -4,20 +4,17 @@ use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::codec::{crc32, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
-use nandex_papers::ordered::mb::{MbConfig, MbTree};
-use nandex_papers::ordered::pio::{PioConfig, PioTree};
 use nandex::ordered::{OrderedIndex, RecordFormat};
 use nandex::shared::Shared;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use nandex_papers::spatial::{mr_tree, r_star};
 use nandex::spatial::{Rect, SpatialIndex};
 use nandex::store::PageStore;
 use nandex::store::ram::RamStore;
 use nandex::units::Lpn;
+use nandex_papers::ordered::mb::{MbConfig, MbTree};
+use nandex_papers::ordered::pio::{PioConfig, PioTree};
+use nandex_papers::spatial::{mr_tree, r_star};
 use std::collections::BTreeSet;
-
-
-
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 

@@ -6,10 +6,10 @@
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part};
-use nandex_papers::sensor::microhash::{MicroHash, Settings};
-use nandex_papers::sensor::{Reading, SensorLog};
 use nandex::units::Ppn;
 use nandex::{IndexError, Nand};
+use nandex_papers::sensor::microhash::{MicroHash, Settings};
+use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::ControlFlow;
 
 type Log = MicroHash<SimChip>;

@@ -7,9 +7,9 @@ use nandex::nand::Geometry;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::rng::Rng;
+use nandex::{IndexError, Shared};
 use nandex_papers::sensor::microhash::{MicroHash, Settings};
 use nandex_papers::sensor::{Reading, SensorLog};
-use nandex::{IndexError, Shared};
 use std::ops::ControlFlow;
 
 type Chip = Shared<SimChip>;

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex_papers::ftl::fast::{Fast, FastSettings};
 use nandex::ftl::mapping::SchemeFtl;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
@@ -11,6 +10,7 @@ use nandex::rng::Rng;
 use nandex::store::store_nand::*;
 use nandex::testing::{Chip, Store, UNORDERED};
 use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, StoreError};
+use nandex_papers::ftl::fast::{Fast, FastSettings};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };

@@ -6,14 +6,14 @@ use nandex::Shared;
 use nandex::blocks::hot::HotSettings;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
-use nandex_papers::cache::PolicySettings;
-use nandex_papers::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use nandex::cache::{CacheConfig, PageCache, WriteMode};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::testing::pages::{contents, page, tag_of};
 use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
+use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -1,20 +1,20 @@
 //! Trims without a sync: few wait for a record, however many there are, and a power cut undoes those alone.
 #![allow(clippy::unwrap_used)]
 
-use nandex_papers::ftl::bast::BastFtl;
-use nandex_papers::ftl::cftl::CftlFtl;
 use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex_papers::ftl::fast::FastFtl;
-use nandex_papers::ftl::hftl::HftlFtl;
-use nandex_papers::ftl::lazy::LazyFtl;
-use nandex_papers::ftl::nftl::NftlFtl;
 use nandex::ftl::page_map::PageMapFtl;
-use nandex_papers::ftl::sast::SastFtl;
-use nandex_papers::ftl::superblock::SuperblockFtl;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, Lpn, PageStore, Shared, StoreError};
+use nandex_papers::ftl::bast::BastFtl;
+use nandex_papers::ftl::cftl::CftlFtl;
+use nandex_papers::ftl::fast::FastFtl;
+use nandex_papers::ftl::hftl::HftlFtl;
+use nandex_papers::ftl::lazy::LazyFtl;
+use nandex_papers::ftl::nftl::NftlFtl;
+use nandex_papers::ftl::sast::SastFtl;
+use nandex_papers::ftl::superblock::SuperblockFtl;
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };

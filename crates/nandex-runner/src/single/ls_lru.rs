@@ -4,12 +4,12 @@
 use super::Figures;
 use crate::LabError;
 use nandex::ordered::bplus::Fill;
-use nandex::ordered::lazy_update::{Answers, LazyUpdateConfig, LazyUpdateTree};
-use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, write_minimized};
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::{Cause, IndexError};
+use nandex_papers::ordered::lazy_update::{Answers, LazyUpdateConfig, LazyUpdateTree};
+use nandex_papers::ordered::ls_lru::{LsLruConfig, LsLruTree, write_minimized};
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 

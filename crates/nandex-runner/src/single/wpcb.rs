@@ -8,10 +8,10 @@ use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree, Overflow, StructureWrites};
-use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
+use nandex_papers::ordered::wpcb::{WpcbConfig, WpcbTree};
 use std::collections::BTreeMap;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);

@@ -1,10 +1,10 @@
 //! A SQLite that is none of the crate's: volumes registered through the table of its functions.
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::{catalogue, sim::SimChip};
 use nandex::{PageStore, Shared};
+use nandex_papers::ftl::fast::{FastFtl, FastSettings};
 use nandex_sqlite::{Routines, Vfs, Volume, VolumeSettings, routines};
 use rusqlite::Connection;
 

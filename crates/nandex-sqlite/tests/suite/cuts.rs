@@ -6,10 +6,10 @@
 use crate::client::each;
 use crate::common::{Mode, page_map, record};
 use crate::sizes::sized;
-use nandex::ftl::fast::FastFtl;
 use nandex::ftl::mapping::Scheme;
 use nandex::nand::sim::SimChip;
 use nandex::{PageStore, Shared, StoreError};
+use nandex_papers::ftl::fast::FastFtl;
 use nandex_sqlite::{Commits, Journals, VolumeSettings};
 
 const EXCLUSIVE: &str = "PRAGMA locking_mode=EXCLUSIVE";
@@ -44,7 +44,7 @@ fn unsafe_settings() -> VolumeSettings {
 
 /// An FTL that writes one page atomically and no more.
 fn fast(chip: Shared<SimChip>, is_new: bool) -> Result<Box<dyn PageStore>, StoreError> {
-    let settings = <nandex::ftl::fast::Fast as Scheme>::Settings::default();
+    let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Settings::default();
     Ok(Box::new(match is_new {
         true => FastFtl::format(chip, settings)?,
         false => FastFtl::mount(chip, settings)?,

@@ -6,13 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
-use nandex::ftl::fast::FastFtl;
 use nandex::ftl::mapping::Scheme;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{Geometry, PageStore, Shared, StoreError};
+use nandex_papers::ftl::fast::FastFtl;
 use nandex_sqlite::{Commits, Journals, Vfs, Volume, VolumeSettings};
 use rusqlite::{Connection, ErrorCode};
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ impl Choices {
     fn store(&self, chip: Shared<SimChip>, is_new: bool) -> Result<Box<dyn PageStore>, StoreError> {
         let spare = 200_000;
         let Some(atomic_pages) = self.group else {
-            let settings = <nandex::ftl::fast::Fast as Scheme>::Settings::default();
+            let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Settings::default();
             return Ok(match is_new {
                 true => Box::new(FastFtl::format(chip, settings)?),
                 false => Box::new(FastFtl::mount(chip, settings)?),

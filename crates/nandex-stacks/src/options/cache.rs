@@ -2,8 +2,8 @@
 
 use super::{Choice, Number, OptionError, Options};
 use crate::names::{OptionInfo, option};
-use nandex::cache::PolicySettings;
-use nandex::cache::policy::catalogue::{self, PolicyEntry};
+use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::catalogue::{self, PolicyEntry};
 
 /// The FTL below.
 pub(crate) const FTL: OptionInfo = option("ftl", "page-map", "the FTL below (nandex list ftls)");

@@ -3,7 +3,7 @@
 use super::{Number, Settings, bplus};
 use crate::names::{OptionInfo, option};
 use nandex::IndexError;
-use nandex::ordered::clustered::{self, ClusteredConfig};
+use nandex_papers::ordered::clustered::{self, ClusteredConfig};
 
 const fn batch_nodes(default: &'static str, help: &'static str) -> Number<u32> {
     Number::new(option("batch_nodes", default, help), (1, 65_536))

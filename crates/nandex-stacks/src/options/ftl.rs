@@ -6,17 +6,17 @@ use nandex::blocks::Validity;
 use nandex::blocks::hot::HotSettings;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
-use nandex::ftl::bast::{BastSettings, LogVictim};
-use nandex::ftl::cftl::CftlSettings;
 use nandex::ftl::dftl::DftlSettings;
-use nandex::ftl::fast::FastSettings;
-use nandex::ftl::hftl::HftlSettings;
-use nandex::ftl::lazy::LazySettings;
 use nandex::ftl::mapping::FlashSettings;
-use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
-use nandex::ftl::sast::SastSettings;
-use nandex::ftl::superblock::SuperblockSettings;
+use nandex_papers::ftl::bast::{BastSettings, LogVictim};
+use nandex_papers::ftl::cftl::CftlSettings;
+use nandex_papers::ftl::fast::FastSettings;
+use nandex_papers::ftl::hftl::HftlSettings;
+use nandex_papers::ftl::lazy::LazySettings;
+use nandex_papers::ftl::nftl::NftlSettings;
+use nandex_papers::ftl::sast::SastSettings;
+use nandex_papers::ftl::superblock::SuperblockSettings;
 
 /// Blocks of anything at most: what the chip has is seen when it is there.
 const BLOCKS_MAX: u32 = 1 << 22;

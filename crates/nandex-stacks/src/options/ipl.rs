@@ -5,8 +5,8 @@ use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::index::most;
 use nandex::log::Placement;
-use nandex::ordered::ipl::{IplConfig, LogArea, LogUnit};
 use nandex::{Geometry, IndexError};
+use nandex_papers::ordered::ipl::{IplConfig, LogArea, LogUnit};
 
 const ORDER: Number<usize> = Number::new(
     option("order", "what the page holds", "entries of a node at most, 4 or more"),

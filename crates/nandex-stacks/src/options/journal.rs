@@ -4,7 +4,7 @@ use super::{Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
-use nandex::ordered::journal::JournalConfig;
+use nandex_papers::ordered::journal::JournalConfig;
 
 // What fits the store is seen when the store is there.
 pub(crate) const PAGES: Number<u32> = Number::new(

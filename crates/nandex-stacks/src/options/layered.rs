@@ -4,8 +4,8 @@ use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
-use nandex::ordered::layered::{self, LayeredConfig};
-use nandex::unit_layer::{CommitPolicy, Modes, Tuning};
+use nandex_papers::ordered::layered::{self, LayeredConfig};
+use nandex_papers::unit_layer::{CommitPolicy, Modes, Tuning};
 
 pub(crate) const UNITS: Number<u32> =
     Number::new(option("reservation_units", "60", "units that wait in RAM at most"), (1, most::UNITS as u32));

@@ -5,7 +5,7 @@ use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
 use nandex::ordered::bplus::Underflow;
-use nandex::ordered::ls_lru::{CommitPolicy, Inner, LeafSplit, LsLruConfig, UnitRam};
+use nandex_papers::ordered::ls_lru::{CommitPolicy, Inner, LeafSplit, LsLruConfig, UnitRam};
 
 const BUFFER_BYTES: Number<usize> = Number::new(
     option("buffer_bytes", "what the RAM leaves, 64 pages without a limit", "RAM of the B+-buffer"),

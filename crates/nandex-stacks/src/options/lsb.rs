@@ -4,7 +4,7 @@ use super::{Number, Settings, bplus};
 use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
-use nandex::ordered::lsb::LsbConfig;
+use nandex_papers::ordered::lsb::LsbConfig;
 
 const LOG_NODES: Number<u32> = Number::new(
     option("log_nodes", "8", "Lb: log nodes that are filled in RAM at the same time"),

@@ -3,11 +3,11 @@
 use super::{Choice, Number, Settings, pool};
 use crate::names::{OptionInfo, option};
 use nandex::IndexError;
-use nandex::ordered::bepsilon::BEpsilonConfig;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::fd::FdConfig;
-use nandex::ordered::la::LaConfig;
-use nandex::ordered::messages::Common;
+use nandex_papers::ordered::bepsilon::BEpsilonConfig;
+use nandex_papers::ordered::fd::FdConfig;
+use nandex_papers::ordered::la::LaConfig;
+use nandex_papers::ordered::messages::Common;
 
 const ANSWERS: Choice<Answers> = Choice::new(
     "answers",

@@ -5,9 +5,9 @@ use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, Pairs, PoolCount};
-use nandex::ordered::mb::MbConfig;
-use nandex::ordered::pio::PioConfig;
+use nandex_papers::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, Pairs, PoolCount};
+use nandex_papers::ordered::mb::MbConfig;
+use nandex_papers::ordered::pio::PioConfig;
 
 const COMMIT_POLICY: Choice<CommitPolicy> = Choice::new(
     "commit_policy",

@@ -7,13 +7,13 @@ use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
 use nandex::spatial::Rect;
-use nandex::spatial::for_tree::{self, ForRules, Sharing};
 use nandex::spatial::hilbert::{self, HilbertRules};
-use nandex::spatial::mr_tree::{self, Balance, MrRules};
-use nandex::spatial::r_star::{self, REINSERTED_PERCENT_MAX, RStarRules, Reinsertion};
 use nandex::spatial::r_tree::{self, Guttman, Split};
 use nandex::spatial::tree::SpatialConfig;
 use nandex::spatial::tree::update::Grouped;
+use nandex_papers::spatial::for_tree::{self, ForRules, Sharing};
+use nandex_papers::spatial::mr_tree::{self, Balance, MrRules};
+use nandex_papers::spatial::r_star::{self, REINSERTED_PERCENT_MAX, RStarRules, Reinsertion};
 
 const CAPACITY: Number<usize> = Number::new(
     option("capacity", "what the page holds", "entries of a node at most, leaf and internal, 4 or more"),

@@ -6,8 +6,8 @@ use crate::names::{OptionInfo, option};
 use nandex::IndexError;
 use nandex::index::most;
 use nandex::ordered::Durability;
-use nandex::spatial::buffered::{BufferedConfig, Efind, FlushPolicy, ReadOrder, Worth};
-use nandex::spatial::rftl::RftlConfig;
+use nandex_papers::spatial::buffered::{BufferedConfig, Efind, FlushPolicy, ReadOrder, Worth};
+use nandex_papers::spatial::rftl::RftlConfig;
 
 /// A tree that a layer goes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

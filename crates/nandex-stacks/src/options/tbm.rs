@@ -2,9 +2,9 @@
 
 use super::{Choice, Number, Options};
 use crate::names::{OptionInfo, option};
-use nandex::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
-use nandex::ordered::wpcb::WpcbConfig;
 use nandex::{Geometry, StoreError};
+use nandex_papers::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
+use nandex_papers::ordered::wpcb::WpcbConfig;
 
 const BLOCKS: Number<u32> = Number::new(
     option(

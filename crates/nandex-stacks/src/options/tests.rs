@@ -5,14 +5,14 @@ use crate::names::OptionInfo;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::ordered::buffered::Answers;
-use nandex::ordered::ipl::LogArea;
-use nandex::ordered::lazy_update::CommitPolicy;
 use nandex::ordered::mu::layout::LeafShare;
 use nandex::ordered::mu::star::LayoutPolicy;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::update::Grouped;
 use nandex::{Geometry, IndexError};
+use nandex_papers::ordered::ipl::LogArea;
+use nandex_papers::ordered::lazy_update::CommitPolicy;
 use std::fmt::Debug;
 
 fn settings() -> Settings {

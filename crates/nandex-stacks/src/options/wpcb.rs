@@ -3,8 +3,8 @@
 use super::{Choice, Settings, bplus, tbm};
 use crate::names::OptionInfo;
 use nandex::ordered::bplus::Overflow;
-use nandex::ordered::wpcb::{FullNodes, WpcbConfig};
 use nandex::{Geometry, IndexError};
+use nandex_papers::ordered::wpcb::{FullNodes, WpcbConfig};
 
 const OVERFLOW: Choice<Overflow> = Choice::new(
     "overflow",

@@ -9,10 +9,10 @@ use crate::options::spatial_layers::Above;
 use crate::options::{Settings, spatial as trees, spatial_layers as layers};
 use crate::stack::options_of_tree;
 use nandex::ordered::Durability;
-use nandex::spatial::buffered::{BufferedConfig, BufferedNodes};
-use nandex::spatial::rftl::RftlNodes;
 use nandex::spatial::{Nodes, SpatialIndex};
 use nandex::{IndexError, PageStore};
+use nandex_papers::spatial::buffered::{BufferedConfig, BufferedNodes};
+use nandex_papers::spatial::rftl::RftlNodes;
 
 type Store = Box<dyn PageStore>;
 

@@ -8,17 +8,17 @@ use crate::options::{Options, Settings, spatial as options};
 use crate::stack::{self, Demand, options_of_tree};
 use nandex::nand::Differs;
 use nandex::ordered::Durability;
-use nandex::spatial::for_tree;
 use nandex::spatial::hilbert::HilbertRules;
-use nandex::spatial::mr_tree::MrRules;
 use nandex::spatial::node::Entry;
 use nandex::spatial::paged::PagedNodes;
-use nandex::spatial::r_star::RStarRules;
 use nandex::spatial::r_tree::Guttman;
 use nandex::spatial::tree::update::Grouped;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
 use nandex::spatial::{Nodes, SpatialIndex};
 use nandex::{IndexError, PageStore};
+use nandex_papers::spatial::for_tree;
+use nandex_papers::spatial::mr_tree::MrRules;
+use nandex_papers::spatial::r_star::RStarRules;
 
 /// A spatial index on logical pages. A new one implements this, or [`Kind`] if its nodes are pages, and has
 /// its line in the registry.

@@ -6,9 +6,9 @@ use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::mb::MbTree;
-use nandex::ordered::pio::PioTree;
 use nandex::{IndexError, OrderedIndex, PageStore};
+use nandex_papers::ordered::mb::MbTree;
+use nandex_papers::ordered::pio::PioTree;
 
 macro_rules! batched_tree {
     ($(#[$doc:meta])* $name:ident, $tree:ident, $own:expr, $config:expr) => {

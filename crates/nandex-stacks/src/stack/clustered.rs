@@ -7,8 +7,8 @@ use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::clustered::{ClusteredConfig, ClusteredTree};
 use nandex::{IndexError, OrderedIndex, PageStore};
+use nandex_papers::ordered::clustered::{ClusteredConfig, ClusteredTree};
 
 macro_rules! clustered_tree {
     ($(#[$doc:meta])* $name:ident, $member:ident, $own:expr) => {

@@ -6,8 +6,8 @@ use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::layered::LayeredTree;
 use nandex::{IndexError, OrderedIndex, PageStore};
+use nandex_papers::ordered::layered::LayeredTree;
 
 macro_rules! layered_tree {
     ($(#[$doc:meta])* $name:ident, $member:ident, $own:expr) => {

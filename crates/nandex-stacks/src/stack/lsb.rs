@@ -5,8 +5,8 @@ use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::lsb::{LsbConfig, LsbTree};
 use nandex::{IndexError, OrderedIndex, PageStore};
+use nandex_papers::ordered::lsb::{LsbConfig, LsbTree};
 
 /// The LSB-tree.
 pub(crate) struct Lsb;

@@ -6,12 +6,12 @@ use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
 use nandex::ordered::Durability;
-use nandex::ordered::bepsilon::BEpsilon as BEpsilonScheme;
-use nandex::ordered::fd::{Fd as FdScheme, FdConfig};
-use nandex::ordered::journal::{JournalConfig, Journaled, refuse_journaled};
-use nandex::ordered::la::La as LaScheme;
-use nandex::ordered::messages::{MessageScheme, MessageTree, ram_bytes_on};
 use nandex::{IndexError, OrderedIndex, PageStore};
+use nandex_papers::ordered::bepsilon::BEpsilon as BEpsilonScheme;
+use nandex_papers::ordered::fd::{Fd as FdScheme, FdConfig};
+use nandex_papers::ordered::journal::{JournalConfig, Journaled, refuse_journaled};
+use nandex_papers::ordered::la::La as LaScheme;
+use nandex_papers::ordered::messages::{MessageScheme, MessageTree, ram_bytes_on};
 
 /// Whether there is a journal: for every operation, or where one is asked for.
 fn has_journal(settings: &Settings) -> bool {

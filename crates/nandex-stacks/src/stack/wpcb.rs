@@ -9,8 +9,8 @@ use crate::spare;
 use nandex::Shared;
 use nandex::cache::WriteMode;
 use nandex::nand::BlockRange;
-use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
+use nandex_papers::ordered::wpcb::{WpcbConfig, WpcbTree};
 
 /// The WPCB-tree.
 pub(crate) struct Wpcb;

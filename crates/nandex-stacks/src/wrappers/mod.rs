@@ -1,7 +1,7 @@
 //! Stores of long values and of readings, each shown as an ordered index of records of one size, so that
 //! whatever drives an index drives them too: [`Variable`](nandex::ordered::variable::Variable) and
 //! [`ValueLog`](nandex::ordered::value_log::ValueLog), which make of an index one of keys and values of any
-//! length, and the log of readings [`MicroHash`](nandex::sensor::microhash::MicroHash).
+//! length, and the log of readings [`MicroHash`](nandex_papers::sensor::microhash::MicroHash).
 //!
 //! A record that comes in is filled up to a length of its own that follows from its bytes, and what comes
 //! back must be filled so. So the order of keys stays, and lengths are all about: [`Lengths`], where

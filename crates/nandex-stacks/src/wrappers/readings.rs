@@ -6,9 +6,9 @@
 use super::opposite;
 use crate::options::{Settings, wrappers as own};
 use nandex::ordered::{Direction, Durability, RecordFormat, Visit};
-use nandex::sensor::microhash::{MicroHash, Settings as LogSettings};
-use nandex::sensor::{Reading, SensorLog};
 use nandex::{IndexError, Nand, OrderedIndex, forward_index};
+use nandex_papers::sensor::microhash::{MicroHash, Settings as LogSettings};
+use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::{Bound, ControlFlow};
 
 /// Times between two slots.

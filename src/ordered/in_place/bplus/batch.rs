@@ -113,11 +113,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Looks a key up as [`BPlusTree::lookup`] does, and tells the page of the leaf.
-    pub fn lookup_leaf(
-        &mut self,
-        key: &[u8],
-        cause: Cause,
-    ) -> Result<(Lpn, Lookup), IndexFault> {
+    pub fn lookup_leaf(&mut self, key: &[u8], cause: Cause) -> Result<(Lpn, Lookup), IndexFault> {
         let lookup = self.lookup(key, cause)?;
         Ok((self.core.nodes.leaf().lpn(), lookup))
     }

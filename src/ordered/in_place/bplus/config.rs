@@ -99,11 +99,7 @@ impl BPlusConfig {
     }
 
     /// This configuration with nodes of at most so many entries, where no capacity is given.
-    pub fn with_capacities_up_to(
-        self,
-        entries: usize,
-        page_bytes: usize,
-    ) -> Result<BPlusConfig, IndexFault> {
+    pub fn with_capacities_up_to(self, entries: usize, page_bytes: usize) -> Result<BPlusConfig, IndexFault> {
         let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
         Ok(BPlusConfig {
             leaf_capacity: self.leaf_capacity.or(Some(leaf.capacity.min(entries))),
@@ -113,10 +109,7 @@ impl BPlusConfig {
     }
 
     /// Entries of a leaf at most, on this store.
-    pub fn leaf_capacity_on(
-        &self,
-        store: &(impl PageStore + ?Sized),
-    ) -> Result<usize, IndexFault> {
+    pub fn leaf_capacity_on(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexFault> {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 

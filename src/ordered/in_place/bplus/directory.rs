@@ -5,12 +5,12 @@
 //! Pages of leaves come from the same store and are written in one group with the nodes that an edit changes.
 //! Of the records in a node the first is never removed nor renamed, so the bounds above it stay.
 
+use super::batch::LeafSpan;
 use super::check::Walk;
 use super::nodes::{Place, frame_at};
 use super::page::corrupted;
 use super::pages::Pages;
 use super::read::load;
-use super::batch::LeafSpan;
 use super::{BPlusTree, Work};
 use crate::check::Invariant;
 use crate::codec::get_u32;
@@ -60,11 +60,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The leaf of a key; none while the directory is empty.
-    pub fn name_of(
-        &mut self,
-        key: &[u8],
-        cause: Cause,
-    ) -> Result<Option<Name>, IndexFault> {
+    pub fn name_of(&mut self, key: &[u8], cause: Cause) -> Result<Option<Name>, IndexFault> {
         self.work().name_of(key, cause)
     }
 
@@ -90,20 +86,12 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Writes pages of leaves and changes a record with them, as one group.
-    pub fn change_names(
-        &mut self,
-        edit: Edit<'_>,
-        pages: &[(Lpn, &[u8])],
-    ) -> Result<(), IndexFault> {
+    pub fn change_names(&mut self, edit: Edit<'_>, pages: &[(Lpn, &[u8])]) -> Result<(), IndexFault> {
         self.work().change_names(edit, pages)
     }
 
     /// Shows every leaf.
-    pub fn walk_names(
-        &mut self,
-        cause: Cause,
-        visit: VisitLeaf<'_>,
-    ) -> Result<(), IndexFault> {
+    pub fn walk_names(&mut self, cause: Cause, visit: VisitLeaf<'_>) -> Result<(), IndexFault> {
         let mut work = self.work();
         work.fetch_root(cause)?;
         work.walk_names_below(0, cause, visit)
@@ -111,10 +99,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Checks the directory and shows its records; what they name is to be reached by the caller, who then
     /// calls [`BPlusTree::check_names_end`].
-    pub fn check_names(
-        &mut self,
-        show: &mut dyn FnMut(&[u8], Lpn),
-    ) -> Result<Walk, IndexFault> {
+    pub fn check_names(&mut self, show: &mut dyn FnMut(&[u8], Lpn)) -> Result<Walk, IndexFault> {
         let mut walk = self.work().check_nodes(&mut |key, value| show(key, Lpn(get_u32(value, 0))))?;
         walk.report.records = 0;
         Ok(walk)
@@ -139,11 +124,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as
     /// there are frames. Each leaf comes with the number of keys that belong to it; nothing while the
     /// directory is empty.
-    pub fn names_of(
-        &mut self,
-        keys: &[&[u8]],
-        frames: usize,
-    ) -> Result<Vec<(Lpn, usize)>, IndexFault> {
+    pub fn names_of(&mut self, keys: &[&[u8]], frames: usize) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         self.work().names_of(keys, frames)
     }
 }

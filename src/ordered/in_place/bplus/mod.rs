@@ -301,11 +301,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Opens the tree where so many pages of leaves may be written with nodes.
-    pub fn open_with(
-        store: S,
-        takes_unclean: bool,
-        leaf_pages: usize,
-    ) -> Result<BPlusTree<S>, IndexFault> {
+    pub fn open_with(store: S, takes_unclean: bool, leaf_pages: usize) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|store, layout| {
             takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
         })
@@ -331,10 +327,7 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
     }
 
-    pub fn require_config(
-        mut self,
-        config: BPlusConfig,
-    ) -> Result<BPlusTree<S>, IndexFault> {
+    pub fn require_config(mut self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexFault> {
         self.core.require_config(&self.store, config)?;
         Ok(self)
     }

@@ -2,8 +2,8 @@
 //!
 //! [`Nodes`] knows no store: every change of it is one of bytes in RAM.
 
-use super::directory::Name;
 use super::batch::{LeafSpan, NewLeaf};
+use super::directory::Name;
 use super::page::{Frame, HEIGHT_MAX, Layout, ROOT, corrupted};
 use crate::check::Invariant;
 use crate::codec::get_u32;

@@ -32,11 +32,7 @@ impl WalkedLeaf<'_> {
     }
 
     /// Visits its records between the bounds of the walk.
-    pub fn visit_records(
-        &self,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
+    pub fn visit_records(&self, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
         debug_assert!(self.entries.end <= self.frame.count(), "B4: entries beyond those in use");
         let (shape, area) = (self.shape, self.frame.area());
         let mut show = |i| visit(shape.key(area, i), shape.value(area, i));

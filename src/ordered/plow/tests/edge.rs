@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::inputs::{sized, stride};
-use crate::testing::damaged::{Damage, damage};
 use crate::nand::sim::Faults;
+use crate::testing::damaged::{Damage, damage};
 use crate::units::Ppn;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::inputs::sized;
-use crate::testing::damaged::{Damage, damage};
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
+use crate::testing::damaged::{Damage, damage};
 
 /// 250 blocks of 8 pages of 1 KiB: roots of up to 1,500 bytes.
 const MANY: (u32, u32, u32) = (1024, 8, 250);

@@ -52,13 +52,14 @@
 
 mod place;
 
+use crate::ftl::block_map::BlockMap;
+use alloc::vec::Vec;
 use nandex::blocks::hot::{HotFilter, HotSettings};
 use nandex::blocks::spare::PageKind;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::{BlockState, Validity, Wear};
 use nandex::check::CheckReport;
 use nandex::fault::StoreFault;
-use crate::ftl::block_map::BlockMap;
 use nandex::ftl::cached::{CacheCounters, CachedTable};
 use nandex::ftl::cmt::Run;
 use nandex::ftl::collecting::{self, Collecting, Room};
@@ -66,7 +67,6 @@ use nandex::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeF
 use nandex::ftl::table::{Frontier, from_raw, to_raw};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// Entries that a write may add: its own, and the end of a run that it divides.
 const ENTRIES_PER_WRITE: usize = 2;

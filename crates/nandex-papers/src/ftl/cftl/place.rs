@@ -1,18 +1,18 @@
 //! Pages in place: the block map, converting logical blocks to it, and moving pages out of victims.
 
 use super::Cftl;
+use crate::ftl::block_map::BlockMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::blocks::spare::{Header, PageKind};
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use crate::ftl::block_map::BlockMap;
 use nandex::ftl::cached::CachedTable;
 use nandex::ftl::collecting::{Collecting, Room};
 use nandex::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use nandex::ftl::table::{Frontier, NONE, from_raw};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
 pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreFault> {

@@ -1,11 +1,11 @@
 //! The tests that every scheme must pass, with filters so small and quick that both parts are used.
 
 use super::*;
-use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::store::PageStore;
+use nandex::testing::schemes as suite;
 
 fn settings(seed: u64) -> HftlSettings {
     HftlSettings {

@@ -1,12 +1,12 @@
 //! The global mapping table: the table on flash, and a cache of pages of it in the order of least recent use.
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::Flash;
 use nandex::ftl::table::MapTable;
 use nandex::nand::{Cause, Nand};
 use nandex::units::Ppn;
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// Bytes of RAM that a cached page takes beside its bytes.
 pub(super) const OVERHEAD_BYTES: usize = 2 * size_of::<(u32, Cached)>() + 2 * size_of::<(u64, u32)>();

@@ -61,6 +61,9 @@ mod gmt;
 mod room;
 mod umt;
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use gmt::Gmt;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
@@ -71,9 +74,6 @@ use nandex::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
-use gmt::Gmt;
 pub use umt::ENTRY_BYTES;
 use umt::{ENCODED_BYTES, Entry, Umt};
 

@@ -1,6 +1,7 @@
 //! Room for writes: converting update and cold blocks, and collecting data blocks and blocks of the table.
 
 use super::{DATA_BLOCK, Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
+use alloc::vec::Vec;
 use nandex::blocks::spare::{Header, PageKind};
 use nandex::blocks::{BlockState, Wear};
 use nandex::fault::StoreFault;
@@ -9,7 +10,6 @@ use nandex::ftl::table::{Frontier, from_raw};
 use nandex::nand::{Cause, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// Free blocks with which a block may be converted.
 const FREE_TO_CONVERT: u32 = 3;

@@ -1,12 +1,12 @@
 //! The traps, the budget, and what every scheme must pass.
 
 use super::*;
-use nandex::testing::schemes as suite;
+use alloc::vec;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::store::PageStore;
-use alloc::vec;
+use nandex::testing::schemes as suite;
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };

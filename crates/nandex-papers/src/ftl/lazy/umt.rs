@@ -1,12 +1,12 @@
 //! The update map table: logical pages whose newest copy is in an update or cold block, or that were trimmed,
 //! until the table on flash says so and their block is a data block.
 
-use nandex::codec::get_u32;
-use nandex::ftl::table::NONE;
-use nandex::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
+use nandex::codec::get_u32;
+use nandex::ftl::table::NONE;
+use nandex::units::{Pbn, Ppn};
 
 /// Bytes of RAM that an entry takes.
 pub const ENTRY_BYTES: usize = 2 * size_of::<(u32, Entry)>();

@@ -3,11 +3,11 @@
 use super::*;
 use crate::ftl::bast::{BastFtl, BastSettings};
 use crate::ftl::fast::{FastFtl, FastSettings};
-use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::store::PageStore;
+use nandex::testing::schemes as suite;
 use nandex::units::Lpn;
 
 const TIMING: Timing =

@@ -1,10 +1,10 @@
 //! Test vectors by hand; and what every scheme must pass.
 
 use super::*;
-use nandex::testing::schemes as suite;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::store::PageStore;
+use nandex::testing::schemes as suite;
 use nandex::units::Lpn;
 
 const TIMING: Timing =

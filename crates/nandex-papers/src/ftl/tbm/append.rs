@@ -3,13 +3,13 @@
 use super::page::{BufferTag, Content, Life};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Nand, NandError};
 use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Lpn, Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// A page of a group: without contents it is the note that the logical page is trimmed.
 pub(super) type GroupPage<'a> = (Lpn, Option<&'a [u8]>);

@@ -2,12 +2,12 @@
 
 use super::page::{PageRead, read_page};
 use super::{Buffer, Condition, Tbm};
+use alloc::collections::BTreeSet;
 use nandex::blocks::BlockState;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Nand};
 use nandex::store::{PageStore, StoreError};
-use alloc::collections::BTreeSet;
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Checks K1 to K4. Costs no counted I/O.

@@ -11,11 +11,11 @@
 use super::page::{BufferTag, Content, PageRead, read_weak_page};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm, VictimReads, unreadable};
+use alloc::vec::Vec;
 use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Nand};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Lpn, Ppn};
-use alloc::vec::Vec;
 
 /// Where the contents of a page to be merged are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

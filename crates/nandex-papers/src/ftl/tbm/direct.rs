@@ -8,11 +8,11 @@
 
 use super::Tbm;
 use super::page::Content;
+use alloc::boxed::Box;
 use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Nand};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::boxed::Box;
 
 /// Whether a page with these contents goes to the store below at once.
 pub type DirectRule = Box<dyn Fn(&[u8]) -> bool + Send>;

@@ -18,15 +18,15 @@
 //! void version takes effect when all it stands on is durable. Erase counts of two moments in one record do
 //! no harm.
 
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::words;
 use nandex::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Differs, Geometry, Unfit};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::collections::BTreeSet;
-use alloc::vec;
-use alloc::vec::Vec;
 
 const MAGIC: &[u8; 4] = b"NXTB";
 const HEADER_BYTES: usize = 12;

@@ -28,16 +28,16 @@ use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
 use super::versions::Versions;
 use super::{Condition, Tbm, TbmSettings, unreadable};
+use crate::ftl::tbm::record::Record;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use nandex::blocks::BlockState;
 use nandex::check::words;
 use nandex::fault::StoreFault;
-use crate::ftl::tbm::record::Record;
 use nandex::nand::{BlockRange, Cause, Geometry, Nand, Unfit, unfit};
 use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Pbn, Ppn};
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 /// A block with pages that may not be void.
 struct Full {

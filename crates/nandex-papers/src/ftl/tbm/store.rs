@@ -2,12 +2,12 @@
 
 use super::page::Content;
 use super::{Condition, LOST_BYTES, NO_RULE_BYTES, RULE_BYTES, Tbm, TbmCounters};
+use alloc::vec::Vec;
 use nandex::check::message;
 use nandex::nand::{Cause, Nand};
 use nandex::sort;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
-use alloc::vec::Vec;
 
 impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     fn page_bytes(&self) -> usize {

@@ -7,11 +7,11 @@
 //! say so yet) until a page without contents is programmed for it.
 
 use super::page::Content;
-use nandex::sort;
-use nandex::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::sort;
+use nandex::units::Pbn;
 
 /// Set in the entry of a page without contents: the logical page is trimmed, or in the store below.
 const IS_TRIM: u16 = 1 << 15;

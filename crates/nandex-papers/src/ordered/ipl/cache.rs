@@ -2,11 +2,11 @@
 //! that no frame is for.
 
 use super::layout::TAG_BYTES;
-use nandex::cache::lru::LruList;
-use nandex::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::cache::lru::LruList;
+use nandex::units::Ppn;
 
 /// Bookkeeping of a frame besides its page: entry of the map, links, the frame itself.
 const FRAME_BYTES: usize = 68 + TAG_BYTES;

@@ -9,11 +9,11 @@ use super::layout::{
     Change, Head, IplTag, NO_UNIT, PageKind, WAITING_BYTES, Widths, groups, push_waiting, records, waiting,
 };
 use super::store::{Slot, Store, corrupted};
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::log::Placement;
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// Whose records are looked for at a place of the chain.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,11 @@
 use super::IplTree;
 use super::image::Node;
 use super::store::{NO_BLOCK, ROOT};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// A node to visit: its number, level, and the bounds above it.
 struct Visit {

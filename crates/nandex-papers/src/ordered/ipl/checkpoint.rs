@@ -9,6 +9,10 @@ use super::layout::{BLOCK_BYTES, FIXED_BYTES, SLOT_BYTES};
 use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
 use super::slots::Slots;
 use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::Cell;
 use nandex::blocks::checkpoint::{CheckpointArea, Contents, Found, NO_CHECKPOINT, Source, Window};
 use nandex::blocks::{BlockTable, Wear};
 use nandex::check::{IndexError, Invariant, words};
@@ -16,10 +20,6 @@ use nandex::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, p
 use nandex::nand::{Cause, Differs, Geometry, Nand, NandError, Reading, Unfit, read_again};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::units::Pbn;
-use alloc::collections::BTreeMap;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cell::Cell;
 
 const MAGIC: &[u8; 4] = b"NXI2";
 

@@ -1,10 +1,10 @@
 //! A node in RAM: its image from the chip with its log records applied.
 
 use super::layout::{Change, Widths};
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::ordered::RecordFormat;
 use nandex::ordered::node::NodeShape;
-use alloc::vec::Vec;
 
 /// Shapes of the nodes, fixed at format time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //! The previous unit of a group is the one that holds the node's next older records: so a node's records form
 //! a chain through its block, and reading a node reads those units only.
 
-use nandex::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
+use nandex::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
 /// Bytes of a checkpoint beside its table of blocks: at its start, of each block in use, and of each node.
 pub(super) const FIXED_BYTES: usize = 56;

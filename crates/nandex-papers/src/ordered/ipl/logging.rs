@@ -6,11 +6,11 @@ use super::layout::{
     WAITING_BYTES, push_waiting, waiting,
 };
 use super::store::{NO_BLOCK, Store, Waiting};
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::{Cause, Nand, NandError};
 use nandex::ordered::Durability;
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 impl<N: Nand> Store<N> {
     /// Logs a change of a node.

@@ -4,11 +4,11 @@
 use super::layout::{Link, NO_UNIT};
 use super::slots::Slots;
 use super::store::{Block, NO_BLOCK, Slot};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::nand::Geometry;
 use nandex::sort;
 use nandex::units::{Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Bits for each block.
 pub(super) mod flag {

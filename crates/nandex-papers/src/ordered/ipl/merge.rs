@@ -7,6 +7,7 @@
 use super::image::Node;
 use super::layout::{IplTag, NO_UNIT};
 use super::store::{Block, NO_BLOCK, Slot, Store};
+use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::check::IndexError;
 use nandex::codec::crc32;
@@ -14,7 +15,6 @@ use nandex::nand::{Cause, Nand, NandError};
 use nandex::ordered::Durability;
 use nandex::sort;
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// Free blocks below which insertions first look for room: two for a block that splits, one for a checkpoint.
 pub(super) const FREE_FOR_INSERT: u32 = 3;

@@ -82,19 +82,21 @@ mod views;
 pub use config::{IplConfig, LogArea, LogUnit};
 pub use layout::TAG_BYTES as SPARE_BYTES;
 
-use nandex::blocks::checkpoint::{CheckpointArea, anchor_count};
-use nandex::blocks::{BlockState, BlockTable};
-use nandex::check::{CheckReport, IndexError, Invariant};
-use nandex::codec::first_number;
-use nandex::log::Placement;
-use nandex::nand::{Cause, Differs, Geometry, Nand};
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change};
 use alloc::vec::Vec;
 use checkpoint::{Saved, newest_checkpoint};
 use config::{Config, Format};
 use core::ops::Bound;
 use image::Node;
 use merge::FREE_FOR_INSERT;
+use nandex::blocks::checkpoint::{CheckpointArea, anchor_count};
+use nandex::blocks::{BlockState, BlockTable};
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::codec::first_number;
+use nandex::log::Placement;
+use nandex::nand::{Cause, Differs, Geometry, Nand};
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
+};
 use store::{ROOT, Store};
 
 /// The greatest height.

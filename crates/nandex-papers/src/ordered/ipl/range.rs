@@ -2,11 +2,11 @@
 
 use super::IplTree;
 use super::store::ROOT;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::IndexError;
 use nandex::nand::{Cause, Nand};
 use nandex::ordered::{Direction, OrderedIndex, Visit, within};
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
 
 type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 

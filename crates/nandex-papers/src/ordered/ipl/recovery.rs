@@ -23,11 +23,11 @@ use super::config;
 use super::image::Node;
 use super::look::{Look, SCAN_BYTES, flag};
 use super::store::{ROOT, Slot, Store};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// A version of a node.
 #[derive(Clone, Copy, Debug)]

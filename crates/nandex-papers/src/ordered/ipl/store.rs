@@ -9,14 +9,14 @@ use super::layout::{GENERATION_BITS, IplTag, Link, PageKind, SEQUENCE_BITS};
 use super::slots::Slots;
 pub(super) use super::slots::{NO_BLOCK, Slot};
 use super::views::has_whole_units;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::blocks::BlockTable;
 use nandex::blocks::checkpoint::CheckpointArea;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::{crc32, get_u40, numbers, put_u40};
 use nandex::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// The root's number, for ever.
 pub(super) const ROOT: u32 = 0;

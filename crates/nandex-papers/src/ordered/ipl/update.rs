@@ -9,10 +9,10 @@ use super::layout::Change;
 use super::merge::FREE_FOR_INSERT;
 use super::store::ROOT;
 use super::{IplTree, PathStep};
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::{Cause, Nand};
 use nandex::ordered::Durability;
-use alloc::vec::Vec;
 
 /// An entry on its way into a node.
 struct Entry {

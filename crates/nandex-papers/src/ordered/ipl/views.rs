@@ -8,13 +8,13 @@
 
 use super::layout::{Head, IplTag, PageKind, groups, records};
 use super::store::{Store, corrupted};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::checkpoint::is_of_checkpoint;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::crc32;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// A block of which none of the first pages has a tag holds nothing, nor one of a log region. More than one
 /// is tried, so that one damaged page does not hide the block and bring older versions of its nodes back.

@@ -86,19 +86,21 @@ pub(super) use newest::Newest;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
+use alloc::boxed::Box;
+use alloc::vec;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, message};
 use nandex::nand::Differs;
 use nandex::ordered::buffered::Merge;
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+};
 use nandex::record_log::{Layout, is_there, locate};
 use nandex::shared::{MaybeSend, Shared};
 use nandex::store::PageStore;
 use nandex::store::slice::divide;
 use nandex::units::Lpn;
-use alloc::boxed::Box;
-use alloc::vec;
-use core::ops::{Bound, ControlFlow};
 use page::Updates;
 use writer::Writer;
 

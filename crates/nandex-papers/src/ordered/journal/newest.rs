@@ -14,11 +14,11 @@
 //! keys in half the slots.
 
 use super::page::{change_of, put_record};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::change::Change;
 use nandex::sort;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Slots at least.
 const SLOTS_MIN: usize = 16;
@@ -153,8 +153,8 @@ impl Newest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::rng::Rng;
     use alloc::collections::BTreeMap;
+    use nandex::rng::Rng;
 
     const RECORD: RecordFormat = RecordFormat::new(2, 1);
 

@@ -3,14 +3,14 @@
 //! in the same way.
 
 use super::page::put_record;
-use nandex::ordered::buffered::Pending;
-use nandex::ordered::change::Change;
-use nandex::ordered::{Bounds, Direction, RecordFormat};
-use nandex::sort;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Bound;
+use nandex::ordered::buffered::Pending;
+use nandex::ordered::change::Change;
+use nandex::ordered::{Bounds, Direction, RecordFormat};
+use nandex::sort;
 
 /// An update that is owed: where its record stands in the journal, and the value that it puts; none if it
 /// removes the key.

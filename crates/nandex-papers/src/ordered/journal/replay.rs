@@ -14,13 +14,13 @@ use super::owed::Owed;
 use super::page::{change_of, record_of};
 use super::writer::{Guarded, Writer};
 use super::{Below, Buffered, Journaled};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::change::Change;
 use nandex::record_log::{Header, Layout};
 use nandex::store::{PageStore, StoreError};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Shows the records of some pages, the oldest first, as they come.
 struct Reader<'a> {

@@ -1,11 +1,11 @@
 //! Updates: into the journal, then below; what is taken back, and what is owed.
 
 use super::{Below, Buffered, Journaled, page};
+use alloc::vec;
 use nandex::check::IndexError;
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::change::Change;
 use nandex::store::{PageStore, StoreError};
-use alloc::vec;
 
 /// Why the index below could not do what was asked, and what the store refused it meanwhile.
 type Failure = (IndexError, Option<StoreError>);

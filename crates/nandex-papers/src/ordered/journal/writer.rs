@@ -2,6 +2,7 @@
 
 use super::Below;
 use super::page::{Updates, put_record, record_of};
+use alloc::boxed::Box;
 use nandex::check::{CheckReport, IndexError};
 use nandex::nand::Cause;
 use nandex::ordered::RecordFormat;
@@ -11,7 +12,6 @@ use nandex::shared::Shared;
 use nandex::store::slice::Slice;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
-use alloc::boxed::Box;
 
 /// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]

@@ -15,8 +15,8 @@
 //! which no paper describes. Defaults 60 units and C = 4: from the slides.
 
 use super::LayeredConfig;
-use nandex::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
+use nandex::ordered::RecordFormat;
 
 /// BFTL as published.
 pub const fn config(record: RecordFormat) -> LayeredConfig {

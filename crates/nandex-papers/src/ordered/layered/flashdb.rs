@@ -23,8 +23,8 @@
 //! journal and the scan of this crate.
 
 use super::LayeredConfig;
-use nandex::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
+use nandex::ordered::RecordFormat;
 
 /// Units of the log buffer, if a page has room for them.
 const LOG_UNITS: u32 = 256;
@@ -38,11 +38,11 @@ pub const fn config(record: RecordFormat) -> LayeredConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::ordered::OrderedIndex;
     use crate::ordered::layered::LayeredTree;
+    use crate::unit_layer::{Modes, Tuning};
+    use nandex::ordered::OrderedIndex;
     use nandex::rng::Rng;
     use nandex::store::ram::RamStore;
-    use crate::unit_layer::{Modes, Tuning};
 
     const RECORDS: u64 = 2_000;
 

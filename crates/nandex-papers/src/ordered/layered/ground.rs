@@ -46,18 +46,18 @@
 #[cfg(test)]
 mod tests;
 
+use crate::ordered::bplus_nodes::BPlusNodes;
+use crate::ordered::journal::Buffered;
+use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
+use alloc::vec;
 use nandex::check::{CheckReport, IndexError, message};
 use nandex::fault::IndexFault;
 use nandex::nand::Cause;
-use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
-use crate::ordered::bplus_nodes::BPlusNodes;
 use nandex::ordered::bplus::ground::is_marked_clean;
-use crate::ordered::journal::Buffered;
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat};
 use nandex::store::PageStore;
-use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use nandex::units::Lpn;
-use alloc::vec;
 
 /// How a tree over a node layer is formatted and mounted. The files of the six make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

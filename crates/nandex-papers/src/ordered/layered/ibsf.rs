@@ -14,8 +14,8 @@
 //! them, so the parent never waits. The size of the buffer is not known: BFTL's.
 
 use super::LayeredConfig;
-use nandex::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
+use nandex::ordered::RecordFormat;
 
 /// IBSF by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {

@@ -13,8 +13,8 @@
 //! has units, less one.
 
 use super::LayeredConfig;
-use nandex::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
+use nandex::ordered::RecordFormat;
 
 /// WOBF by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {

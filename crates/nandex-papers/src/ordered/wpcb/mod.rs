@@ -48,14 +48,14 @@ mod tests;
 
 pub use settings::{FullNodes, WpcbConfig};
 
+use crate::ftl::tbm::{Tbm, TbmCounters};
+use alloc::boxed::Box;
 use nandex::cache::{CacheConfig, Lru, PageCache, Replacement, WriteMode};
 use nandex::check::{CheckReport, IndexError};
-use crate::ftl::tbm::{Tbm, TbmCounters};
 use nandex::nand::{BlockRange, Nand};
 use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::PageStore;
-use alloc::boxed::Box;
 
 /// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is
 /// wanted.

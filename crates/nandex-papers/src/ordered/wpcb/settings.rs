@@ -1,7 +1,7 @@
 //! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
 
-use nandex::check::IndexError;
 use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings};
+use nandex::check::IndexError;
 use nandex::nand::Geometry;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::bplus::{BPlusConfig, Overflow, Underflow};

@@ -2,8 +2,8 @@
 //! are.
 
 use super::page::{BUCKET_BYTES, HEADER_BYTES, NONE, Position, get_i32, put_i32};
-use nandex::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
+use nandex::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
 /// A range of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use super::page::{Header, Kind, Place, is_blank};
 use super::{Free, MicroHash, Segment};
+use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 /// Blocks that are free before one is taken. A block is given up once a page says so that was programmed in
 /// one of these: what finds no block for that page has given none up.

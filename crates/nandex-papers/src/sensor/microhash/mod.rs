@@ -76,16 +76,16 @@ mod recovery;
 mod tests;
 
 use super::{Reading, SensorLog, Show};
-use nandex::check::{CheckReport, IndexError, message};
-use nandex::codec::{first_number, numbers};
-use nandex::index::{IndexStats, Metric};
-use nandex::nand::{Cause, Geometry, Nand};
-use nandex::units::Pbn;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use directory::{Bucket, Directory};
+use nandex::check::{CheckReport, IndexError, message};
+use nandex::codec::{first_number, numbers};
+use nandex::index::{IndexStats, Metric};
+use nandex::nand::{Cause, Geometry, Nand};
+use nandex::units::Pbn;
 use page::{Header, Kind, NONE, buckets_of, entries_of, put_bounds, put_entry, put_reading, readings_of};
 
 /// Bits of the numbers of readings and pages, and of blocks.

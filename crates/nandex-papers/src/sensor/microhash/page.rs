@@ -21,8 +21,8 @@
 //!            reading with an entry on flash (5 + 2), readings of late (4)
 //! ```
 
-use nandex::codec::{crc32, get_u16, get_u32, get_u40, get_u64, put_u16, put_u32, put_u40, put_u64};
 use crate::sensor::Reading;
+use nandex::codec::{crc32, get_u16, get_u32, get_u40, get_u64, put_u16, put_u32, put_u40, put_u64};
 use nandex::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 44;

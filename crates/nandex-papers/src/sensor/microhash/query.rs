@@ -2,14 +2,14 @@
 
 use super::page::{self, Header, Kind, NONE, Position, bounds, entries_of, entry};
 use super::{MicroHash, TimeSearch};
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::nand::{Cause, Nand};
 use crate::sensor::{Reading, Show};
-use nandex::sort;
-use nandex::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::nand::{Cause, Nand};
+use nandex::sort;
+use nandex::units::Pbn;
 
 /// The pages between which a time is searched, and what is known of them.
 struct Span {

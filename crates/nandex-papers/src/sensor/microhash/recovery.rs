@@ -3,15 +3,15 @@
 use super::directory::Directory;
 use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Differs, Nand, NandError, Unfit};
 use nandex::sort;
 use nandex::store::StoreError;
 use nandex::units::{Pbn, Ppn};
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The contents of a block, by its first sound page.
 enum Holds {

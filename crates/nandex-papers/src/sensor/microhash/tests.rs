@@ -2,16 +2,16 @@
 //! blocks, costs.
 
 use super::{Eviction, MicroHash, Settings, TimeSearch};
+use crate::sensor::{Reading, SensorLog};
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, RangeInclusive};
 use nandex::nand::catalogue::mlc_64m;
-use nandex::testing::damaged::{Damage, damage, set_back};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Cause, Geometry, Part};
 use nandex::rng::Rng;
-use crate::sensor::{Reading, SensorLog};
+use nandex::testing::damaged::{Damage, damage, set_back};
 use nandex::units::Ppn;
 use nandex::{IndexError, Nand};
-use alloc::vec::Vec;
-use core::ops::{ControlFlow, RangeInclusive};
 use proptest::prelude::*;
 use std::format;
 

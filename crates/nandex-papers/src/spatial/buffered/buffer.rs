@@ -6,13 +6,13 @@
 //! flushed or given up.
 
 use super::record::{apply, coalesce, entries_after, entry_put, is_reset, mod_bytes, show_whole};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
 use nandex::check::{Breach, message};
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::measure::Measure;
 use nandex::spatial::node::{Node, NodeFormat, NodeId};
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 /// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added
 /// up.

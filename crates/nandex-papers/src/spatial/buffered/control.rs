@@ -1,7 +1,7 @@
 //! Temporal control: the nodes read and the nodes written not long ago, first in, first out.
 
-use nandex::spatial::node::NodeId;
 use alloc::collections::VecDeque;
+use nandex::spatial::node::NodeId;
 
 /// Two lists of node numbers.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use super::buffer::{NodeBuffer, Touch, Waiting};
 use super::record::{FLUSHED, FREE, RecordHead, is_reset, mod_bytes};
 use super::{BufferedNodes, FlushPolicy, Medium, ahead_of_log, log};
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::{Cause, NandError};
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::{Node, NodeId, ROOT};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 /// Pages that a flush writes at once.
 pub(super) fn group_pages(store: &impl PageStore, unit_nodes: usize) -> usize {

@@ -11,14 +11,14 @@
 //! numbers never come again.
 
 use super::record::{FLUSHED, NodeRecords, PAST, RecordHead, label};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::record_log::{Found, Layout, Mark, RecordLog, locate};
 use nandex::spatial::node::{NodeFormat, NodeId, ROOT};
 use nandex::store::slice::{Slice, divide};
 use nandex::store::{PageStore, StoreError};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The largest number of operations: one for every microsecond of two years.
 pub(super) const OPERATIONS_MAX: u64 = 1 << 46;

@@ -5,6 +5,10 @@ use super::log::NodeLog;
 use super::read_buffer::ReadBuffer;
 use super::record::{FREE, mod_bytes, show};
 use super::{BufferedConfig, BufferedNodes, SUPERBLOCK};
+use alloc::collections::BTreeSet;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::index::{Durability, IndexStats, Metric};
 use nandex::nand::Cause;
@@ -14,10 +18,6 @@ use nandex::spatial::nodes::{Nodes, check_pages};
 use nandex::store::PageStore;
 use nandex::store::space::Space;
 use nandex::units::Lpn;
-use alloc::collections::BTreeSet;
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Nodes whose memory is kept for the next operation.
 const SPARE_NODES: usize = 4;

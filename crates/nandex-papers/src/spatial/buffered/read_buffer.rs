@@ -8,13 +8,13 @@
 //!   the page that comes; if all are higher, that one. So the upper levels stay.
 
 use crate::cache::TwoQ;
-use nandex::cache::policy::{Access, Exit, Lru, Replacement};
-use nandex::spatial::node::NodeId;
-use nandex::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::cache::policy::{Access, Exit, Lru, Replacement};
+use nandex::spatial::node::NodeId;
+use nandex::units::Lpn;
 
 /// Which page leaves the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

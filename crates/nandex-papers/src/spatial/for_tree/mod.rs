@@ -60,6 +60,9 @@ mod update;
 
 pub use nodes::{OverflowNodes, Row};
 
+use nandex::check::{IndexError, words};
+use nandex::codec::{get_u32, put_u32};
+use nandex::nand::Differs;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::curve::{CurveKey, Grid};
 use nandex::spatial::geometry::Rect;
@@ -67,9 +70,6 @@ use nandex::spatial::node::{Entry, NodeFormat, OPTION_BYTES};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::tree::{Operation, Path, Rules, SpatialConfig, Tree};
-use nandex::check::{IndexError, words};
-use nandex::codec::{get_u32, put_u32};
-use nandex::nand::Differs;
 use nandex::store::PageStore;
 
 /// How a merge-back shares entries out over nodes.

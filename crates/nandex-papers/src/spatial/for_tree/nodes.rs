@@ -11,16 +11,16 @@
 //! ([`Tag`]).
 
 use super::{ForRules, Tag};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::index::{Durability, IndexStats, Metric};
 use nandex::nand::Cause;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::{Change, Entry, Node, NodeFormat, NodeId};
 use nandex::spatial::nodes::Nodes;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The overflow nodes of one node, and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Insertion, merging back and removal in the FOR-tree.
 
 use super::{Figure, ForRules, Sharing, Tag};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::sort;
@@ -12,8 +14,6 @@ use nandex::spatial::nodes::{Nodes, read_child};
 use nandex::spatial::r_tree::{Guttman, Split, least_enlargement};
 use nandex::spatial::tree::update::{Grouping, adjust, neighbour, update_box};
 use nandex::spatial::tree::{Operation, Path, by_measure};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Inserts an entry into a node of a level.
 pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(

@@ -3,6 +3,7 @@
 
 use super::family::{Family, Shape};
 use super::{Balance, Figure, count, read_kin};
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::sort;
@@ -10,7 +11,6 @@ use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::{Change, Entry, Node, NodeId, ROOT};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::{Operation, Path, by_measure};
-use alloc::vec::Vec;
 
 /// How a removal balances, and the data that it must insert again.
 pub(super) struct Homeless<C, const D: usize> {

@@ -5,13 +5,13 @@
 //! it.
 
 use super::split;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use nandex::check::{Breach, IndexError, Invariant};
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::geometry::Rect;
 use nandex::spatial::node::{Entry, Node, NodeFormat, NodeId};
 use nandex::spatial::tree::by_measure;
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 /// How many entries of each sort a node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::ascend::{Homeless, ascend};
 use super::family::{Division, Family, Shape};
 use super::{Figure, count, least, read_kin, split};
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::spatial::coordinate::Coordinate;
@@ -13,7 +14,6 @@ use nandex::spatial::node::{Change, Entry, Node, NodeId, ROOT};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::update::update_box;
 use nandex::spatial::tree::{Operation, Path, by_measure};
-use alloc::vec::Vec;
 
 /// Inserts a data entry.
 pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(

@@ -64,6 +64,11 @@ mod family;
 mod insert;
 mod remove;
 
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use family::Shape;
+use nandex::check::{CheckReport, IndexError, Invariant, words};
+use nandex::nand::Cause;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::curve::{CurveKey, Grid};
 use nandex::spatial::geometry::Rect;
@@ -73,11 +78,6 @@ use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_tree::{Guttman, Split};
 use nandex::spatial::tree::update::{Grouping, Groups};
 use nandex::spatial::tree::{Operation, Path, Rules, SpatialConfig, Tree};
-use nandex::check::{CheckReport, IndexError, Invariant, words};
-use nandex::nand::Cause;
-use alloc::string::ToString;
-use alloc::vec::Vec;
-use family::Shape;
 
 /// The treatment of a subtree that is two levels lower than another one beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

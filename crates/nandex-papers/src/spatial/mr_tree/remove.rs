@@ -4,13 +4,13 @@ use super::ascend::{Homeless, ascend};
 use super::family::Family;
 use super::insert::{has_room_above, insert};
 use super::{Balance, Figure, MrRules, count, least};
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::{Change, Node};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::{Operation, Path};
-use alloc::vec::Vec;
 
 /// Removes the data entry at the end of a path.
 pub(super) fn remove<C: Coordinate, const D: usize, N: Nodes<C, D>>(

@@ -3,17 +3,17 @@
 
 use super::*;
 use crate::inputs::sized;
-use nandex::rng::Rng;
-use nandex::spatial::r_tree::Split;
+use crate::spatial::r_star;
 use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
+use alloc::vec;
+use core::ops::ControlFlow;
+use nandex::rng::Rng;
+use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::Tree;
-use crate::spatial::r_star;
 use nandex::spatial::{Packing, Relation, SpatialIndex, hilbert, r_tree};
 use nandex::store::StoreError;
 use nandex::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED};
-use alloc::vec;
-use core::ops::ControlFlow;
 
 const SMALL: RftlConfig = RftlConfig { reservation_units: 25, list_length: 3 };
 

@@ -5,18 +5,18 @@
 
 use super::Pages;
 use super::model::{Kind, Model, everything, random_rect, window};
+use crate::spatial::{mr_tree, r_star};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::index::{Durability, Fill};
 use nandex::rng::Rng;
 use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{mr_tree, r_star};
 use nandex::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_tree};
 use nandex::store::PageStore;
 use nandex::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
-use alloc::vec;
-use alloc::vec::Vec;
 
 type Small<R> = Tree<i32, 2, PagedNodes<Store, i32, 2>, R>;
 

@@ -2,16 +2,16 @@
 
 use super::Pages;
 use super::model::{Kind, Model, everything, random_rect};
+use crate::spatial::{mr_tree, r_star};
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use nandex::check::IndexError;
 use nandex::codec::{crc32, put_u32};
 use nandex::rng::Rng;
 use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{mr_tree, r_star};
 use nandex::spatial::{Relation, SpatialIndex, hilbert, r_tree};
 use nandex::testing::Store;
-use alloc::vec::Vec;
-use core::ops::ControlFlow;
 use proptest::prelude::*;
 
 /// A tree of three levels or more and its contents.

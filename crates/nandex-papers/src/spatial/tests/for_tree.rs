@@ -2,20 +2,20 @@
 
 use super::Pages;
 use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
+use crate::inputs::sized;
+use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use nandex::check::IndexError;
 use nandex::codec::{crc32, put_u32};
 use nandex::index::{Durability, Fill};
-use crate::inputs::sized;
 use nandex::rng::Rng;
-use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use nandex::spatial::node::{NodeId, ROOT};
 use nandex::spatial::tree::SpatialConfig;
 use nandex::spatial::{Coordinate, Nodes, Packing, Rect, Relation, SpatialIndex};
 use nandex::store::PageStore;
 use nandex::testing::Store;
 use nandex::testing::{Change, Promise, WRITE_THROUGH};
-use alloc::vec::Vec;
-use core::ops::ControlFlow;
 use proptest::prelude::*;
 
 fn rules(overflow_max: u8, table_max: u32, sharing: Sharing) -> ForRules {

@@ -2,6 +2,10 @@
 //! them has the nodes. It stands for the layers that log or buffer entries.
 
 use super::model::{Kind, Model, assert_same, random_rect};
+use crate::spatial::r_star;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError};
 use nandex::index::{Durability, IndexStats};
 use nandex::nand::Cause;
@@ -10,12 +14,8 @@ use nandex::spatial::node::{Change, Node, NodeFormat, ROOT};
 use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::r_star;
 use nandex::spatial::{NodeId, Nodes, SpatialIndex, hilbert, r_tree};
 use nandex::testing::Store;
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 struct Replayed {
     inner: PagedNodes<Store, i32, 2>,

@@ -12,7 +12,10 @@ mod splits;
 
 use super::mr_tree::{Balance, MrRules};
 use super::r_star::{self, RStarRules, Reinsertion};
+use crate::inputs::stride;
+use alloc::vec::Vec;
 use core::ops::ControlFlow;
+use model::{Kind, Model, Sample, assert_same, churn};
 use nandex::IndexError;
 use nandex::index::Fill;
 use nandex::spatial::node::NodeFormat;
@@ -20,10 +23,7 @@ use nandex::spatial::r_tree::{self, Split};
 use nandex::spatial::tree::update::Grouped;
 use nandex::spatial::tree::{self, Rules, SpatialConfig, Tree};
 use nandex::spatial::{Nodes, Packing, Rect, Relation, SpatialIndex, hilbert};
-use crate::inputs::stride;
 use nandex::testing::Store;
-use alloc::vec::Vec;
-use model::{Kind, Model, Sample, assert_same, churn};
 
 /// The contents of a store.
 pub(crate) type Pages = Vec<Vec<u8>>;

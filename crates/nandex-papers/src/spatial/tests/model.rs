@@ -1,11 +1,11 @@
 //! The list that every tree is compared with, and random rectangles of every sort.
 
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use nandex::rng::Rng;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
 use nandex::spatial::{Coordinate, Measure, Rect, Relation, SpatialIndex};
 use nandex::testing::Store;
-use alloc::vec::Vec;
-use core::ops::ControlFlow;
 
 /// A coordinate that tests can draw.
 pub(crate) trait Sample: Coordinate {

@@ -2,13 +2,13 @@
 
 use super::model::{Kind, Model, assert_same};
 use crate::inputs::sized;
-use nandex::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use nandex::rng::Rng;
 use nandex::spatial::tree::SpatialConfig;
 use nandex::spatial::{Rect, SpatialIndex};
 use nandex::testing::Store;
-use alloc::vec::Vec;
-use core::ops::ControlFlow;
 
 type Small = MrTree<Store, i32, 2>;
 

@@ -1,17 +1,17 @@
 //! Stores that fill up or fail: nothing is lost, and the tree knows when it does not know.
 
 use super::model::{Kind, Model, assert_same, random_rect};
+use crate::spatial::{mr_tree, r_star};
+use core::ops::ControlFlow;
 use nandex::check::IndexError;
 use nandex::index::{Durability, Fill};
 use nandex::nand::NandError;
 use nandex::rng::Rng;
 use nandex::spatial::r_tree::Split;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{mr_tree, r_star};
 use nandex::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_tree};
 use nandex::store::StoreError;
 use nandex::testing::{Promise, SINGLE, Store, WRITE_THROUGH};
-use core::ops::ControlFlow;
 
 /// Fills a small store to the last page, then takes everything out again.
 fn fill_and_empty<R: Rules<i32, 2>>(config: &SpatialConfig<R>) {

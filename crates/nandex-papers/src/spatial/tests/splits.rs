@@ -1,11 +1,11 @@
 //! Splits and reinsertion worked out by hand.
 
-use nandex::spatial::node::{Entry, Pointer};
 use crate::spatial::r_star::{RStarRules, Reinsertion};
+use alloc::vec::Vec;
+use nandex::spatial::node::{Entry, Pointer};
 use nandex::spatial::r_tree::{Guttman, Split};
 use nandex::spatial::tree::update::{Grouping, Groups};
 use nandex::spatial::{Coordinate, Rect};
-use alloc::vec::Vec;
 
 fn entries<C: Coordinate>(rects: &[([C; 2], [C; 2])]) -> Vec<Entry<C, 2>> {
     let entry = |(id, (low, high)): (usize, &([C; 2], [C; 2]))| {

@@ -12,12 +12,12 @@ use nandex::IndexError;
 use nandex::Shared;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
-use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::store::store_nand::StoreNand;
 use nandex::testing::{Model, assert_holds, contents, get, put, take};
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeMap;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);

@@ -1,8 +1,8 @@
 //! IPL and dIPL with nodes and log pages that keep their places.
 
 use super::*;
-use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use nandex::testing::Op;
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeSet;
 
 type Tree = IplTree<StoreNand<Store>>;

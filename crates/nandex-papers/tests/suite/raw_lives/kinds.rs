@@ -2,19 +2,19 @@
 //! on an FTL.
 
 use nandex::Shared;
-use nandex_papers::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::log::{Placement, WritePartLimit};
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea};
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::vm::{VmConfig, VmTree};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::store::store_nand::StoreNand;
 use nandex::{Geometry, IndexError, Nand, PageStore};
+use nandex_papers::ftl::fast::{FastFtl, FastSettings};
+use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea};
 
 pub(crate) const RECORD: RecordFormat = RecordFormat::new(4, 28);
 

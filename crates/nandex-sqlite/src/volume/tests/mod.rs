@@ -4,12 +4,12 @@ mod careless;
 
 use super::{FileId, Purpose, Volume};
 use crate::settings::VolumeSettings;
-use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{PageStore, Shared, StoreError};
+use nandex_papers::ftl::fast::{FastFtl, FastSettings};
 use std::collections::BTreeMap;
 
 fn chip(blocks: u32) -> Shared<SimChip> {

@@ -2,8 +2,8 @@
 //! an error is.
 
 use super::*;
-use nandex::ftl::mapping::FlashSettings;
 use crate::inputs::{sized, stride};
+use nandex::ftl::mapping::FlashSettings;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::testing::{Access, Wrong};
 

@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::inputs::sized;
-use nandex::testing::damaged::{Damage, damage, damage_block, set_back};
-use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+use nandex::testing::damaged::{Damage, damage, damage_block, set_back};
 
 /// A chip after some operations, and what its logical pages may hold.
 struct Aged {

@@ -4,10 +4,10 @@
 //! that is written changes the node above it. An ancestor then was used at least as recently as any node
 //! below it, so the nodes used least recently are never above others that wait.
 
-use nandex::sort;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::sort;
 
 /// A node that waits.
 #[derive(Clone, Debug)]

@@ -8,13 +8,13 @@ use super::ring::Ring;
 use super::settings::ClusteredSizes;
 use super::superblock::{self, Superblock};
 use super::table::AddressTable;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,13 +15,13 @@ use super::layer::Layer;
 use super::pages::PageMap;
 use super::settings::{ClusteredSizes, FlushPolicy};
 use super::superblock::{SLOTS, Superblock};
-use nandex::nand::Cause;
 use crate::ordered::bplus_nodes::BPlusNodes;
+use alloc::vec;
+use alloc::vec::Vec;
+use nandex::nand::Cause;
 use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The number of the root.
 pub(super) const ROOT: u32 = 1;

@@ -61,17 +61,19 @@ mod tests;
 pub use layer::{ClusterCounts, Layer};
 pub use settings::{ClusteredConfig, FlushPolicy};
 
+use crate::ordered::journal::Buffered;
+use alloc::vec;
+use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError};
 use nandex::fault::IndexFault;
 use nandex::nand::Cause;
-use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::bplus::ground::is_marked_clean;
-use crate::ordered::journal::Buffered;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec;
-use core::ops::Bound;
 
 /// Updates of a node that wait together, where a journal is to be sized.
 const UPDATES_OF_A_NODE: u64 = 8;

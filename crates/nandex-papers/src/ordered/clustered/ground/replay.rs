@@ -9,13 +9,13 @@ use super::ring::Ring;
 use super::settings::ClusteredSizes;
 use super::superblock::{SLOTS, Superblock};
 use super::table::AddressTable;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::get_u32;
 use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// The state that a mount finds behind the last checkpoint.
 pub(super) struct Replay {

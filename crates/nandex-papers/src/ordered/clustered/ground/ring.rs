@@ -12,12 +12,12 @@ use super::extent::{Header, require_sound};
 use super::layer::Layer;
 use super::settings::ClusteredSizes;
 use super::superblock::Superblock;
-use nandex::nand::Cause;
 use crate::ordered::bplus_nodes::BPlusNodes;
-use nandex::store::{PageStore, StoreError};
-use nandex::units::Lpn;
 use alloc::vec::Vec;
 use core::ops::Range;
+use nandex::nand::Cause;
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
 
 /// Pages are written until a checkpoint that are so many times those of the table at least.
 const TABLE_SHARE: u64 = 8;

@@ -2,9 +2,9 @@
 
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
+use crate::ordered::bplus_nodes::BPlusNodes;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::BPlusConfig;
-use crate::ordered::bplus_nodes::BPlusNodes;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 

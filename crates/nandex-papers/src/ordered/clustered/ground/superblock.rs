@@ -23,13 +23,13 @@
 //! have been the newer one, so that is an error.
 
 use super::settings::ClusteredSizes;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use nandex::nand::{Cause, Differs, Unfit};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Superblocks.
 pub(super) const SLOTS: u32 = 2;

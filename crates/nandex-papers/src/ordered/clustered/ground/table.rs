@@ -8,10 +8,10 @@
 //! ```
 
 use super::pages::PageMap;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 const HEADER_BYTES: usize = 16;
 

@@ -2,10 +2,10 @@
 
 use super::super::layout::IplTag;
 use super::super::store::Store;
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
-use alloc::vec::Vec;
 
 impl<N: Nand> Store<N> {
     /// Merges the first group in place, with at most `nodes_max` nodes of all: more go to fresh groups, and

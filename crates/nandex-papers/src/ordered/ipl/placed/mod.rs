@@ -31,6 +31,8 @@ use super::image::Node;
 use super::layout::{IplTag, NO_UNIT, PageKind};
 use super::store::{NO_BLOCK, Slot, Store};
 use super::{IplTree, require_blocks_of};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::checkpoint::CheckpointArea;
 use nandex::blocks::{BlockTable, Wear};
 use nandex::check::{IndexError, words};
@@ -39,8 +41,6 @@ use nandex::log::Placement;
 use nandex::nand::{Cause, Differs, Geometry, Nand, NandError, Unfit, is_blank};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 const MAGIC: &[u8; 4] = b"NXIP";
 const HEADER_BYTES: usize = 32;

@@ -15,12 +15,12 @@ use super::super::layout::{Change, Head, IplTag, NO_UNIT, PageKind, groups, reco
 use super::super::recovery::{Version, offer};
 use super::super::store::{NO_BLOCK, Slot, Store, corrupted};
 use super::super::views::has_whole_units;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::crc32;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// An image that a page holds.
 struct Image {

@@ -3,15 +3,15 @@
 use super::super::{bftl, bof, flashdb, ibsf, rbftl, wobf};
 use super::*;
 use crate::inputs::{sized, stride};
-use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
-use nandex::rng::Rng;
-use nandex::store::StoreError;
-use nandex::testing::{Mix, Store};
+use crate::ordered::tests::*;
 use crate::unit_layer::Modes;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use nandex::ordered::buffered::Answers;
+use nandex::rng::Rng;
+use nandex::store::StoreError;
+use nandex::testing::{Mix, Store};
 
 /// Programs and reads that cost the same, so that nodes often change their mode.
 const EVEN: Tuning = Tuning { read_ns: 100, program_ns: 100, ..Tuning::SLC };

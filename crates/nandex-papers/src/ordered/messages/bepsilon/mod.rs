@@ -48,16 +48,19 @@
 //! is fixed apart, so that the threshold of a sixteenth is always met; updates of a value are insertions (no
 //! deltas); nodes are copied on write; E3.
 
+use crate::ordered::messages::ground::{
+    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt,
+    PUT, Run, Shadow, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
+};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::change::Change;
-use crate::ordered::messages::ground::{Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt, PUT, Run, Shadow, Shape, StorePages, Tally, Tour, Written, corrupted, make_room};
 use nandex::ordered::{Direction, RecordFormat, Visit};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 #[cfg(test)]
 mod tests;

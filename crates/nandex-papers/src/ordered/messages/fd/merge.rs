@@ -2,17 +2,19 @@
 
 use super::Fd;
 use super::run::{Cursor, EXTERNAL, INTERNAL, Level, Writer};
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::codec::get_u32;
-use nandex::nand::Cause;
-use crate::ordered::messages::ground::{Ascending, Bounds, NONE, PUT, REMOVE, Run, Shadow, commit, corrupted, make_room};
-use nandex::ordered::{Direction, Visit, within};
-use nandex::store::PageStore;
+use crate::ordered::messages::ground::{
+    Ascending, Bounds, NONE, PUT, REMOVE, Run, Shadow, commit, corrupted, make_room,
+};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::Bound;
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::codec::get_u32;
+use nandex::nand::Cause;
+use nandex::ordered::{Direction, Visit, within};
+use nandex::store::PageStore;
 
 /// The place of an entry in a run: fences before the record of their key.
 fn place(entry: &[u8], key_bytes: usize) -> (&[u8], bool) {

@@ -63,19 +63,22 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::codec::{get_u32, get_u64, put_u32};
-use nandex::nand::Cause;
-use crate::ordered::messages::ground::{Ascending, Bounds, CommittedState, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, StorePages, corrupted};
-use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
-use nandex::units::Lpn;
+use crate::ordered::messages::ground::{
+    Ascending, Bounds, CommittedState, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow,
+    StorePages, corrupted,
+};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::Bound;
 use head::Head;
 pub use model::best_ratio;
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::codec::{get_u32, get_u64, put_u32};
+use nandex::nand::Cause;
+use nandex::ordered::{Direction, Visit};
+use nandex::store::PageStore;
+use nandex::units::Lpn;
 use run::{Cursor, EXTERNAL, Level, RunPage};
 pub use settings::FdConfig;
 use settings::{FdSizes, LEVELS_MAX};

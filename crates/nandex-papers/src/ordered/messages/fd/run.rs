@@ -15,15 +15,15 @@
 //! Kinds are 1 a value, 2 a filter (tombstone), 3 an external fence, 4 an internal fence. The value of a
 //! fence is a unit of the next level. Entries ascend by key, a fence before the record of its key.
 
+use crate::ordered::messages::ground::{NONE, Shadow, Shape, Slice as Records, corrupted};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::{get_u16, get_u32, put_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::Direction;
-use crate::ordered::messages::ground::{NONE, Shadow, Shape, Slice as Records, corrupted};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 pub(super) const EXTERNAL: u8 = 3;
 pub(super) const INTERNAL: u8 = 4;

@@ -3,9 +3,9 @@
 use super::head::Head;
 use super::model::best_ratio;
 use super::run::RunPage;
+use crate::ordered::messages::ground::{Common, Shape, StorePages};
 use nandex::check::{IndexError, message};
 use nandex::ordered::RecordFormat;
-use crate::ordered::messages::ground::{Common, Shape, StorePages};
 
 /// How an FD-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

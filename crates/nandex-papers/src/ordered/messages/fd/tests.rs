@@ -1,11 +1,11 @@
 //! The FD-tree against `BTreeMap`, its cost model, cut power, damaged pages, full stores.
 
 use super::*;
+use crate::ordered::messages::ground::tests::*;
+use crate::ordered::tests::SMALL;
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::SMALL;
-use crate::ordered::messages::ground::tests::*;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 

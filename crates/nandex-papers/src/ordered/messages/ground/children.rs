@@ -1,9 +1,9 @@
 //! The children of an inner node: a bound and a unit each.
 
 use super::record::Records;
-use nandex::codec::get_u32;
 use alloc::vec::Vec;
 use core::ops::Range;
+use nandex::codec::get_u32;
 
 pub(super) const CHILD_BYTES: usize = 4;
 

@@ -45,15 +45,17 @@ pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
 
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::ordered::buffered::Answers;
-use nandex::ordered::change::{Change, holds_none, load_one_by_one};
 use crate::ordered::journal::Buffered;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
-use nandex::store::PageStore;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::change::{Change, holds_none, load_one_by_one};
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+};
+use nandex::store::PageStore;
 
 /// Two bounds of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);

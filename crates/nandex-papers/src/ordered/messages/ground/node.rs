@@ -19,13 +19,13 @@
 use super::children::{CHILD_BYTES, Children};
 use super::record::{PUT, REMOVE, Records, Run, Shape};
 use super::shadow::{NONE, Shadow, corrupted};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u16};
 use nandex::nand::Cause;
 use nandex::store::PageStore;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::ops::Range;
 
 const HEAD_BYTES: usize = 16;
 const MORE_HEAD_BYTES: usize = 12;

@@ -4,11 +4,11 @@
 //! kind (1) | key | value, of which a removal has zeros |
 //! ```
 
-use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, RecordFormat};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, Range};
+use nandex::ordered::change::Change;
+use nandex::ordered::{Direction, RecordFormat};
 
 /// The kind of a record that gives its key a value.
 pub(in crate::ordered) const PUT: u8 = 1;
@@ -259,8 +259,8 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::rng::Rng;
     use alloc::collections::BTreeMap;
+    use nandex::rng::Rng;
 
     const SHAPE: Shape = Shape { key: 2, value: 1 };
 

@@ -41,14 +41,14 @@ mod open;
 mod units;
 
 use super::state::CommittedState;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use nandex::nand::{Cause, Differs, Unfit};
 use nandex::ordered::RecordFormat;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 use open::OPEN_AT;
 use units::Units;
 

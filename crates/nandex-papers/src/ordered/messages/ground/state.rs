@@ -1,10 +1,10 @@
 //! The state of a tree as a mount finds it: read as it is asked for, so that only a page of it is in RAM.
 
 use super::shadow::{MANIFEST, Shadow, corrupted};
-use nandex::check::{IndexError, Invariant};
-use nandex::store::PageStore;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::check::{IndexError, Invariant};
+use nandex::store::PageStore;
 
 /// The state that was committed, read page by page as its bytes are asked for.
 pub struct CommittedState {

@@ -4,10 +4,10 @@
 use super::node::{Layout, Node, NodeAt, Tally};
 use super::record::Run;
 use super::shadow::Shadow;
+use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::store::PageStore;
-use alloc::vec::Vec;
 
 /// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and
 /// the keys between which the parent lies.

@@ -2,8 +2,8 @@
 //! its journal.
 
 use super::*;
-use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::ordered::tests::*;
 use nandex::rng::Rng;
 use nandex::testing::{Mix, Store, fill};
 use nandex::units::Lpn;

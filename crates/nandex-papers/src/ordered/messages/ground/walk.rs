@@ -6,12 +6,12 @@ use super::node::{Layout, Node, Tally};
 use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
 use super::{Ascending, Bounds};
+use alloc::string::ToString;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
 use nandex::store::PageStore;
-use alloc::string::ToString;
-use core::ops::{Bound, ControlFlow};
 
 /// The part of a tree that is to be visited, and how.
 pub(in crate::ordered) struct Tour<'a, 'v> {

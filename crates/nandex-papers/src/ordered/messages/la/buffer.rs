@@ -12,14 +12,14 @@
 //!       16..    records, sorted by key
 //! ```
 
+use crate::ordered::messages::ground::{NONE, Run, Shadow, Shape, Slice, corrupted};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::{get_u16, get_u32, put_u16, put_u32};
 use nandex::nand::Cause;
-use crate::ordered::messages::ground::{NONE, Run, Shadow, Shape, Slice, corrupted};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 const HEAD_BYTES: usize = 16;
 const MARK: u8 = 0xA7;

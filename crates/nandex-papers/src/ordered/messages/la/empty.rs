@@ -3,14 +3,16 @@
 
 use super::buffer::{Buffer, touched};
 use super::{Floor, La, LaConfig, LaCounts};
-use nandex::check::IndexError;
-use nandex::nand::Cause;
-use nandex::ordered::Direction;
-use crate::ordered::messages::ground::{Layout, Node, NodeAt, Run, Shadow, Slice, StorePages, Tally, Tour, Written, commit, make_room};
-use nandex::store::PageStore;
+use crate::ordered::messages::ground::{
+    Layout, Node, NodeAt, Run, Shadow, Slice, StorePages, Tally, Tour, Written, commit, make_room,
+};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
+use nandex::check::IndexError;
+use nandex::nand::Cause;
+use nandex::ordered::Direction;
+use nandex::store::PageStore;
 
 /// Nodes that split, by level and the key where the new one begins.
 pub(super) type Splits = Vec<(u8, Vec<u8>)>;

@@ -60,18 +60,21 @@ mod tests;
 
 pub use settings::LaConfig;
 
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::codec::{get_u16, get_u32, put_u32};
-use nandex::nand::Cause;
-use nandex::ordered::change::Change;
-use crate::ordered::messages::ground::{Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Slice, StorePages, Tally, Tour, corrupted};
-use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
-use nandex::units::Lpn;
+use crate::ordered::messages::ground::{
+    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run,
+    Shadow, Slice, StorePages, Tally, Tour, corrupted,
+};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use buffer::Buffer;
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::codec::{get_u16, get_u32, put_u32};
+use nandex::nand::Cause;
+use nandex::ordered::change::Change;
+use nandex::ordered::{Direction, Visit};
+use nandex::store::PageStore;
+use nandex::units::Lpn;
 
 /// An LA-tree on a store.
 pub type LaTree<S> = MessageTree<S, La>;

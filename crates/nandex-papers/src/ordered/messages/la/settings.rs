@@ -1,9 +1,9 @@
 //! How an LA-tree is set up.
 
 use super::buffer::Buffer;
+use crate::ordered::messages::ground::{Common, Layout, Shape, StorePages};
 use nandex::check::IndexError;
 use nandex::ordered::RecordFormat;
-use crate::ordered::messages::ground::{Common, Layout, Shape, StorePages};
 
 /// How an LA-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

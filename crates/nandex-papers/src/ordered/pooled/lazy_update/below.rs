@@ -3,8 +3,8 @@
 use super::pool::Demand;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
-use nandex::ordered::bplus::ground::{Applied, LeafSpan, Lookup};
 use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::ground::{Applied, LeafSpan, Lookup};
 use nandex::ordered::change::Change;
 use nandex::ordered::{Durability, OrderedIndex};
 use nandex::store::PageStore;

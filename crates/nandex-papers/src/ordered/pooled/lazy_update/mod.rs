@@ -111,25 +111,27 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use nandex::ordered::buffered::Answers;
 pub(in crate::ordered) use below::{GroupTree, Hints};
 pub(in crate::ordered) use directory::pooled_over_directory;
+pub use nandex::ordered::buffered::Answers;
 pub use policy::CommitPolicy;
 pub(in crate::ordered) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
 pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::nand::Cause;
-use nandex::ordered::bplus::{BPlusTree, Fill};
-use nandex::ordered::bplus::ground::Lookup;
-use nandex::ordered::buffered::Below;
-use nandex::ordered::change::Change;
 use crate::ordered::journal::Buffered;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit};
-use nandex::store::PageStore;
 use alloc::string::ToString;
 use core::ops::Bound;
+use nandex::check::{CheckReport, IndexError, Invariant, message};
+use nandex::nand::Cause;
+use nandex::ordered::bplus::ground::Lookup;
+use nandex::ordered::bplus::{BPlusTree, Fill};
+use nandex::ordered::buffered::Below;
+use nandex::ordered::change::Change;
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+};
+use nandex::store::PageStore;
 
 /// A B+-tree with a pool of updates above it.
 pub type LazyUpdateTree<S> = Pooled<BPlusTree<S>>;

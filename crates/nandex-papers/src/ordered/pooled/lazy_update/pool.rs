@@ -14,11 +14,11 @@ mod requests;
 
 use super::policy::CommitPolicy;
 use super::settings::PoolSetup;
+use groups::Groups;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::buffered::{Below, Order};
 use nandex::ordered::change::Change;
-use groups::Groups;
 use requests::Requests;
 
 /// The counters of a pool.

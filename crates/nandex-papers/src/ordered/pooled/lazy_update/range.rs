@@ -2,12 +2,12 @@
 
 use super::pool::Pool;
 use super::{GroupTree, Pooled};
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::IndexError;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit, within};
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
 
 /// Visits the records between two bounds, those of the pool and those of the tree that the pool does not
 /// deny.

@@ -3,11 +3,11 @@
 
 use super::policy::CommitPolicy;
 use super::pool::Pool;
+use alloc::format;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::buffered::Answers;
 use nandex::ordered::{Durability, RecordFormat};
-use alloc::format;
 
 /// How much RAM a request of the pool is counted with when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

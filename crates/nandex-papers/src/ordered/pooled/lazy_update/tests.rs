@@ -2,14 +2,14 @@
 //! stores, cuts.
 
 use super::*;
-use nandex::check::IndexError;
-use nandex::ordered::bplus::BPlusConfig;
 use crate::ordered::tests::*;
-use nandex::rng::Rng;
-use nandex::testing::Store;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::check::IndexError;
+use nandex::ordered::bplus::BPlusConfig;
+use nandex::rng::Rng;
+use nandex::testing::Store;
 
 /// Nodes of at most `order` entries.
 fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {

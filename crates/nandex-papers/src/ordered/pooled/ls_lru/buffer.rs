@@ -11,13 +11,13 @@
 
 use super::settings::UnitRam;
 use super::units::{self, Place, Sizes, State, Units};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::level_and_entries;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
-use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// A copy of a node.
 #[derive(Debug)]

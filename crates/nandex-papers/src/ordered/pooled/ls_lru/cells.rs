@@ -23,13 +23,13 @@
 //! none, and a search goes through the cells between.
 
 use super::units::{NONE, Part, Units};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 use nandex::codec::{get_u32, put_u32};
 use nandex::ordered::RecordFormat;
 use nandex::ordered::buffered::Below;
 use nandex::ordered::change::Change;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 const HEADER_BYTES: usize = 12;
 /// A cell has two entries at least, and as many as come to this size.

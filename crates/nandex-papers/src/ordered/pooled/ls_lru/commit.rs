@@ -5,12 +5,12 @@ use super::settings::REGROUPED_LEAVES;
 use super::units::State;
 use super::unless_full;
 use super::{CommitPolicy, LeafSplit, LsLruTree, victims};
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::ordered::bplus::ground::Reshaped;
 use nandex::sort;
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec::Vec;
 
 impl<S: PageStore> LsLruTree<S> {
     pub(super) fn buffer(&self) -> &Buffer<S> {

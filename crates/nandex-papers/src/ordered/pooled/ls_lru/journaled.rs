@@ -2,8 +2,8 @@
 //! groups atomically.
 
 use super::{LsLruConfig, LsLruTree};
-use nandex::check::IndexError;
 use crate::ordered::journal::Buffered;
+use nandex::check::IndexError;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 

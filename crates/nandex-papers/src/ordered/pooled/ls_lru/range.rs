@@ -3,13 +3,13 @@
 use super::LsLruTree;
 use super::cells::{Cells, Spot};
 use super::units::Part;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::IndexError;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit, within};
 use nandex::store::PageStore;
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
 
 /// Visits the records between two bounds: those of the leaves, by the word of the dirty parts.
 pub(super) fn merged<S: PageStore>(

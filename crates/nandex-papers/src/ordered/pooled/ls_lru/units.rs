@@ -9,11 +9,11 @@
 
 use super::settings::{CommitPolicy, Counted, Inner, LeafSplit};
 use super::unit::FREE;
-use nandex::ordered::buffered::{Chunked, Order};
-use nandex::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use nandex::ordered::buffered::{Chunked, Order};
+use nandex::units::Lpn;
 
 pub(super) use super::unit::{NONE, Part, Place, State, UNCOUNTED, Unit, Waiting};
 

@@ -15,9 +15,9 @@
 //! choice of a page's worth of entries has W of a few tens.
 
 use super::units::Units;
-use nandex::sort;
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::sort;
 
 /// Nodes that are written when #B entries go to a node of #N entries, of `capacity` at most: formula 3.11
 /// where the node overflows, and 1 where it does not.

@@ -5,13 +5,13 @@
 //! meantime.
 
 use super::page::LogShape;
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::sort;
 use nandex::store::{PageStore, StoreError, unfit};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Log pages and their directory.
 pub(super) struct LogArea<S> {

@@ -59,6 +59,13 @@ mod update;
 
 pub use settings::LsbConfig;
 
+use crate::ordered::journal::{Buffered, Owed};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use area::LogArea;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::{Cause, Differs};
 use nandex::ordered::bplus::BPlusTree;
@@ -66,17 +73,12 @@ use nandex::ordered::bplus::Fill;
 use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
-use crate::ordered::journal::{Buffered, Owed};
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within};
+use nandex::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+};
 use nandex::store::PageStore;
 use nandex::store::slice::{Slice, divide};
 use nandex::units::Lpn;
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
-use area::LogArea;
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
 use page::LogShape;
 use settings::LsbSizes;
 

@@ -167,10 +167,10 @@ fn checksum(page: &[u8], at: Lpn) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::rng::Rng;
     use alloc::collections::BTreeMap;
     use alloc::vec;
     use alloc::vec::Vec;
+    use nandex::rng::Rng;
 
     #[test]
     fn a_log_is_a_sorted_map_of_changes() {

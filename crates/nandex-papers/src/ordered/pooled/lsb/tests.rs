@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::inputs::{sized, stride};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::ordered::tests::*;
 use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::*;
-use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::rng::Rng;
 use nandex::shared::Shared;
 use nandex::store::StoreError;

@@ -2,19 +2,19 @@
 
 use super::area::{Found, FoundLog};
 use super::{LogNode, LsbTree};
+use crate::ordered::journal::{Newest, Owed};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::take;
+use core::ops::Bound;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::bplus::ground::{LeafSpan, Lookup};
 use nandex::ordered::change::Change;
-use crate::ordered::journal::{Newest, Owed};
 use nandex::ordered::{Direction, OrderedIndex};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::mem::take;
-use core::ops::Bound;
 
 /// Leaves that leaf and log come to at most: neither has more entries than a leaf.
 const LEAVES_MAX: usize = 2;

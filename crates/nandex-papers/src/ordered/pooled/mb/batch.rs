@@ -13,16 +13,16 @@ use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
 use super::size::pages_limit;
 use super::tree::WideTree;
+use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
+use alloc::vec;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::Durability;
 use nandex::ordered::bplus::ground::{Applied, Edit, LeafSpan, Lookup, Name, NewLeaf, Reshaped, merge};
 use nandex::ordered::change::Change;
-use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Pages that the split of a leaf takes at most, or each of the steps by which it grows.
 const PAGES_PER_SPLIT: u64 = 3;

@@ -62,8 +62,8 @@ pub use settings::MbConfig;
 pub use tree::WideTree;
 pub(in crate::ordered) use tree::key_before;
 
-use nandex::check::{IndexError, Invariant};
 use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
+use nandex::check::{IndexError, Invariant};
 use nandex::units::Lpn;
 
 /// An MB-tree.

@@ -2,10 +2,10 @@
 
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
+use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::buffered::Answers;
-use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 

@@ -1,17 +1,17 @@
 //! The index against `BTreeMap`, what batches and searches cost, leaf sizes, full stores, power cuts, damage.
 
 use super::*;
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::ordered::tests::*;
+use alloc::vec::Vec;
 use nandex::nand::{Cause, NandError};
 use nandex::ordered::OrderedIndex;
 use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::*;
-use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::PageStore;
 use nandex::store::StoreError;
 use nandex::testing::{Mix, Store};
-use alloc::vec::Vec;
 
 fn config(leaf_pages: usize, pool_requests: u32) -> MbConfig {
     MbConfig { order: Some(5), leaf_pages, ..MbConfig::new(SMALL, pool_requests) }

@@ -3,20 +3,22 @@
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
-use nandex::check::{CheckReport, IndexError, Invariant};
-use nandex::nand::Cause;
-use nandex::ordered::bplus::BPlusTree;
-use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
-use nandex::ordered::node::NodeShape;
-use nandex::ordered::{Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within};
-use nandex::store::PageStore;
-use nandex::units::Lpn;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::nand::Cause;
+use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
+use nandex::ordered::node::NodeShape;
+use nandex::ordered::{
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+};
+use nandex::store::PageStore;
+use nandex::units::Lpn;
 
 /// A tree with leaves of several pages.
 pub struct WideTree<S> {

@@ -13,12 +13,12 @@
 use super::page::LeafLayout;
 use super::tree::SegmentTree;
 use super::update::laid;
+use alloc::boxed::Box;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::{Edit, Name};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
-use alloc::boxed::Box;
 
 impl<S: PageStore> SegmentTree<S> {
     /// Joins what neighbours can be joined; returns whether there were any.

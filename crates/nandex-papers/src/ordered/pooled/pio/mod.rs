@@ -60,8 +60,8 @@ mod update;
 pub use settings::PioConfig;
 pub use tree::SegmentTree;
 
-use nandex::check::{IndexError, Invariant};
 use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
+use nandex::check::{IndexError, Invariant};
 use nandex::units::Lpn;
 
 /// A PIO B-tree.

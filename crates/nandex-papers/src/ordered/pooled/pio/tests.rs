@@ -3,21 +3,21 @@
 
 use super::*;
 use crate::ftl::lazy::{LazyFtl, LazySettings};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::nand::sim::SimChip;
-use nandex::nand::{Cause, Geometry, NandError, catalogue};
-use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
-use nandex::rng::Rng;
-use nandex::store::{PageStore, StoreError};
-use nandex::testing::{Mix, Store, fill};
+use crate::ordered::tests::*;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::nand::sim::SimChip;
+use nandex::nand::{Cause, Geometry, NandError, catalogue};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
+use nandex::rng::Rng;
+use nandex::store::{PageStore, StoreError};
+use nandex::testing::{Mix, Store, fill};
 
 fn config(leaf_pages: usize, pool_requests: u32) -> PioConfig {
     PioConfig { order: Some(5), leaf_pages, requests: 6, ..PioConfig::new(SMALL, pool_requests) }

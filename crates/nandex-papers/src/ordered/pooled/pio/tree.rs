@@ -3,23 +3,25 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use nandex::check::{CheckReport, IndexError, Invariant};
-use nandex::nand::Cause;
-use nandex::ordered::bplus::BPlusTree;
-use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
-use nandex::ordered::change::Change;
 use crate::ordered::mb::key_before;
-use nandex::ordered::node::NodeShape;
-use nandex::ordered::{Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within};
-use nandex::store::space::Space;
-use nandex::store::{PageStore, StoreError, batch};
-use nandex::units::Lpn;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
+use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::nand::Cause;
+use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
+use nandex::ordered::change::Change;
+use nandex::ordered::node::NodeShape;
+use nandex::ordered::{
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+};
+use nandex::store::space::Space;
+use nandex::store::{PageStore, StoreError, batch};
+use nandex::units::Lpn;
 
 /// Not known how many segments of a leaf are used.
 const UNKNOWN: u8 = u8::MAX;

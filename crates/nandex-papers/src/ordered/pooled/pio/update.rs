@@ -15,17 +15,17 @@
 use super::corrupted;
 use super::page::{Head, LeafLayout};
 use super::tree::{SegmentTree, upsert};
+use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::get_u32;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::{Applied, Edit, LeafSpan, Lookup, Name};
 use nandex::ordered::change::{Change, holds_none, load_one_by_one};
-use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
 use nandex::ordered::{Durability, Records};
 use nandex::store::{PageStore, StoreError, batch};
 use nandex::units::Lpn;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// Changes of a round at most, for each request that is submitted with others.
 const CHANGES_PER_REQUEST: usize = 4;

@@ -4,12 +4,13 @@ mod figures;
 mod survival;
 
 use super::{FullNodes, WpcbConfig, WpcbTree};
+use crate::ftl::fast::{FastFtl, FastSettings};
+use crate::ftl::tbm::TbmSettings;
+use alloc::vec::Vec;
 use nandex::cache::Lru;
 use nandex::check::IndexError;
-use crate::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::mapping::FlashSettings;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use crate::ftl::tbm::TbmSettings;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use nandex::ordered::bplus::{BPlusConfig, Overflow};
@@ -19,7 +20,6 @@ use nandex::store::PageStore;
 use nandex::store::StoreError;
 use nandex::testing::{Chip, Model, Store, assert_holds, contents, get};
 use nandex::units::{Pbn, Ppn};
-use alloc::vec::Vec;
 
 type Range = BlockRange<Chip>;
 

@@ -16,11 +16,11 @@
 
 use crate::spatial::buffered::buffer::{NodeBuffer, Spread, Waiting};
 use crate::spatial::buffered::control::TemporalControl;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::measure::Measure;
 use nandex::spatial::node::NodeId;
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// The measure of the worth of a node to be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

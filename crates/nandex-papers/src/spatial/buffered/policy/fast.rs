@@ -1,12 +1,12 @@
 //! The policies of the FAST framework: a unit by chance, the most modified one, and FAST*. The units are
 //! looked through from the oldest on, and of equal ones the oldest is taken.
 
-use nandex::rng::Rng;
 use crate::spatial::buffered::buffer::Unit;
-use nandex::spatial::node::NodeId;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use nandex::rng::Rng;
+use nandex::spatial::node::NodeId;
 
 type Units = BTreeMap<u64, Unit>;
 

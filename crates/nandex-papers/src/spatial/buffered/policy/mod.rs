@@ -5,13 +5,13 @@ pub(super) mod fast;
 
 use super::buffer::NodeBuffer;
 use super::control::TemporalControl;
+use alloc::vec::Vec;
+pub use efind::{Efind, Worth};
 use nandex::check::{IndexError, message};
 use nandex::rng::Rng;
 use nandex::sort;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::NodeId;
-use alloc::vec::Vec;
-pub use efind::{Efind, Worth};
 
 /// Which nodes leave the buffer when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use super::*;
 use crate::inputs::stride;
 use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::{everything, window};
-use nandex::testing::Change;
 use alloc::vec;
+use nandex::testing::Change;
 
 /// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
 struct Recorded {

@@ -1,11 +1,11 @@
 //! Damaged and forged pages: an error or the right answer, and never a panic or a walk without end.
 
 use super::*;
-use nandex::codec::{crc32, put_u32};
 use crate::inputs::stride;
-use nandex::rng::Rng;
 use crate::spatial::tests::Pages;
 use crate::spatial::tests::model::everything;
+use nandex::codec::{crc32, put_u32};
+use nandex::rng::Rng;
 use proptest::prelude::*;
 
 const BYTES: usize = 256;

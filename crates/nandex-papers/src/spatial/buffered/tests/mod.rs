@@ -5,17 +5,17 @@ mod damage;
 mod policies;
 
 use super::*;
+use crate::spatial::r_star;
+use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, random_rect};
+use alloc::string::ToString;
+use core::ops::ControlFlow;
 use nandex::check::IndexError;
 use nandex::index::{Durability, Fill};
 use nandex::rng::Rng;
 use nandex::spatial::r_tree::Split;
-use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, random_rect};
-use crate::spatial::r_star;
 use nandex::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_tree};
 use nandex::store::StoreError;
 use nandex::testing::{ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_THROUGH};
-use alloc::string::ToString;
-use core::ops::ControlFlow;
 
 const PAGE_BYTES: usize = 512;
 

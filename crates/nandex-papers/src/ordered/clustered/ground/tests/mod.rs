@@ -6,14 +6,14 @@ mod small;
 use super::super::{as_btree, cb_tree, fb_tree};
 use super::*;
 use crate::inputs::sized;
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::ordered::tests::*;
+use alloc::vec::Vec;
 use nandex::nand::NandError;
 use nandex::ordered::buffered::Answers;
-use crate::ordered::tests::*;
-use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use nandex::rng::Rng;
 use nandex::store::StoreError;
 use nandex::testing::{Call, Mix, ORDERED, SINGLE, Store, UNORDERED};
-use alloc::vec::Vec;
 
 pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
     [as_btree::config(record), cb_tree::config(record), fb_tree::config(record)]

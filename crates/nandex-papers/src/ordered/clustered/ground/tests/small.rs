@@ -4,9 +4,9 @@ use super::super::*;
 use super::members;
 use crate::inputs::stride;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use alloc::vec::Vec;
 use nandex::rng::Rng;
 use nandex::testing::{Model, Store, assert_holds, fill, take};
-use alloc::vec::Vec;
 
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 

@@ -2,11 +2,11 @@
 //! power cut tells that they are gone.
 
 use super::{MANIFEST, Shadow};
+use alloc::vec;
 use nandex::check::IndexError;
 use nandex::codec::{crc32, put_u32};
 use nandex::nand::Cause;
 use nandex::store::PageStore;
-use alloc::vec;
 
 /// The byte of the manifest that says so.
 pub(super) const OPEN_AT: usize = 62;

@@ -1,10 +1,10 @@
 //! The units of a store: which are in use, and where a free one is sought.
 
 use super::corrupted;
-use nandex::check::{IndexError, Invariant};
 use crate::ordered::messages::ground::bits::Bits;
-use nandex::units::Lpn;
 use alloc::vec::Vec;
+use nandex::check::{IndexError, Invariant};
+use nandex::units::Lpn;
 
 /// The use of each unit: by the tree, by the committed tree, and by the attempt in hand. No store is needed
 /// for it.

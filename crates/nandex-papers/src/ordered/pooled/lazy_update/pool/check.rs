@@ -1,8 +1,8 @@
 //! The invariants of the pool, walked.
 
 use super::Pool;
-use nandex::check::{CheckReport, Invariant, message};
 use alloc::vec;
+use nandex::check::{CheckReport, Invariant, message};
 
 impl Pool {
     /// Checks P1, P4 and P5.

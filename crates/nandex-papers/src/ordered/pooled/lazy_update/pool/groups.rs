@@ -1,13 +1,13 @@
 //! The groups of a pool, by rank.
 
-use nandex::check::{CheckReport, Invariant, message};
-use nandex::ordered::bplus::ground::LeafSpan;
-use nandex::ordered::buffered::Order;
 use crate::ordered::lazy_update::CommitPolicy;
 use crate::ordered::lazy_update::policy::{Rank, leaves_written};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use nandex::check::{CheckReport, Invariant, message};
+use nandex::ordered::bplus::ground::LeafSpan;
+use nandex::ordered::buffered::Order;
 
 #[derive(Clone, Copy, Debug)]
 struct Group {

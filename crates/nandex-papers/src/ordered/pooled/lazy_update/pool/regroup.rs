@@ -78,16 +78,16 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::lazy_update::policy::Rank;
+    use crate::ordered::lazy_update::{CommitPolicy, Pairs, PoolSetup};
+    use alloc::boxed::Box;
+    use alloc::vec;
+    use alloc::vec::Vec;
     use nandex::ordered::RecordFormat;
     use nandex::ordered::bplus::ground::{LeafSpan, NewLeaf};
     use nandex::ordered::buffered::{Answers, Below};
     use nandex::ordered::change::Change;
-    use crate::ordered::lazy_update::policy::Rank;
-    use crate::ordered::lazy_update::{CommitPolicy, Pairs, PoolSetup};
     use nandex::units::Lpn;
-    use alloc::boxed::Box;
-    use alloc::vec;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn key(n: u16) -> Box<[u8]> {

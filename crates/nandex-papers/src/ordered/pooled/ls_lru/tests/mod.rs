@@ -8,11 +8,11 @@ mod victims;
 
 use super::units::State;
 use super::*;
-use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::tests::*;
+use alloc::vec;
+use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use nandex::rng::Rng;
 use nandex::testing::Store;
-use alloc::vec;
 
 /// Nodes of at most `order` entries, and a buffer of so many slabs more than the fewest.
 fn config(order: usize, slabs: usize) -> LsLruConfig {

@@ -2,9 +2,9 @@
 
 use super::victims::figure_5;
 use super::*;
+use alloc::vec::Vec;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::store::ram::RamCounters;
-use alloc::vec::Vec;
 
 /// Settings of inner nodes, commit policy, what the budget counts, splits and underfull leaves.
 pub(super) const KINDS: u64 = 48;

@@ -3,9 +3,9 @@
 
 use super::super::units::{NONE, Place};
 use super::*;
-use nandex::testing::apply;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use nandex::testing::apply;
 
 fn place_of(index: &mut LsLruTree<Store>, n: u16) -> Option<Place> {
     let lpn = index.tree.leaf_of(&key(n), Cause::Check).unwrap();

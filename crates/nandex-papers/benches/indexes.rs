@@ -9,18 +9,18 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use nandex::ordered::RecordFormat;
-use nandex::ordered::bepsilon::{BEpsilon, BEpsilonConfig};
-use nandex::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
-use nandex::ordered::fd::{Fd, FdConfig};
-use nandex::ordered::la::{La, LaConfig};
-use nandex::ordered::layered::{LayeredTree, bftl, bof, flashdb, ibsf, wobf};
-use nandex::ordered::lsb::{LsbConfig, LsbTree};
-use nandex::ordered::mb::{MbConfig, MbTree};
-use nandex::ordered::messages::MessageTree;
-use nandex::ordered::pio::{PioConfig, PioTree};
 use nandex::rng::split_mix;
 use nandex::store::ram::RamStore;
 use nandex::{IndexError, OrderedIndex};
+use nandex_papers::ordered::bepsilon::{BEpsilon, BEpsilonConfig};
+use nandex_papers::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
+use nandex_papers::ordered::fd::{Fd, FdConfig};
+use nandex_papers::ordered::la::{La, LaConfig};
+use nandex_papers::ordered::layered::{LayeredTree, bftl, bof, flashdb, ibsf, wobf};
+use nandex_papers::ordered::lsb::{LsbConfig, LsbTree};
+use nandex_papers::ordered::mb::{MbConfig, MbTree};
+use nandex_papers::ordered::messages::MessageTree;
+use nandex_papers::ordered::pio::{PioConfig, PioTree};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 const RECORDS: u64 = 20_000;

@@ -8,12 +8,12 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use nandex::ordered::fd::{FdConfig, FdTree};
-use nandex::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, PoolCount};
-use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
 use nandex::ordered::{OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
+use nandex_papers::ordered::fd::{FdConfig, FdTree};
+use nandex_papers::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, PoolCount};
+use nandex_papers::ordered::ls_lru::{LsLruConfig, LsLruTree};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 const RECORDS: u64 = 300_000;

@@ -9,10 +9,10 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use nandex::ordered::bplus::Fill;
-use nandex::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree};
 use nandex::ordered::{OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
+use nandex_papers::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree};
 
 const BATCH: u64 = 1_000;
 

@@ -8,21 +8,21 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use nandex::ftl::bast::Bast;
-use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
-use nandex::ftl::fast::Fast;
-use nandex::ftl::hftl::Hftl;
-use nandex::ftl::lazy::Lazy;
 use nandex::ftl::mapping::{Scheme, SchemeFtl};
-use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::ftl::sast::Sast;
-use nandex::ftl::superblock::Superblock;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, Lpn, PageStore};
+use nandex_papers::ftl::bast::Bast;
+use nandex_papers::ftl::cftl::Cftl;
+use nandex_papers::ftl::fast::Fast;
+use nandex_papers::ftl::hftl::Hftl;
+use nandex_papers::ftl::lazy::Lazy;
+use nandex_papers::ftl::nftl::Nftl;
+use nandex_papers::ftl::sast::Sast;
+use nandex_papers::ftl::superblock::Superblock;
 
 const TIMING: Timing =
     Timing { read_ns: 25_000, program_ns: 200_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };

@@ -8,10 +8,11 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use nandex::cache::policy::catalogue::POLICIES;
-use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
+use nandex::cache::{CacheConfig, PageCache, Replacement, WriteMode};
 use nandex::rng::Rng;
 use nandex::{Cause, Lpn, PageStore, StoreError};
+use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::catalogue::POLICIES;
 
 const PAGE_BYTES: usize = 16;
 const ACCESSES: u64 = 20_000;

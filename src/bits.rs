@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 pub type Word = usize;
 
 /// Bits of a word.
-pub const WORD_BITS: usize = Word::BITS as usize;
+pub(crate) const WORD_BITS: usize = Word::BITS as usize;
 
 /// Bits that are all clear. They come in groups of 64, whatever a word has, as on the medium.
 pub fn clear(bits: usize) -> Vec<Word> {
@@ -17,7 +17,7 @@ pub fn clear(bits: usize) -> Vec<Word> {
 
 /// Where a bit is: its word, and the word with this bit alone.
 #[inline]
-pub fn place(at: usize) -> (usize, Word) {
+pub(crate) fn place(at: usize) -> (usize, Word) {
     (at / WORD_BITS, 1 << (at % WORD_BITS))
 }
 
@@ -35,7 +35,7 @@ pub fn set(bits: &mut [Word], at: usize) {
 }
 
 /// Whether a bit at or after a place is set.
-pub fn is_any_set_from(bits: &[Word], at: usize) -> bool {
+pub(crate) fn is_any_set_from(bits: &[Word], at: usize) -> bool {
     let (word, bit) = place(at);
     bits.iter().skip(word).enumerate().any(|(i, &word)| if i == 0 { word >= bit } else { word != 0 })
 }

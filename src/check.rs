@@ -24,12 +24,14 @@ pub use message;
 pub const HAS_MESSAGES: bool = cfg!(feature = "messages");
 
 /// Words that are known when the engine is built: empty without the feature `messages`.
+#[doc(hidden)]
 #[inline(always)]
 pub const fn words(text: &'static str) -> &'static str {
     if cfg!(feature = "messages") { text } else { "" }
 }
 
 /// A broken invariant, and what was found in words.
+#[doc(hidden)]
 pub type Breach = (Invariant, &'static str);
 
 /// Why an index could not do what was asked.
@@ -139,6 +141,7 @@ impl IndexError {
     }
 
     /// The error of a mount within a layer that was found: what holds a layer is not blank.
+    #[doc(hidden)]
     pub fn in_layer(self) -> IndexError {
         let what = words("a layer stands on the medium, and no tree in it");
         if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }

@@ -40,7 +40,7 @@ impl Durability {
 
     /// The class that an index promises of which this one is wanted and which could give the other. Where
     /// *none* is wanted and not every operation lasts, a cut is told rather than an earlier state given back.
-    pub fn promised(self, given: Durability) -> Durability {
+    pub(crate) fn promised(self, given: Durability) -> Durability {
         match (self, given) {
             (Durability::None, Durability::EverySync) => Durability::None,
             _ => given,
@@ -49,7 +49,7 @@ impl Durability {
 
     /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages`
     /// together, comes to.
-    pub fn require(
+    pub(crate) fn require(
         self,
         given: Durability,
         index: &str,
@@ -86,6 +86,7 @@ pub struct Room {
 
 impl Room {
     /// The room that is left beside so many records that wait to be entered.
+    #[doc(hidden)]
     pub const fn without(self, waiting: u64) -> Room {
         let records = self.records.saturating_sub(waiting);
         Room { records, surely: self.surely.saturating_sub(waiting), ..self }
@@ -120,6 +121,7 @@ pub struct IndexStats {
 
 impl IndexStats {
     /// Counts more under a name that is there already.
+    #[doc(hidden)]
     pub fn count_more(&mut self, name: &str, more: u64) {
         for metric in self.metrics.iter_mut().filter(|metric| metric.name == name) {
             metric.value += more;

@@ -9,6 +9,7 @@
 use proptest::test_runner::{Config, RngSeed};
 
 #[path = "sizes.rs"]
+#[allow(clippy::duplicate_mod, reason = "the judges of `testing` have it too, in the engine's own tests")]
 mod sizes;
 
 #[allow(unused_imports, reason = "not every target that includes this file has tests of two sizes")]

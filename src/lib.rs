@@ -25,7 +25,7 @@
 //! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 // The grounds offer more than a tier uses of them; `unstable` opens them to other crates.
 #![cfg_attr(
     not(all(feature = "unstable", feature = "full", feature = "std")),

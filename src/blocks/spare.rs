@@ -49,7 +49,8 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    pub const fn from_byte(byte: u8) -> Option<PageKind> {
+    /// The kind that a byte of a spare area says.
+    pub(crate) const fn from_byte(byte: u8) -> Option<PageKind> {
         Some(match byte {
             b'H' => PageKind::Host,
             b'C' => PageKind::Copy,
@@ -99,7 +100,7 @@ impl Header {
     }
 
     /// The fields as they stand, of a page that may not be whole.
-    pub fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+    pub(crate) fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }

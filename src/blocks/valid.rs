@@ -29,7 +29,7 @@ pub enum Validity {
 
 impl Validity {
     /// Whether this is there: counts may be left out when the engine is built (feature `in-parts`).
-    pub fn is_built(self) -> bool {
+    pub(crate) fn is_built(self) -> bool {
         cfg!(feature = "in-parts") || self == Validity::Bits
     }
 }

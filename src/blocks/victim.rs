@@ -19,7 +19,7 @@ use crate::fault::StoreFault;
 use crate::store::StoreError;
 
 /// The words of a refusal.
-pub const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'full'";
+pub(crate) const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'full'";
 
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

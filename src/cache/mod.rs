@@ -24,7 +24,7 @@
 mod page_cache;
 pub mod policy;
 #[cfg(not(feature = "unstable"))]
-mod table;
+pub(crate) mod table;
 #[cfg(feature = "unstable")]
 pub mod table;
 #[cfg(test)]

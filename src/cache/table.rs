@@ -57,6 +57,7 @@ impl SlotTable {
         (slot != EMPTY.1).then_some(slot)
     }
 
+    /// Notes that a key has this slot.
     pub fn insert(&mut self, key: u32, slot: u32) {
         let place = self.find(key);
         assert!(self.places[place] == EMPTY, "{key} has a slot already");
@@ -64,6 +65,7 @@ impl SlotTable {
         debug_assert!(slot != EMPTY.1 && self.get(key) == Some(slot), "{key} is not found");
     }
 
+    /// Forgets a key.
     pub fn remove(&mut self, key: u32) {
         let mut hole = self.find(key);
         assert!(self.places[hole] != EMPTY, "{key} has no slot");
@@ -87,6 +89,7 @@ impl SlotTable {
         debug_assert!(self.get(key).is_none(), "{key} is still there");
     }
 
+    /// Bytes of RAM.
     pub fn ram_bytes(&self) -> usize {
         self.places.len() * size_of::<(u32, u32)>()
     }

@@ -4,9 +4,8 @@ use super::*;
 use crate::nand::Cause;
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
-use crate::testing::{Call, Store};
+use crate::testing::Store;
 use crate::units::Lpn;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const EVICTION: usize = Cause::CacheEviction as usize;

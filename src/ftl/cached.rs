@@ -22,7 +22,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
-pub const ENCODED_BYTES: usize = 10;
+pub(crate) const ENCODED_BYTES: usize = 10;
 
 /// The counters of a cache of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,13 @@ pub struct CacheCounters {
 /// A table and its cache.
 #[derive(Debug)]
 pub struct CachedTable {
+    /// The table on the chip.
     pub table: MapTable,
+    /// Entries in RAM.
     pub cmt: Cmt,
+    /// Entries newer than the table on the chip.
     pub untold: Untold,
+    /// Hits, misses and what they cost.
     pub counters: CacheCounters,
 }
 
@@ -214,7 +218,7 @@ impl CachedTable {
     }
 
     /// Rewrites a translation page with everything that is known of its entries.
-    pub fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub(crate) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.load_known(flash, page)?;
         let lpns = self.table.range(page);
         self.table.save(flash, page)?;
@@ -224,7 +228,7 @@ impl CachedTable {
     }
 
     /// Rewrites the translation pages of untold entries, so many at most.
-    pub fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
+    pub(crate) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -311,7 +315,7 @@ impl CachedTable {
 }
 
 /// A new entry of a page, in the cache if there is room.
-pub fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
+pub(crate) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
     if cmt.is_full() {
         untold.insert(lpn, ppn);
     } else {
@@ -321,7 +325,7 @@ pub fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
 
 /// Untold entries for which there is room: of a write and a collection no more than two blocks; and after a
 /// cut what was dirty, though no more than two blocks of that.
-pub fn untold_planned(geometry: Geometry, entries: usize) -> usize {
+pub(crate) fn untold_planned(geometry: Geometry, entries: usize) -> usize {
     let two_blocks = 2 * geometry.pages_per_block as usize;
     two_blocks + entries.min(two_blocks)
 }

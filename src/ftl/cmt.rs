@@ -49,14 +49,17 @@ impl Slot {
 /// Logical pages in sequence, in physical pages in sequence; or nowhere, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// The first logical page.
     pub lpn: u32,
+    /// The first physical page.
     pub ppn: u32,
+    /// Pages in sequence.
     pub count: u16,
 }
 
 impl Run {
     /// Logical and physical pages.
-    pub fn pages(self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn pages(self) -> impl Iterator<Item = (u32, u32)> {
         let place = move |i: u32| if self.ppn == NONE { NONE } else { self.ppn + i };
         (0..u32::from(self.count)).map(move |i| (self.lpn + i, place(i)))
     }
@@ -84,7 +87,7 @@ pub struct Cmt {
 
 impl Cmt {
     /// Room for this many entries, at least 2.
-    pub fn new(capacity: usize) -> Cmt {
+    pub(crate) fn new(capacity: usize) -> Cmt {
         assert!(capacity >= 2, "a segmented list has an entry in each segment");
         Cmt {
             index: Vec::with_capacity(capacity),
@@ -100,12 +103,13 @@ impl Cmt {
     }
 
     /// Entries in the cache.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
     /// Whether one must go before another comes.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.len() == self.capacity
     }
 
@@ -127,12 +131,12 @@ impl Cmt {
     }
 
     /// The entry of a logical page, without a trace.
-    pub fn get(&self, lpn: u32) -> Option<u32> {
+    pub(crate) fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).map(|at| self.slots[at as usize].at(lpn))
     }
 
     /// The entry of a logical page that is used now.
-    pub fn touch(&mut self, lpn: u32) -> Option<u32> {
+    pub(crate) fn touch(&mut self, lpn: u32) -> Option<u32> {
         let at = self.find(lpn)?;
         self.unlink(at);
         self.slots[at as usize].protected = true;
@@ -172,7 +176,7 @@ impl Cmt {
 
     /// Changes an entry of one page, which the flash does not know then. False: there is none of this page
     /// alone.
-    pub fn set(&mut self, lpn: u32, ppn: u32) -> bool {
+    pub(crate) fn set(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = self.find(lpn) else { return false };
         let slot = &mut self.slots[at as usize];
         if slot.count > 1 {
@@ -184,7 +188,7 @@ impl Cmt {
 
     /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on
     /// there.
-    pub fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
+    pub(crate) fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = lpn.checked_sub(1).and_then(|before| self.find(before)) else { return false };
         let slot = &mut self.slots[at as usize];
         let follows = slot.end() == lpn && slot.ppn != NONE && slot.at(lpn) == ppn;
@@ -197,7 +201,7 @@ impl Cmt {
 
     /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no
     /// room for that, it is given back, unless the flash knows it.
-    pub fn carve(&mut self, lpn: u32) -> Option<Run> {
+    pub(crate) fn carve(&mut self, lpn: u32) -> Option<Run> {
         let at = self.find(lpn)?;
         let slot = self.slots[at as usize];
         let left = (lpn - slot.lpn) as u16;
@@ -227,7 +231,7 @@ impl Cmt {
     }
 
     /// Drops the entry that begins with this page.
-    pub fn remove(&mut self, lpn: u32) {
+    pub(crate) fn remove(&mut self, lpn: u32) {
         let place = self.place(lpn);
         if self.index.get(place).is_some_and(|&at| self.slots[at as usize].lpn == lpn) {
             let at = self.index.remove(place);
@@ -238,19 +242,19 @@ impl Cmt {
     }
 
     /// The entries of these logical pages, and whether the flash does not know them.
-    pub fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
+    pub(crate) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
         let places = self.place(lpns.start)..self.place(lpns.end);
         let slots = self.index[places].iter().map(|&at| &self.slots[at as usize]);
         slots.map(|slot| (slot.run(), slot.dirty))
     }
 
     /// The pages among these whose entries the flash does not know, and where they are.
-    pub fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(crate) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.runs(lpns).filter(|(_, dirty)| *dirty).flat_map(|(run, _)| run.pages())
     }
 
     /// The flash knows the entries of these logical pages now.
-    pub fn cleaned(&mut self, lpns: Range<u32>) {
+    pub(crate) fn cleaned(&mut self, lpns: Range<u32>) {
         for place in self.place(lpns.start)..self.place(lpns.end) {
             let at = self.index[place];
             self.slots[at as usize].dirty = false;
@@ -289,7 +293,7 @@ impl Cmt {
     }
 
     /// Bytes of RAM held when full.
-    pub fn ram_bytes_max(&self) -> usize {
+    pub(crate) fn ram_bytes_max(&self) -> usize {
         self.capacity * HELD_BYTES
     }
 

@@ -31,10 +31,12 @@ pub struct Room {
     victim: VictimPolicy,
     /// The blocks kept for the next base.
     kept_blocks: u32,
+    /// Pages of a block.
     pub block_pages: u32,
 }
 
 impl Room {
+    /// The rule for a chip and the set-up of its FTL.
     pub fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
         let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
         let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));

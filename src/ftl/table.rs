@@ -13,7 +13,7 @@ use crate::blocks::{BlockState, Wear};
 use crate::check::{CheckReport, Invariant, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
-pub use crate::ftl::mapping::entries_per_page;
+pub(crate) use crate::ftl::mapping::entries_per_page;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
@@ -51,6 +51,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
+    /// A frontier without a block.
     pub const fn new(role: PageKind, wear: Wear) -> Frontier {
         Frontier { role, wear, pbn: None }
     }
@@ -84,7 +85,7 @@ impl Frontier {
     }
 
     /// The page to program next.
-    pub fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
+    pub(crate) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         let pbn = match self.block(flash) {
             Some(pbn) => pbn,
             None => flash.take(self.role, NOBODY, self.wear)?,
@@ -288,7 +289,7 @@ impl MapTable {
     }
 
     /// The full block of the table with the fewest valid pages, if any has an invalid one.
-    pub fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    pub(crate) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let of_table =
             blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
@@ -308,7 +309,7 @@ impl MapTable {
     }
 
     /// Moves the pages of the table out of a block.
-    pub fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+    pub(crate) fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
         while let Some(from) = self.next_in(flash, victim) {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
@@ -333,7 +334,7 @@ impl MapTable {
     }
 
     /// Where each page of the table is.
-    pub fn places(&self) -> &[u32] {
+    pub(crate) fn places(&self) -> &[u32] {
         &self.directory
     }
 

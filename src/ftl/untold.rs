@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Bytes of RAM for each entry.
-pub const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
+pub(crate) const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
 
 /// Physical pages by logical page.
 #[derive(Debug)]
@@ -16,12 +16,12 @@ pub struct Untold {
     /// Entries for which there is always room.
     planned: u32,
     /// Records say the entries, and the whole map.
-    pub in_records: bool,
+    pub(crate) in_records: bool,
 }
 
 impl Untold {
     /// An empty row with room for so many.
-    pub fn new(planned: usize) -> Untold {
+    pub(crate) fn new(planned: usize) -> Untold {
         Untold { row: Vec::with_capacity(planned), planned: planned as u32, in_records: false }
     }
 
@@ -33,34 +33,38 @@ impl Untold {
         }
     }
 
+    /// Entries.
     pub fn len(&self) -> usize {
         self.row.len()
     }
 
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.row.is_empty()
     }
 
-    pub fn has(&self, lpn: u32) -> bool {
+    /// Whether a logical page has an entry.
+    pub(crate) fn has(&self, lpn: u32) -> bool {
         self.find(lpn).is_ok()
     }
 
-    pub fn get(&self, lpn: u32) -> Option<u32> {
+    /// The entry of a logical page.
+    pub(crate) fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).ok().map(|at| self.row[at].1)
     }
 
     /// The entry with the lowest number.
-    pub fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<u32> {
         self.row.first().map(|entry| entry.0)
     }
 
     /// The logical pages, ascending.
-    pub fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
         self.row.iter().map(|entry| entry.0)
     }
 
     /// Adds or replaces an entry.
-    pub fn insert(&mut self, lpn: u32, ppn: u32) {
+    pub(crate) fn insert(&mut self, lpn: u32, ppn: u32) {
         match self.find(lpn) {
             Ok(at) => self.row[at].1 = ppn,
             Err(at) => {
@@ -72,7 +76,8 @@ impl Untold {
         }
     }
 
-    pub fn remove(&mut self, lpn: u32) {
+    /// Drops the entry of a logical page.
+    pub(crate) fn remove(&mut self, lpn: u32) {
         if let Ok(at) = self.find(lpn) {
             self.row.remove(at);
         }
@@ -84,12 +89,12 @@ impl Untold {
     }
 
     /// The entries of these logical pages.
-    pub fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
+    pub(crate) fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
         &self.row[self.places(lpns)]
     }
 
     /// Drops the entries of these logical pages; and with the last one the room beyond what is planned.
-    pub fn told(&mut self, lpns: Range<u32>) {
+    pub(crate) fn told(&mut self, lpns: Range<u32>) {
         self.row.drain(self.places(lpns));
         if self.row.is_empty() && self.row.capacity() > self.planned as usize {
             self.row = Vec::new();
@@ -98,12 +103,12 @@ impl Untold {
     }
 
     /// Drops those of the entries of these logical pages that do not stay.
-    pub fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
+    pub(crate) fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
         self.row.retain(|&(lpn, ppn)| !lpns.contains(&lpn) || stays(lpn, ppn));
     }
 
     /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
-    pub fn ram_bytes(&self) -> usize {
+    pub(crate) fn ram_bytes(&self) -> usize {
         self.planned as usize * ENTRY_BYTES
     }
 }

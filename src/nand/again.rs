@@ -41,7 +41,7 @@ pub fn read_again<N: Nand + ?Sized>(
 }
 
 /// Bytes of a page's data area from one on, as [`read_again`] reads whole pages.
-pub fn read_again_at<N: Nand + ?Sized>(
+pub(crate) fn read_again_at<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause, from): (Ppn, Cause, u32),
     data: &mut [u8],

@@ -17,16 +17,17 @@ pub mod sim;
 mod unfit;
 mod until_lost;
 
-pub use again::read_again_at;
+pub(crate) use again::read_again_at;
 pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
 pub use pairing::{LowerPages, Pairing};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
+#[doc(hidden)]
 pub use unfit::unfit;
 pub use unfit::{Differs, Unfit, is_blank};
-pub use until_lost::UntilLost;
+pub(crate) use until_lost::UntilLost;
 
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
@@ -249,7 +250,7 @@ pub enum NandError {
 
 impl NandError {
     /// The error with the numbers that page and block have for whoever asked.
-    pub fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
+    pub(crate) fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
         match self {
             NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
             NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),

@@ -49,6 +49,7 @@ impl Unfit {
 
     /// The meaning of a name that is not the one that was looked for. A name ends with its version; one that
     /// has no number is version 1, and the next has `2` in the place of its last character.
+    #[doc(hidden)]
     #[cold]
     pub fn named(found: &[u8], known: &[u8], what: &'static str) -> Unfit {
         let is_numbered = known.last().is_some_and(u8::is_ascii_digit);

@@ -8,25 +8,29 @@ use crate::units::{Pbn, Ppn};
 /// [`NandError::Interrupted`], also where the chip is back, and pages can be read. A mount finds what such an
 /// end left as it finds what a power cut left; behind one it would meet pages that no cut leaves.
 #[derive(Debug)]
-pub struct UntilLost<N> {
+pub(crate) struct UntilLost<N> {
     nand: N,
     is_lost: bool,
 }
 
 impl<N> UntilLost<N> {
-    pub const fn new(nand: N) -> UntilLost<N> {
+    /// A chip that answers.
+    pub(crate) const fn new(nand: N) -> UntilLost<N> {
         UntilLost { nand, is_lost: false }
     }
 
-    pub fn into_inner(self) -> N {
+    /// The chip.
+    pub(crate) fn into_inner(self) -> N {
         self.nand
     }
 
-    pub const fn inner(&self) -> &N {
+    /// The chip.
+    pub(crate) const fn inner(&self) -> &N {
         &self.nand
     }
 
-    pub const fn inner_mut(&mut self) -> &mut N {
+    /// The chip, to be changed.
+    pub(crate) const fn inner_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 }

@@ -9,7 +9,9 @@ use core::ops::{Bound, ControlFlow};
 /// A new value for a key, or none to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
+    /// The key.
     pub key: &'a [u8],
+    /// Its new value; none removes the key.
     pub value: Option<&'a [u8]>,
 }
 
@@ -36,7 +38,7 @@ impl<'a> Change<'a> {
 }
 
 /// Makes a change by itself: a batch of one, which needs no more room than that.
-pub fn change_one<I: OrderedIndex + ?Sized>(
+pub(crate) fn change_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
     Change { key, value }: Change<'_>,
 ) -> Result<(), IndexError> {
@@ -48,6 +50,7 @@ pub fn change_one<I: OrderedIndex + ?Sized>(
 
 /// Loads sorted records one by one: for an index that holds none, but is not as new, so that it cannot be
 /// built from them. After an error some of them are there.
+#[doc(hidden)]
 pub fn load_one_by_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
     records: Records<'_, '_>,
@@ -65,6 +68,7 @@ pub fn load_one_by_one<I: OrderedIndex + ?Sized>(
 }
 
 /// Whether an index holds no record.
+#[doc(hidden)]
 pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, IndexError> {
     let mut holds = false;
     index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |_, _| {
@@ -75,7 +79,7 @@ pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, Index
 }
 
 /// Refuses a batch of more than so many changes, or with keys or values of other lengths.
-pub fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usize) -> Result<(), IndexError> {
+pub(crate) fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usize) -> Result<(), IndexError> {
     if batch.len() > most {
         return Err(IndexError::BatchTooLarge { unit: "changes", most });
     }
@@ -86,7 +90,7 @@ pub fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usize) -> R
 }
 
 /// The places in a batch of the changes that come last of their key, in key order.
-pub fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
+pub(crate) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
     let mut places: Vec<u32> = (0..batch.len() as u32).collect();
     let key = |place: u32| batch[place as usize].key;
     sort::unstable_by(&mut places, |&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
@@ -95,7 +99,7 @@ pub fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
 }
 
 /// The changes of a batch that come last of their key, in key order.
-pub fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
+pub(crate) fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
     newest_places(batch).into_iter().map(|place| batch[place as usize]).collect()
 }
 

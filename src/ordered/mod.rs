@@ -80,10 +80,12 @@ pub enum Direction {
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// The bounds of a range.
+#[doc(hidden)]
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether
 /// all of it got onto the chip before.
+#[doc(hidden)]
 pub fn holds_change(
     index: &mut impl OrderedIndex,
     (key, value): (&[u8], Option<&[u8]>),
@@ -94,6 +96,7 @@ pub fn holds_change(
 }
 
 /// Where a key lies: before the bounds, within or after them.
+#[doc(hidden)]
 pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
     let before = match low {
         Bound::Included(low) => key < low,

@@ -39,7 +39,11 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// First byte of a node behind its checksum.
+#[doc(hidden)]
 pub const NODE_MARK: u8 = 0xC1;
+/// Bytes of a page before its entries.
+#[doc(hidden)]
 pub const HEADER_BYTES: usize = 16;
 const ID_BYTES: usize = 8;
 const CHILD_BYTES: usize = 4;

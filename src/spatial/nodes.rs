@@ -97,6 +97,7 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
 }
 
 /// Checks S6 where nodes have pages of their own: exactly the superblock and the nodes `reached` are in use.
+#[doc(hidden)]
 pub fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mut CheckReport) {
     if let Some(id) = reached.iter().find(|id| !space.is_used(Lpn(id.0))) {
         report.violation(Invariant::S6, u64::from(id.0), "a node taken for a free page".to_string());

@@ -216,6 +216,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     }
 
     /// The store below, to be told which pages are in use.
+    #[doc(hidden)]
     pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
         let (space, page_count) = (&self.space, self.format.page_count);
         act(&mut self.store, &|lpn| lpn.0 < page_count && space.is_used(lpn))

@@ -75,6 +75,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {
 }
 
 /// The entry whose box grows least, of those the smallest, of those the first.
+#[doc(hidden)]
 pub fn least_enlargement<C: Coordinate, const D: usize>(node: &Node<C, D>, rect: &Rect<C, D>) -> usize {
     let cost = |entry: &Entry<C, D>| {
         let area = entry.rect.area();

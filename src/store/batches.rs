@@ -8,15 +8,18 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// No batch is open.
     pub const fn new() -> Batch {
         Batch { depth: 0, is_begun: false }
     }
 
+    /// A batch begins, within another perhaps.
     pub fn begin(&mut self) {
         self.is_begun &= self.depth > 0;
         self.depth += 1;
     }
 
+    /// The batch begun last ends.
     pub fn end(&mut self) {
         debug_assert!(self.depth > 0, "a batch ends that was not begun");
         self.depth = self.depth.saturating_sub(1);

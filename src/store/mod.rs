@@ -2,16 +2,16 @@
 //! the stores that need no chip.
 
 #[cfg(not(feature = "unstable"))]
-mod batches;
+pub(crate) mod batches;
 #[cfg(feature = "unstable")]
 pub mod batches;
 pub mod disk;
 pub mod finishing;
-pub mod patrol;
+pub(crate) mod patrol;
 pub mod ram;
 pub mod slice;
 #[cfg(not(feature = "unstable"))]
-mod space;
+pub(crate) mod space;
 #[cfg(feature = "unstable")]
 pub mod space;
 pub mod store_nand;
@@ -25,6 +25,7 @@ use alloc::string::String;
 use core::fmt;
 
 /// The contents of a store that carries nothing of what was looked for: none, if all its pages read as zeros.
+#[doc(hidden)]
 #[cold]
 pub fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
     let mut page = alloc::vec![0; store.page_bytes()];
@@ -157,7 +158,7 @@ pub trait PageStore: MaybeSend {
 }
 
 /// The answer of work that nobody waits for: what was refused for want of room is left.
-pub fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
+pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
     match done {
         Err(error) if error.is_refusal() => Ok(0),
         done => done,
@@ -175,7 +176,10 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
 
 /// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was
 /// written; one that came after others were is [`IndexError::Interrupted`].
-pub fn write_batch<S: PageStore + ?Sized>(store: &mut S, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
+pub(crate) fn write_batch<S: PageStore + ?Sized>(
+    store: &mut S,
+    pages: &[(Lpn, &[u8])],
+) -> Result<(), IndexError> {
     let together = if pages.len() <= store.atomic_pages_max() { pages.len().max(1) } else { 1 };
     let mut is_begun = false;
     let written: Result<(), StoreError> = batch(store, |store| {

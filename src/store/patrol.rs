@@ -6,7 +6,7 @@ use crate::units::Lpn;
 use alloc::vec::Vec;
 
 /// A store that notes which pages were hard to read, and moves them.
-pub trait Patrol: PageStore {
+pub(crate) trait Patrol: PageStore {
     /// The page at which the round goes on.
     fn at(&mut self) -> &mut u32;
 

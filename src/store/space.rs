@@ -46,7 +46,7 @@ impl Space {
     }
 
     /// All pages free, and so many of them looked at at a time. Trims do not wait.
-    pub fn windowed(page_count: u32, part: u32) -> Space {
+    pub(crate) fn windowed(page_count: u32, part: u32) -> Space {
         let pages_of = |first: u32| part.min(page_count - first);
         Space {
             used: vec![0; Space::words(part)],
@@ -61,12 +61,12 @@ impl Space {
     }
 
     /// Bytes of RAM for this many pages, so many of them looked at at a time.
-    pub const fn windowed_bytes(page_count: u32, part: u32) -> usize {
+    pub(crate) const fn windowed_bytes(page_count: u32, part: u32) -> usize {
         Space::words(part) * size_of::<Word>() + page_count.div_ceil(part) as usize * size_of::<u32>()
     }
 
     /// Bytes of RAM that it takes.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         (self.used.len() + self.untrimmed.len()) * size_of::<Word>() + self.free_in.len() * size_of::<u32>()
     }
 
@@ -79,14 +79,17 @@ impl Space {
         Space::words(page_count) * size_of::<Word>() * if trims_wait { 2 } else { 1 }
     }
 
+    /// Pages of the store.
     pub fn page_count(&self) -> u32 {
         self.page_count
     }
 
+    /// Free pages.
     pub fn free_pages(&self) -> u32 {
         self.free
     }
 
+    /// Pages in use.
     pub fn used_pages(&self) -> u32 {
         self.page_count - self.free
     }
@@ -116,7 +119,7 @@ impl Space {
     }
 
     /// Free pages that can be taken.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         if !cfg!(feature = "in-parts") {
             return self.free;
         }
@@ -124,20 +127,20 @@ impl Space {
     }
 
     /// The part with the most free pages, if it has so many.
-    pub fn roomiest(&self, pages: u32) -> Option<u32> {
+    pub(crate) fn roomiest(&self, pages: u32) -> Option<u32> {
         let (part, &free) = self.free_in.iter().enumerate().max_by_key(|&(_, &free)| free)?;
         (free >= pages).then_some(part as u32)
     }
 
     /// Looks at another part; the pages in use there are to be marked.
-    pub fn look_at(&mut self, part: u32) {
+    pub(crate) fn look_at(&mut self, part: u32) {
         self.start = part * self.part;
         self.used.fill(0);
         self.first_word = 0;
     }
 
     /// Marks a page that is in use, and counted as such; false when it was marked before.
-    pub fn mark(&mut self, lpn: Lpn) -> bool {
+    pub(crate) fn mark(&mut self, lpn: Lpn) -> bool {
         let Some(place) = self.place(lpn) else { return true };
         let is_new = !bits::is_set(&self.used, place.index());
         set(&mut self.used, place, true);
@@ -189,7 +192,7 @@ impl Space {
     }
 
     /// From now on trims need not wait.
-    pub fn trim_at_once(&mut self) {
+    pub(crate) fn trim_at_once(&mut self) {
         self.untrimmed = Vec::new();
     }
 

@@ -48,7 +48,7 @@ struct Newest {
 
 impl<N: Nand> Flash<N> {
     /// The map of the record that a mount started from.
-    pub fn told<'a>(&self, own: &'a [u8]) -> Result<Told<'a>, StoreFault> {
+    pub(crate) fn told<'a>(&self, own: &'a [u8]) -> Result<Told<'a>, StoreFault> {
         let what = "the map in a record makes no sense";
         Told::new(own, self.geometry, self.page_count)
             .ok_or_else(|| StoreFault::corrupted_at(what, self.area.version()))
@@ -160,7 +160,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Logical pages whose newest version cannot be read, among these.
-    pub fn lost_among(&self, lpns: core::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn lost_among(&self, lpns: core::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.lost.range(lpns).copied()
     }
 }

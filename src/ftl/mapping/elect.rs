@@ -68,7 +68,7 @@ impl Live {
     }
 
     /// Whether it was written since the last record, and not only moved.
-    pub fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.version > 0
     }
 

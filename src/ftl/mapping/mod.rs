@@ -74,7 +74,7 @@ pub use plan::ChipPlan;
 pub use plan::FlashSettings;
 pub use scheme::{Scheme, SchemeFtl};
 pub use tags::BlockTag;
-pub use told::{Told, entries_per_page};
+pub(crate) use told::{Told, entries_per_page};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
@@ -127,14 +127,14 @@ pub struct Rules {
 
 impl Rules {
     /// How it is known which pages are valid on a chip that was formatted with these numbers.
-    pub fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
+    pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
         let is_counted = self.counts && setup[2] == COUNTED;
         counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
     }
 }
 
 /// The third of the numbers fixed at format where valid pages are counted.
-pub const COUNTED: u32 = 1;
+pub(crate) const COUNTED: u32 = 1;
 
 /// No owner.
 pub const NOBODY: u32 = u32::MAX;
@@ -242,7 +242,7 @@ pub struct Flash<N> {
 
 impl<N: Nand> Flash<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
+    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
         let validity = counted::built(validity)?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::keeping(geometry, validity);
@@ -268,7 +268,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Sets what the scheme was formatted with; once, before the first base.
-    pub fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
+    pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
         debug_assert!(self.rules.validity(setup).is_ok_and(|kept| kept == self.blocks.validity()));
         (self.page_count, self.setup) = (page_count, setup);
@@ -362,7 +362,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether valid pages are counted by block.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         counted::is_counted(&self.blocks)
     }
 
@@ -384,7 +384,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Pages that are programmed between two records at most, but for those of one write.
-    pub fn record_interval(&self) -> u32 {
+    pub(crate) fn record_interval(&self) -> u32 {
         // With few blocks no note is long.
         let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };
         u32::try_from(u64::from(record_interval(self.geometry)) * u64::from(percent) / 100)
@@ -392,7 +392,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM held.
-    pub fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
+    pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         // Where blocks have few pages, many wait between two records.
         let blocks = self.geometry.blocks as usize;
         let erases = if self.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
@@ -406,7 +406,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
-    pub fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
+    pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
             + self.nand.ram_bytes()
             + self.table_bytes()
@@ -442,7 +442,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM that the tables of the blocks take.
-    pub fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         self.blocks.ram_bytes()
             + self.slots.ram_bytes()
             + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
@@ -453,7 +453,7 @@ impl<N: Nand> Flash<N> {
 const FEW_PAGES: u32 = 8;
 
 /// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
-pub fn record_interval(geometry: Geometry) -> u32 {
+pub(crate) fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }
 

@@ -12,7 +12,13 @@ use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
     /// Reads a live logical page and checks that it is the one asked for.
-    pub fn read(&mut self, ppn: Ppn, number: u32, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
+    pub(crate) fn read(
+        &mut self,
+        ppn: Ppn,
+        number: u32,
+        cause: Cause,
+        data: &mut [u8],
+    ) -> Result<(), StoreFault> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
         match found {
             Found::Page(header, _) if !self.is_of_now(ppn, header) => {
@@ -44,12 +50,12 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a logical page is to be written anew because it was hard to read.
-    pub fn has_weak(&self) -> bool {
+    pub(crate) fn has_weak(&self) -> bool {
         !self.weak.is_empty()
     }
 
     /// The next logical page to be written anew because it was hard to read.
-    pub fn next_weak(&mut self) -> Option<u32> {
+    pub(crate) fn next_weak(&mut self) -> Option<u32> {
         self.weak.pop()
     }
 
@@ -101,7 +107,7 @@ impl<N: Nand> Flash<N> {
 
     /// Which logical page was written last: that of a write that is refused, if all that failed came after
     /// it.
-    pub fn last_written(&self) -> Option<u32> {
+    pub(crate) fn last_written(&self) -> Option<u32> {
         self.last_written
     }
 
@@ -111,12 +117,12 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether blocks have failed, here or in the factory.
-    pub fn has_failed_blocks(&self) -> bool {
+    pub(crate) fn has_failed_blocks(&self) -> bool {
         !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
     }
 
     /// [`Flash::read`] into the page of RAM.
-    pub fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
+    pub(crate) fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
         let mut page = self.lend_page();
         let read = self.read(ppn, number, cause, &mut page);
         self.return_page(page);
@@ -124,7 +130,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Writes the page of RAM as a new version of a page of the mapping table; false as for [`Flash::write`].
-    pub fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
+    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
         let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
         let page = self.lend_page();
         let programmed = self.program(ppn, header, Cause::Mapping, &page);
@@ -208,7 +214,7 @@ impl<N: Nand> Flash<N> {
 
     /// Takes back pages of a group that cannot be completed; a base must say so before anything else is
     /// programmed.
-    pub fn abandon(&mut self, pages: &[Ppn]) {
+    pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
         pages.iter().for_each(|&ppn| self.invalidate(ppn));
         self.mark = Mark::Base;
     }

@@ -36,24 +36,24 @@ impl Default for FlashSettings {
 
 /// The blocks that a scheme needs besides its data.
 #[derive(Clone, Copy, Debug)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Log blocks, frontiers, blocks for merges and collection.
-    pub blocks: u32,
+    pub(crate) blocks: u32,
     /// How it is known which pages are valid.
-    pub validity: Validity,
+    pub(crate) validity: Validity,
     /// Bytes of its own in a base, at most.
-    pub extra_bytes: usize,
+    pub(crate) extra_bytes: usize,
     /// Logical pages come in whole logical blocks.
-    pub whole_blocks: bool,
+    pub(crate) whole_blocks: bool,
 }
 
 /// How a chip is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChipPlan {
     /// Logical pages.
-    pub page_count: u32,
+    pub(crate) page_count: u32,
     /// Blocks that the next base takes: never to be used for anything else.
-    pub base_blocks: u32,
+    pub(crate) base_blocks: u32,
 }
 
 impl ChipPlan {
@@ -63,14 +63,14 @@ impl ChipPlan {
     }
 
     /// Blocks that a base takes which says so which pages are valid.
-    pub fn base_blocks_with(geometry: Geometry, validity: Validity, extra_bytes: usize) -> u32 {
+    pub(crate) fn base_blocks_with(geometry: Geometry, validity: Validity, extra_bytes: usize) -> u32 {
         let bytes = base::encoded_bytes(geometry, validity, extra_bytes) + 4 * LOST_PAGES;
         let pages = CheckpointArea::pages_needed(geometry, bytes) as u32 + note_pages(geometry);
         pages.div_ceil(geometry.pages_per_block)
     }
 
     /// The plan for a chip about to be formatted, given the number of its good blocks.
-    pub fn new(
+    pub(crate) fn new(
         geometry: Geometry,
         settings: &FlashSettings,
         good_blocks: u32,

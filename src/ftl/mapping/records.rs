@@ -32,7 +32,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Writes a base. When it fails, the previous one still holds.
-    pub fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
+    pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
         let mut page = self.lend_page();
         let contents = BaseContents {
@@ -116,7 +116,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Makes the trims so far survive a power cut.
-    pub fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
+    pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         match (self.trimmed.is_empty(), self.mark) {
             (true, _) => Ok(()),
             (false, Mark::Base) => self.write_base(false, &extra()),
@@ -125,7 +125,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Notes that a logical page was dropped; the scheme has invalidated it.
-    pub fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
+    pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
         debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
         debug_assert!(ppn.is_none_or(|ppn| !self.is_surely_valid(ppn)), "F1: a trimmed page is valid");
         if !self.trimmed.insert(lpn) {
@@ -136,12 +136,12 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether no further trim can be remembered before the next record.
-    pub fn has_many_trims(&self) -> bool {
+    pub(crate) fn has_many_trims(&self) -> bool {
         self.trimmed.is_full()
     }
 
     /// Whether the newest version of a logical page cannot be read.
-    pub fn is_lost(&self, lpn: u32) -> bool {
+    pub(crate) fn is_lost(&self, lpn: u32) -> bool {
         self.lost.contains(&lpn)
     }
 }

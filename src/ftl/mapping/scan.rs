@@ -78,7 +78,7 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    pub fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
@@ -188,7 +188,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, after a mount that holds some.
-    pub fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
+    pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
         match held.binary_search_by_key(&ppn, |page| page.ppn) {
             Ok(at) => Ok(held[at].number()),
             Err(_) => match self.number_in_place(ppn) {
@@ -199,7 +199,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whose a valid page is, by itself.
-    pub fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
+    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>

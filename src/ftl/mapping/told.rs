@@ -18,13 +18,13 @@ use core::ops::Range;
 const ENTRY_BYTES: usize = 8;
 
 /// Entries in a page of the mapping table.
-pub const fn entries_per_page(geometry: Geometry) -> u32 {
+pub(crate) const fn entries_per_page(geometry: Geometry) -> u32 {
     geometry.page_bytes / 4
 }
 
 /// The map of a record.
 #[derive(Clone, Copy)]
-pub struct Told<'a> {
+pub(crate) struct Told<'a> {
     places: &'a [u8],
     entries: &'a [u8],
     per_page: u32,
@@ -33,12 +33,12 @@ pub struct Told<'a> {
 
 impl<'a> Told<'a> {
     /// Bytes of a map with so many pages of the table and so many entries besides.
-    pub const fn bytes(pages: usize, entries: usize) -> usize {
+    pub(crate) const fn bytes(pages: usize, entries: usize) -> usize {
         4 + 4 * pages + ENTRY_BYTES * entries
     }
 
     /// Appends a map; the places of the table's pages go first.
-    pub fn put(out: &mut Vec<u8>, places: &[u32], entries: impl Iterator<Item = (u32, u32)>) {
+    pub(crate) fn put(out: &mut Vec<u8>, places: &[u32], entries: impl Iterator<Item = (u32, u32)>) {
         out.extend((places.len() as u32).to_le_bytes());
         places.iter().for_each(|place| out.extend(place.to_le_bytes()));
         for (lpn, ppn) in entries {
@@ -48,7 +48,7 @@ impl<'a> Told<'a> {
     }
 
     /// The map of a store with so many logical pages; none where the bytes make no sense.
-    pub fn new(bytes: &'a [u8], geometry: Geometry, page_count: u32) -> Option<Told<'a>> {
+    pub(crate) fn new(bytes: &'a [u8], geometry: Geometry, page_count: u32) -> Option<Told<'a>> {
         let per_page = entries_per_page(geometry);
         let (count, rest) = bytes.split_at_checked(4)?;
         let pages = page_count.div_ceil(per_page);
@@ -63,28 +63,28 @@ impl<'a> Told<'a> {
     }
 
     /// Pages of the table.
-    pub fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         self.places.len() as u32 / 4
     }
 
     /// Where a page of the table is; all ones for nowhere.
-    pub fn place(&self, page: u32) -> u32 {
+    pub(crate) fn place(&self, page: u32) -> u32 {
         get_u32(self.places, page as usize * 4)
     }
 
     /// The logical pages whose entries are in a page of the table.
-    pub fn range(&self, page: u32) -> Range<u32> {
+    pub(crate) fn range(&self, page: u32) -> Range<u32> {
         let first = page * self.per_page;
         first..(first + self.per_page).min(self.page_count)
     }
 
     /// The entries that the table does not say.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         self.entries.chunks_exact(ENTRY_BYTES).map(|entry| (get_u32(entry, 0), get_u32(entry, 4)))
     }
 
     /// Entries that the table does not say and that belong to one of its pages.
-    pub fn entries_of(&self, page: u32) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+    pub(crate) fn entries_of(&self, page: u32) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let lpns = self.range(page);
         self.entries().filter(move |(lpn, _)| lpns.contains(lpn))
     }

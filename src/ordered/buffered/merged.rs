@@ -19,8 +19,11 @@ pub trait Pending {
 
 /// Shows records of the tree among the changes that wait.
 pub struct Merge<'a, P> {
+    /// The changes that wait.
     pub pending: P,
+    /// The way of the walk.
     pub direction: Direction,
+    /// Called for each record.
     pub visit: Visit<'a>,
 }
 

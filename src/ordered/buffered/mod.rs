@@ -4,8 +4,11 @@
 mod chunked;
 mod merged;
 mod order;
+#[doc(hidden)]
 pub use chunked::Chunked;
+#[doc(hidden)]
 pub use merged::{Merge, Pending};
+#[doc(hidden)]
 pub use order::Order;
 
 /// The answer of an insertion or a removal, where updates wait in RAM.
@@ -20,9 +23,12 @@ pub enum Answers {
 }
 
 /// The knowledge that the tree has of the key of an update that waits.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
+    /// The key is not in the tree.
     Absent,
+    /// The key is in the tree.
     Present,
     /// Nobody looked.
     Unknown,

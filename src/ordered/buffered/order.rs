@@ -58,6 +58,7 @@ impl Order {
         Chunked::<(u32, u32)>::directory_bytes(chunks_max)
     }
 
+    /// Bytes of RAM that a slot takes.
     pub const fn slot_bytes() -> usize {
         size_of::<(u32, u32)>()
     }

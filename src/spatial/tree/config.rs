@@ -73,6 +73,7 @@ impl<R> SpatialConfig<R> {
     }
 
     /// Refuses nodes that lie otherwise than this says; `page_bytes` are those that the whole node may take.
+    #[doc(hidden)]
     pub fn require_format<C: Coordinate, const D: usize>(
         &self,
         found: &NodeFormat,

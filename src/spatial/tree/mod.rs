@@ -429,6 +429,7 @@ pub(super) fn region<C: Coordinate, const D: usize>(id: NodeId, node: &Node<C, D
 }
 
 /// Which measure is smaller, for `min_by`.
+#[doc(hidden)]
 pub fn by_measure<M: Measure>(a: &M, b: &M) -> core::cmp::Ordering {
     a.order(b)
 }

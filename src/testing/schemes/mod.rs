@@ -1,5 +1,7 @@
 //! The tests that every scheme must pass: an FTL is an array of pages, whatever happens to the chip.
 
+#![allow(clippy::unwrap_used)]
+
 mod damage;
 mod dying;
 mod news;

@@ -45,8 +45,6 @@ pub use recently_evicted::RecentlyEvicted;
 pub use s3_fifo::S3Fifo;
 pub use two_q::TwoQ;
 
-#[cfg(test)]
-use alloc::vec::Vec;
 use nandex::cache::policy::{Access, Exit, Replacement};
 
 /// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes

@@ -10,21 +10,23 @@ use nandex::store::StoreError;
 use nandex::testing::{self, Mix, Store};
 use nandex::units::Lpn;
 
-pub use nandex::testing::{History, Model, Op, assert_holds, assert_sound, contents, live, put, take};
+pub(in crate::ordered) use nandex::testing::{
+    History, Model, Op, assert_holds, assert_sound, contents, live, put, take,
+};
 
-pub const SMALL: RecordFormat = RecordFormat::new(2, 2);
+pub(in crate::ordered) const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
-pub fn key(n: u16) -> [u8; 2] {
+pub(in crate::ordered) fn key(n: u16) -> [u8; 2] {
     n.to_be_bytes()
 }
 
 /// Operations of every kind.
-pub fn any_ops(rng: &mut Rng) -> Vec<Op> {
+pub(in crate::ordered) fn any_ops(rng: &mut Rng) -> Vec<Op> {
     testing::ops(rng, 900, 400, SMALL)
 }
 
 /// Works until the power fails.
-pub fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
+pub(in crate::ordered) fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
     let mut history = History::new(Model::new());
     let error = history.work(index, &mut Rng::new(3), Mix::updates(120, [29, 30], 1));
     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
@@ -42,7 +44,7 @@ pub fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
 
 /// Which records go from a full store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub(in crate::ordered) enum Gone {
     LowerHalf,
     UpperHalf,
     Scattered,
@@ -51,7 +53,7 @@ pub enum Gone {
 /// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds
 /// room for half as many records as went before it. Every removal finds room, and what is refused changes
 /// nothing.
-pub fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
+pub(in crate::ordered) fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     let mut removed = 0;
     for round in 0..4u16 {
@@ -80,14 +82,18 @@ pub fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
 }
 
 /// Places, offsets and bytes of forgeries, fewer than `most`.
-pub fn any_forgeries(rng: &mut Rng, (pages, offsets): (u64, u64), most: u64) -> Vec<(u32, usize, u8)> {
+pub(in crate::ordered) fn any_forgeries(
+    rng: &mut Rng,
+    (pages, offsets): (u64, u64),
+    most: u64,
+) -> Vec<(u32, usize, u8)> {
     let count = 1 + rng.below(most - 1);
     let mut one = || (rng.below(pages) as u32, 4 + rng.below(offsets - 4) as usize, rng.next_u64() as u8);
     (0..count).map(|_| one()).collect()
 }
 
 /// Overwrites bytes of pages, and lets the checksums say that all is well.
-pub fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
+pub(in crate::ordered) fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
     for (lpn, at, byte) in forgeries {
         let mut page = store.page_of(Lpn(lpn));
         page[at] = byte;
@@ -98,7 +104,7 @@ pub fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
 }
 
 /// Uses an index that may hold anything.
-pub fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
+pub(in crate::ordered) fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..120 {
         let n = key(rng.below(70) as u16);
@@ -115,7 +121,7 @@ pub fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
 
 /// Fills an index three times and removes half of its records each time; `changes`: what is there can be
 /// changed while it is full.
-pub fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
+pub(in crate::ordered) fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..3u16 {
         let mut next = || (key(rng.next_u64() as u16).to_vec(), key(round).to_vec());
@@ -136,7 +142,7 @@ pub fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
 }
 
 /// Records in random order, some of them several times, and a close.
-pub fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
+pub(in crate::ordered) fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
     let mut model = Model::new();
     for _ in 0..900 {
         let n = key(rng.below(300) as u16);
@@ -148,7 +154,7 @@ pub fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
 
 /// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or
 /// changes nothing. How often was what?
-pub fn flip_bits(
+pub(in crate::ordered) fn flip_bits(
     (store, pages): (&Store, u64),
     (model, rng): (&Model, &mut Rng),
     mount: impl Fn(Store) -> Result<Model, IndexError>,

@@ -1,5 +1,7 @@
 //! Checks name the invariant that is broken, in builds with words and without.
 
+#![allow(clippy::unwrap_used)]
+
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::codec::{crc32, put_u32};
 use nandex::nand::Cause;

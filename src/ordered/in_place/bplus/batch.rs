@@ -30,11 +30,14 @@ use core::cmp::Ordering;
 /// The keys that belong to a leaf: from `low` on, below `high`; `None` where nothing bounds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpan {
+    /// The smallest key that belongs to the leaf.
     pub low: Option<Box<[u8]>>,
+    /// The smallest key that belongs to leaves behind.
     pub high: Option<Box<[u8]>>,
 }
 
 impl LeafSpan {
+    /// Whether a key belongs to the leaf.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.low.as_deref().is_none_or(|low| low <= key) && self.high.as_deref().is_none_or(|high| key < high)
     }
@@ -43,6 +46,7 @@ impl LeafSpan {
 /// A leaf that has some of the keys that changed leaves.
 #[derive(Clone, Debug)]
 pub struct NewLeaf {
+    /// The page of the leaf.
     pub lpn: Lpn,
     /// The leaf's lower bound; none where nothing bounds it.
     pub low: Option<Box<[u8]>>,
@@ -54,8 +58,11 @@ pub struct NewLeaf {
 /// in key order.
 #[derive(Clone, Debug)]
 pub struct Reshaped {
+    /// The keys.
     pub span: LeafSpan,
+    /// The leaves that had the keys.
     pub before: Vec<Lpn>,
+    /// The leaves that have the keys, in key order.
     pub after: Vec<NewLeaf>,
 }
 
@@ -77,9 +84,11 @@ impl Reshaped {
 /// The outcome of [`BPlusTree::lookup`].
 #[derive(Clone, Debug)]
 pub struct Lookup {
+    /// Whether the key is there.
     pub is_present: bool,
     /// Entries of the leaf.
     pub entries: usize,
+    /// The keys that belong to the leaf.
     pub span: LeafSpan,
 }
 
@@ -106,6 +115,7 @@ struct LeafMerge {
     is_changed: bool,
 }
 
+#[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
     pub fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {

@@ -139,6 +139,7 @@ impl Nodes {
 
 /// The pages and keys that the checker has seen so far.
 pub struct Walk {
+    /// The findings so far.
     pub report: CheckReport,
     reached: Space,
 }

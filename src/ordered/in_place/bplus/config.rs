@@ -44,6 +44,7 @@ pub struct BPlusConfig {
     /// How much RAM the tree takes. Not part of the format.
     pub ram: TreeRam,
     /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
+    #[doc(hidden)]
     pub above: Above,
 }
 
@@ -89,6 +90,7 @@ impl BPlusConfig {
     }
 
     /// A tree whose records name the leaves of another.
+    #[doc(hidden)]
     pub fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
         BPlusConfig {
             leaf_capacity: order,
@@ -99,6 +101,7 @@ impl BPlusConfig {
     }
 
     /// This configuration with nodes of at most so many entries, where no capacity is given.
+    #[doc(hidden)]
     pub fn with_capacities_up_to(self, entries: usize, page_bytes: usize) -> Result<BPlusConfig, IndexFault> {
         let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
         Ok(BPlusConfig {
@@ -109,6 +112,7 @@ impl BPlusConfig {
     }
 
     /// Entries of a leaf at most, on this store.
+    #[doc(hidden)]
     pub fn leaf_capacity_on(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexFault> {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
@@ -138,6 +142,7 @@ impl BPlusConfig {
     }
 
     /// Bytes of RAM for so many nodes more on pages of this size.
+    #[doc(hidden)]
     pub const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
         frames * (page_bytes + size_of::<Frame>())
     }

@@ -52,6 +52,7 @@ pub enum Edit<'a> {
     Absorb(usize),
 }
 
+#[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
     /// The tree's store, to be told which nodes are in use.
     pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {

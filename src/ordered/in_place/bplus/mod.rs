@@ -153,6 +153,7 @@ struct Work<'a> {
     core: &'a mut Core,
 }
 
+/// Changes of structure since the tree was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeCounts {
     /// Nodes split in halves.
@@ -161,7 +162,8 @@ pub struct NodeCounts {
     pub overflows: u64,
     /// Nodes given up: merged, or expelled.
     pub merges: u64,
-    pub redistributions: u64,
+    /// Pairs of neighbours that shared their entries anew.
+    pub(crate) redistributions: u64,
 }
 
 impl Core {
@@ -296,11 +298,13 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all
     /// the same.
+    #[doc(hidden)]
     pub fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
     /// Opens the tree where so many pages of leaves may be written with nodes.
+    #[doc(hidden)]
     pub fn open_with(store: S, takes_unclean: bool, leaf_pages: usize) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|store, layout| {
             takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
@@ -308,6 +312,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
+    #[doc(hidden)]
     pub fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|_, _| true)
     }
@@ -327,6 +332,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
     }
 
+    /// Refuses a tree formatted with other records or capacities or giving less durability.
+    #[doc(hidden)]
     pub fn require_config(mut self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexFault> {
         self.core.require_config(&self.store, config)?;
         Ok(self)
@@ -358,16 +365,19 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps
     /// changes back in RAM and hands them on in another order.
+    #[doc(hidden)]
     pub fn promise_nothing(&mut self) {
         self.core.mark.durability = Durability::None;
     }
 
     /// The durability class of the tree on its store if it keeps no changes back.
+    #[doc(hidden)]
     pub fn class_on_store(&self) -> Durability {
         self.class_with(0)
     }
 
     /// The class of the tree where so many pages of leaves may be written with its nodes.
+    #[doc(hidden)]
     pub fn class_with(&self, leaf_pages: usize) -> Durability {
         Durability::on(&self.store, self.core.nodes.layout.group_pages_max() + leaf_pages)
     }
@@ -378,16 +388,19 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The store below, to check it or to tell it what waits above the tree.
+    #[doc(hidden)]
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
     /// Pages of the store when the tree was formatted.
+    #[doc(hidden)]
     pub fn pages_formatted(&self) -> u32 {
         self.core.nodes.layout.page_count
     }
 
     /// The counters of splits, merges and loans of nodes.
+    #[doc(hidden)]
     pub fn counts(&self) -> NodeCounts {
         self.core.counts
     }
@@ -398,6 +411,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Refuses to go on after a write whose effect is unknown.
+    #[doc(hidden)]
     pub fn ready(&self) -> Result<(), IndexFault> {
         self.core.mark.ready()
     }

@@ -51,7 +51,9 @@ const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
 /// Entries of an internal node at least where the tree takes the least RAM.
 pub(crate) const LEAST_CAPACITY: usize = 8;
+/// Bytes of a page before its entries.
 pub const HEADER_BYTES: usize = 12;
+/// Bytes of the page number of a child.
 pub const CHILD_BYTES: usize = 4;
 
 /// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
@@ -60,14 +62,22 @@ pub(crate) const HEIGHT_MAX: usize = 32;
 /// How the pages of one tree are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    pub record: RecordFormat,
-    pub page_bytes: usize,
-    pub page_count: u32,
+    /// Sizes of the records.
+    pub(crate) record: RecordFormat,
+    /// Bytes of a page.
+    pub(crate) page_bytes: usize,
+    /// Pages of the store.
+    pub(crate) page_count: u32,
+    /// The entries of a leaf.
     pub leaf: NodeShape,
+    /// The entries of an internal node.
     pub internal: NodeShape,
-    pub overflow: Overflow,
-    pub underflow: Underflow,
-    pub above: Above,
+    /// The rule of a full node.
+    pub(crate) overflow: Overflow,
+    /// The rule of a node that lost an entry.
+    pub(crate) underflow: Underflow,
+    /// The kind of leaves below.
+    pub(crate) above: Above,
 }
 
 impl Layout {
@@ -118,13 +128,13 @@ impl Layout {
     }
 
     /// The shape of the nodes of a level.
-    pub fn shape(&self, level: usize) -> NodeShape {
+    pub(crate) fn shape(&self, level: usize) -> NodeShape {
         debug_assert!(level > 0, "B5: leaves have level 1");
         if level == 1 { self.leaf } else { self.internal }
     }
 
     /// Entries of a node of this level at least, unless it is the root.
-    pub fn fill_min(&self, level: usize) -> usize {
+    pub(crate) fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
             // Split before there is one entry more, a node that holds an odd number leaves one with less.
             Underflow::Merge if level > 1 && self.internal.capacity >= LEAST_CAPACITY => {
@@ -137,13 +147,13 @@ impl Layout {
     }
 
     /// Entries of a node of this level that is half full.
-    pub fn half(&self, level: usize) -> usize {
+    pub(crate) fn half(&self, level: usize) -> usize {
         self.shape(level).capacity.div_ceil(2)
     }
 
     /// The height of the highest tree that finds room: a root of two children and every other node half full.
     /// Where nodes may shrink a tree is allowed to be one level higher.
-    pub fn height_max(&self) -> usize {
+    pub(crate) fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
         let half = self.half(2) as u64;
         let (mut height, mut bottom, mut nodes) = (1, 1, 1);
@@ -160,17 +170,17 @@ impl Layout {
 
     /// Pages that one operation writes at most: a split of every node of the path but the root, which is
     /// either split as well (and the tree is still lower than it can be) or only takes the new entry.
-    pub fn group_pages_max(&self) -> usize {
+    pub(crate) fn group_pages_max(&self) -> usize {
         2 * self.height_max() - 1
     }
 
     /// An empty page.
-    pub fn frame(&self) -> Frame {
+    pub(crate) fn frame(&self) -> Frame {
         Frame { bytes: vec![0; self.page_bytes].into_boxed_slice(), slot: 0, is_dirty: false }
     }
 
     /// Writes the superblock into `page`.
-    pub fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
+    pub(crate) fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
         debug_assert_eq!(page.len(), self.page_bytes, "B7: a superblock of another size");
         page.fill(0);
         put_u32(page, 4, SUPERBLOCK.0);
@@ -190,7 +200,7 @@ impl Layout {
     }
 
     /// Reads the superblock: the layout, and whether it is marked clean.
-    pub fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
+    pub(crate) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
         let what = words("page 0 is no superblock of a B+-tree");
         if page.len() < SUPERBLOCK_BYTES {
             return Err(IndexError::other(Differs::Kind, what).into());
@@ -229,7 +239,7 @@ impl Layout {
 
     /// Checks a page that was read as the node of this number and level; a root whose level is not known yet
     /// has `None`.
-    pub fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
+    pub(crate) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
             return Err(corrupted(Invariant::B1, "the checksum of the node is wrong", lpn));
@@ -258,7 +268,7 @@ impl Layout {
     }
 
     /// The page of child `slot` of an internal node.
-    pub fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
+    pub(crate) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         debug_assert!(frame.level() > 1, "B5: a leaf has no children");
         debug_assert!(slot < frame.count(), "B4: child {slot} of {}", frame.count());
         let lpn = get_u32(self.internal.value(frame.area(), slot), 0);
@@ -294,6 +304,7 @@ pub(crate) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> In
 /// A page in RAM that holds a node.
 #[derive(Clone, Debug)]
 pub struct Frame {
+    /// The page; empty while lent.
     pub bytes: Box<[u8]>,
     /// The entry that the walk in hand goes through.
     pub slot: usize,
@@ -303,7 +314,7 @@ pub struct Frame {
 
 impl Frame {
     /// Makes it an empty node.
-    pub fn reset(&mut self, lpn: Lpn, level: usize) {
+    pub(crate) fn reset(&mut self, lpn: Lpn, level: usize) {
         debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: a node at level {level}");
         self.bytes.fill(0);
         put_head(&mut self.bytes, lpn, level as u8);
@@ -311,36 +322,43 @@ impl Frame {
     }
 
     /// Whether another frame has its page of RAM for a while.
-    pub fn is_lent(&self) -> bool {
+    pub(crate) fn is_lent(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    pub fn lpn(&self) -> Lpn {
+    /// The number that the node carries.
+    pub(crate) fn lpn(&self) -> Lpn {
         Lpn(get_u32(&self.bytes, 4))
     }
 
-    pub fn set_lpn(&mut self, lpn: Lpn) {
+    /// Gives the node another number.
+    pub(crate) fn set_lpn(&mut self, lpn: Lpn) {
         put_u32(&mut self.bytes, 4, lpn.0);
     }
 
-    pub fn level(&self) -> usize {
+    /// Level of the node: 1 of a leaf.
+    pub(crate) fn level(&self) -> usize {
         usize::from(self.bytes[8])
     }
 
+    /// Entries of the node.
     pub fn count(&self) -> usize {
         usize::from(get_u16(&self.bytes, 10))
     }
 
-    pub fn set_count(&mut self, count: usize) {
+    /// Says how many entries the node has.
+    pub(crate) fn set_count(&mut self, count: usize) {
         debug_assert!(count <= usize::from(u16::MAX), "B4: {count} entries do not fit the header");
         put_u16(&mut self.bytes, 10, count as u16);
         self.is_dirty = true;
     }
 
-    pub fn area(&self) -> &[u8] {
+    /// The bytes of the entries.
+    pub(crate) fn area(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
+    /// The bytes of the entries, to be changed.
     pub fn area_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADER_BYTES..]
     }
@@ -352,7 +370,7 @@ impl Frame {
     }
 
     /// Takes over level and entries of another node, and keeps its own number.
-    pub fn copy_node(&mut self, source: &Frame) {
+    pub(crate) fn copy_node(&mut self, source: &Frame) {
         self.bytes[8..].copy_from_slice(&source.bytes[8..]);
         self.is_dirty = true;
     }
@@ -366,7 +384,7 @@ impl Frame {
     }
 
     /// Takes the entry at place `at` out.
-    pub fn remove(&mut self, shape: &NodeShape, at: usize) {
+    pub(crate) fn remove(&mut self, shape: &NodeShape, at: usize) {
         let count = self.count();
         debug_assert!(at < count, "B4: entry {at} of {count} is taken out");
         shape.remove(self.area_mut(), count, at);

@@ -107,6 +107,7 @@ impl Underflow {
 
 impl BPlusConfig {
     /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
+    #[doc(hidden)]
     pub fn require_for_groups(&self) -> Result<(), IndexFault> {
         let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
         if is_usual && self.structure_writes == StructureWrites::Together {
@@ -125,6 +126,7 @@ const NEARLY_FULL: u32 = 8;
 
 impl<S: PageStore> BPlusTree<S> {
     /// Tells pages that are full leaves which will stay whole when ascending keys go on.
+    #[doc(hidden)]
     pub fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
         let (leaf, overflow) = (self.core.nodes.layout.leaf, self.core.nodes.layout.overflow);
         move |page| {

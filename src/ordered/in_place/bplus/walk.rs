@@ -106,6 +106,7 @@ impl Nodes {
     }
 }
 
+#[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
     /// Visits every leaf with keys between two bounds, in key order, and shows the store beside it.
     pub fn walk_leaves(

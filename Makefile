@@ -28,9 +28,9 @@ time: ## where the time of the last `make test` or `make nightly` went
 
 # The engine's unit tests with as little as a tier has, and words, which tests of refusals read. The gate runs them with
 # all features.
-test-tiers: ## the engine's unit tests in each tier of its features: tiny, embedded and full, each without std
-	for tier in tiny embedded full; do \
-		$(CARGO) test -p nandex --lib --locked --no-default-features --features $$tier,messages || exit 1; done
+test-tiers: ## unit tests of engine and literature in each tier of features: tiny, embedded and full, each without std
+	for tier in tiny embedded full; do for crate in nandex nandex-papers; do \
+		$(CARGO) test -p $$crate --lib --locked --no-default-features --features $$tier,messages || exit 1; done; done
 
 test-adding: tools ## the pages on adding an index and an FTL, applied to a copy of the sources and compiled
 	CARGO="$(CARGO)" sh tests/adding.sh

@@ -1,4 +1,5 @@
-//! Ordered and spatial indexes for flash memory.
+//! Ordered and spatial indexes for flash memory: those that a product links. The indexes, FTLs and policies of
+//! the literature stand on the same grounds in `nandex-papers`.
 //!
 //! The crate is the *engine*: chips, flash translation layers, caches and indexes. It is `no_std` with
 //! `alloc`, deterministic, and reads no clock, spawns no thread, opens no file and prints nothing.
@@ -6,7 +7,7 @@
 //! The rooms, each using only those to its right:
 //!
 //! ```text
-//! ordered, spatial, sensor -> unit_layer -> log, record_log -> cache -> ftl -> blocks -> store -> nand -> units, shared, codec, rng
+//! ordered, spatial -> log, record_log -> cache -> ftl -> blocks -> store -> nand -> units, shared, codec, rng
 //! ```
 //!
 //! # What is where
@@ -15,14 +16,13 @@
 //! |---|---|
 //! | mount what is there, or format a blank chip | [`open`](fn@open) |
 //! | describe a chip, or drive one | [`Nand`], [`Geometry`]; a simulated one: [`nand::sim::SimChip`] of a part of [`nand::catalogue`] |
-//! | have pages that may be overwritten | [`PageStore`]; on a chip: [`PageMapFtl`], [`DftlFtl`] and the others of [`ftl`] |
-//! | keep records in key order on a chip | [`MuTree`], [`WanderingTree`], [`VmTree`], [`IplTree`], [`Plow`], [`Sbits`] |
-//! | keep them on a store | [`BPlusTree`], [`LazyUpdateTree`], [`LsLruTree`] and the others of [`ordered`]; durable: [`Journaled`] around them |
+//! | have pages that may be overwritten | [`PageStore`]; on a chip: [`PageMapFtl`], [`DftlFtl`] |
+//! | keep records in key order on a chip | [`MuTree`], [`WanderingTree`], [`VmTree`], [`Plow`], [`Sbits`] |
+//! | keep them on a store | [`BPlusTree`] |
 //! | keep records of any length in one of these | [`Variable`](ordered::variable::Variable); long values: [`ValueLog`](ordered::value_log::ValueLog) |
-//! | keep rectangles or points | [`RTree`], [`RStarTree`], [`HilbertRTree`], [`MrTree`], [`ForTree`] |
-//! | keep readings of a sensor | [`MicroHash`](sensor::microhash::MicroHash) |
+//! | keep rectangles or points | [`RTree`], [`HilbertRTree`] |
 //!
-//! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens
+//! What the indexes stand on (block tables, logs, mapping tables) is private. The feature `unstable` opens
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
 #![deny(missing_docs)]

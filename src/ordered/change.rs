@@ -11,7 +11,7 @@ use core::ops::{Bound, ControlFlow};
 pub struct Change<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its new value; none removes the key.
+    /// The new value; none removes the key.
     pub value: Option<&'a [u8]>,
 }
 

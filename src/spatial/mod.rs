@@ -28,12 +28,12 @@
 //! | `node.rs` | [`node::Node`], [`node::Entry`], [`node::Change`] in RAM; [`node::NodeFormat`] encodes and decodes pages |
 //! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
-//! | `buffered/` | a layer: modifications wait in RAM and in a log, policies of FAST and eFIND flush them |
-//! | `rftl.rs` | a layer: modifications of many nodes share pages, a table tells where each node's are |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
-//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs`, `mr_tree/` | the kinds of tree |
-//! | `for_tree/` | the FOR-tree: a kind of tree and the layer that it stands on, whose nodes go on in overflow nodes |
+//! | `r_tree.rs`, `hilbert.rs` | the kinds of tree |
+//!
+//! Other kinds (R*-tree, MR-tree, FOR-tree) and layers below any tree (node buffers of FAST and eFIND, RFTL) are in
+//! `nandex-papers`.
 //!
 //! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see
 //! `r_tree.rs`); one that inserts and removes in its own way implements `Rules` (see `hilbert.rs`); search,

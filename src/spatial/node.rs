@@ -221,7 +221,7 @@ pub struct NodeFormat {
     /// Nodes of one level that the largest operation changes when it is kept narrow
     /// ([`super::Nodes::fits_group`]).
     pub group_per_level: u8,
-    /// The layer between the tree and its pages: 0 nothing, else [`super::buffered::LAYER`] and its kin.
+    /// The layer between the tree and its pages: 0 nothing, else the number of the layer.
     pub layer: u8,
     /// The options that the kind of tree wants to find again.
     pub options: [u8; OPTION_BYTES],

@@ -221,7 +221,7 @@ pub struct StoreStats {
     pub mapping_bytes: u64,
     /// Programs of a page below one programmed before in its block, which not every chip allows.
     pub out_of_order_programs: u64,
-    /// Buffer blocks that a write pattern converter merged with the store below ([`tbm`](crate::ftl::tbm)).
+    /// Buffer blocks that a write pattern converter merged with the store below.
     pub conversions: u64,
     /// Newest pages of buffer blocks that it wrote to the store below.
     pub converted_pages: u64,

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates that are looked at. The engine's rooms have an order of their own, which `tidy.rs` keeps.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
+    "crates/nandex-papers",
     "crates/nandex-stacks",
     "crates/nandex-runner",
     "crates/nandex-lab",

@@ -1,5 +1,5 @@
-//! The literature on the grounds of [`nandex`]: the indexes, flash translation layers, replacement policies and
-//! spatial trees of papers, each as its paper has it.
+//! The literature on the grounds of [`nandex`]: indexes, flash translation layers, replacement policies and
+//! spatial trees, each as its paper has it.
 //!
 //! A product links [`nandex`]. This crate is for comparison and research: it stands on the grounds that the
 //! feature `unstable` of [`nandex`] opens, and may change with any release.

@@ -111,7 +111,7 @@ impl<N: Nand> Flash<N> {
         self.last_written
     }
 
-    /// Sets what [`Flash::last_written`] says.
+    /// Notes the logical page written last.
     pub fn note_last_written(&mut self, lpn: Option<u32>) {
         self.last_written = lpn;
     }

@@ -6,8 +6,6 @@ mod acr;
 mod ad_lru;
 mod blocks;
 mod bplru;
-#[cfg(test)]
-mod caches;
 pub mod catalogue;
 mod ccf_lru;
 mod cfdc;

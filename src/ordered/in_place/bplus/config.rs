@@ -43,7 +43,7 @@ pub struct BPlusConfig {
     pub structure_writes: StructureWrites,
     /// How much RAM the tree takes. Not part of the format.
     pub ram: TreeRam,
-    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
+    /// The index above whose leaves these records name; zeros where they are plain records.
     #[doc(hidden)]
     pub above: Above,
 }

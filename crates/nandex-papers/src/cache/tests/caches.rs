@@ -1,7 +1,8 @@
 //! Caches under every policy keep what was written, and some are LRU where they should be.
 
-use super::catalogue::{POLICIES, PolicyEntry, policy};
-use super::{PolicySettings, Replacement};
+use crate::cache::catalogue::{POLICIES, PolicyEntry, policy};
+use crate::cache::PolicySettings;
+use nandex::cache::Replacement;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use nandex::cache::{CacheConfig, CacheCounters, PageCache, WriteMode};

@@ -1,5 +1,7 @@
 //! Runs a policy beside a naive model of its rule, as the cache would, and compares every victim.
 
+mod caches;
+
 use super::{Access, Exit, PolicySettings, Replacement};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -35,9 +35,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn make_room_for(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
-        let pages = self.log.kept_pages() + batch_pages(changes, self.height);
+        let pages = self.log.tape.kept_pages() + batch_pages(changes, self.height);
         let (wanted, live_max) = self.batch_room(changes, self.height);
-        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.tape.checkpoint_pages() + u32::from(self.height));
         if !have_inserts {
             return make_room(self, Need { pages, wanted, live_max: None });
         }
@@ -49,7 +49,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may
     /// live before.
     pub(super) fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
-        let pages = self.log.kept_pages() + batch_pages(changes, height);
+        let pages = self.log.tape.kept_pages() + batch_pages(changes, height);
         let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
         (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))
     }

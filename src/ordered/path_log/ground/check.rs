@@ -143,7 +143,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Checks R6 block by block, where valid pages are counted.
     fn check_counts(&self, walk: &mut Walk) {
-        if !self.log.counts() {
+        if !self.log.config().counts() {
             return;
         }
         let mut reached = BTreeMap::new();
@@ -151,7 +151,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             *reached.entry(self.log.geometry().block_of(page)).or_insert(0) += 1;
         }
         for (block, reached) in reached {
-            let counted = self.log.valid_in(block);
+            let counted = self.log.tape.valid_in(block);
             if counted < reached {
                 let found = message!("{counted} valid pages counted, {reached} that can be reached");
                 walk.report.violation(Invariant::R6, u64::from(block.0), found);

@@ -95,7 +95,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if S::MAPS_MOVES || S::TAKES_JOURNAL {
             self.journal.capacity = leaves;
             let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
-            self.log.expect_note(entries * size_of::<(u32, u32)>());
+            self.log.tape.expect_note(entries * size_of::<(u32, u32)>());
         }
     }
 
@@ -114,7 +114,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn note_journal(&mut self) {
         let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
         let note = entries.flat_map(u32::to_le_bytes).collect();
-        self.log.set_note(note);
+        self.log.tape.set_note(note);
     }
 
     pub(super) fn insert_journaled(
@@ -229,7 +229,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.set_child(2, page);
         }
         self.journal.moved.clear();
-        self.log.set_note(Vec::new());
+        self.log.tape.set_note(Vec::new());
         S::write_path(self, 2, None, Cause::Host)?;
         self.log.finish();
         self.interrupted = within_update;

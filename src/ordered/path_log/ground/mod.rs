@@ -204,7 +204,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let mut moves = moves;
         if S::MAPS_MOVES {
             if !is_new {
-                moves.load(&log.take_note(), pages)?;
+                moves.load(&log.tape.take_note(), pages)?;
             }
             log.read_with(read_pages);
         }

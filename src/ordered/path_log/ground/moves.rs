@@ -396,7 +396,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.moves.parent_rewrites += 1;
             return None;
         }
-        self.log.hold(named);
+        self.log.tape.hold(named);
         Some(named)
     }
 
@@ -416,7 +416,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn take_move(&mut self, named: Ppn) -> Option<u32> {
         let now = self.moves.take(named.0)?;
         if self.moves.place_of(named.0).is_none() {
-            self.log.release(named);
+            self.log.tape.release(named);
         }
         Some(now)
     }
@@ -503,7 +503,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Holds the addresses of all entries.
     pub(crate) fn hold_moved(&mut self) {
         for (named, _) in self.moves.iter() {
-            self.log.hold(Ppn(named));
+            self.log.tape.hold(Ppn(named));
             // What a mount took for valid for want of a word to the contrary.
             if self.log.is_valid(Ppn(named)) {
                 self.log.invalidate(Ppn(named));

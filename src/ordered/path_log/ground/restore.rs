@@ -15,7 +15,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
         let Some(root) = self.log.root() else {
-            let found = self.log.unfit(words("the log on the chip has no root"))?;
+            let found = self.log.tape.unfit(words("the log on the chip has no root"))?;
             return Err(IndexError::NotFormatted(found).into());
         };
         if root.height == 0 || root.height > self.scheme.height_max(0) {
@@ -32,13 +32,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         self.bits_in_doubt = !self.log.is_placed();
         S::mounted(self)?;
-        let (journal, note) = (self.log.take_journal(), self.log.take_note());
+        let (journal, note) = (self.log.take_journal(), self.log.tape.take_note());
         if S::MAPS_MOVES {
             S::restore_moves(self, &journal)?;
             drop((journal, note));
             self.path.buffer.reserve_exact(most);
             self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
-            self.log.expect_note(self.moves.byte_count());
+            self.log.tape.expect_note(self.moves.byte_count());
         } else if S::TAKES_JOURNAL && !(self.scheme.holds_one() && note.len() + journal.len() > 0) {
             self.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
             self.note_journal();
@@ -52,8 +52,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if self.log.needs_checkpoint() && !self.log.is_in_doubt() {
-            self.log.end_mount(note_of::<S>(&self.moves))
+        if self.log.tape.needs_checkpoint() && !self.log.is_in_doubt() {
+            self.log.tape.end_mount(note_of::<S>(&self.moves))
         } else {
             Ok(())
         }
@@ -66,13 +66,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
         }
-        if self.log.needs_checkpoint() {
+        if self.log.tape.needs_checkpoint() {
             if S::TAKES_JOURNAL {
                 self.note_journal();
             }
-            self.log.end_mount(note_of::<S>(&self.moves))?;
+            self.log.tape.end_mount(note_of::<S>(&self.moves))?;
         }
-        Ok(!self.log.needs_checkpoint())
+        Ok(!self.log.tape.needs_checkpoint())
     }
 
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
@@ -101,7 +101,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.path.buffer = Vec::new();
         self.log.remount()?;
         if S::MAPS_MOVES {
-            self.moves.load(&self.log.take_note(), self.log.geometry().pages())?;
+            self.moves.load(&self.log.tape.take_note(), self.log.geometry().pages())?;
         }
         self.log.read_with(read_pages);
         self.restore()?;

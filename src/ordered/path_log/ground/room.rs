@@ -37,20 +37,20 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     pub(super) fn pages_to_remove(&self) -> u32 {
-        self.log.kept_pages() + self.scheme.pages_per_update(self.height)
+        self.log.tape.kept_pages() + self.scheme.pages_per_update(self.height)
     }
 
     /// Free pages with which an insertion may begin: what it may take, and what a removal after it needs.
     pub(crate) fn pages_to_insert(&self) -> u32 {
         let pages = self.pages_to_remove() + self.scheme.pages_per_update(self.height);
-        pages.max(self.log.kept_pages() + self.log.geometry().pages_per_block)
+        pages.max(self.log.tape.kept_pages() + self.log.geometry().pages_per_block)
     }
 
     /// Pages that may live before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
         let journal = self.journal_pages(height);
         let most =
-            self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
+            self.log.tape.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
         // A page for each half and a root.
         most.saturating_sub(u32::from(height) + 1)
     }
@@ -58,7 +58,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
     /// one that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        self.log.require_numbers()?;
+        self.log.tape.require_numbers()?;
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
         }
@@ -69,7 +69,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         let update = self.scheme.pages_per_update(self.height);
         // What an insertion in vain leaves must do for removals.
-        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.tape.checkpoint_pages() + update);
         if is_insertion {
             let pages = self.mapped_pages(self.height + 1);
             self.settle_before_growth(self.mapped_live_max(pages, self.height + 1))?;
@@ -82,8 +82,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         make_room(self, need)?;
         // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
         // are pages to do so.
-        if self.log.wants_collection()
-            && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
+        if self.log.tape.wants_collection()
+            && (!self.moves.has_room() || self.log.tape.held_ahead() > self.log.free_pages())
             && self.empty_table()?
         {
             make_room(self, need)?;
@@ -93,7 +93,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
     pub(super) fn mapped_pages(&self, height: u8) -> u32 {
-        self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
+        self.log.tape.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
     }
 
     /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of
@@ -101,8 +101,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
         let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
-        let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
-        let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
+        let by_table = u64::from(self.log.tape.live_limit(wanted, 1)) * entries / (entries + parents);
+        let by_path = u64::from(self.log.tape.live_limit(wanted, 1)) / height;
         by_table.max(by_path).saturating_sub(height + 1) as u32
     }
 
@@ -164,7 +164,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         let programs = self.scheme.programs_per_move(self.height + 1);
-        Err(self.log.refusal(self.log.live_pages() as u32, free_pages, programs))
+        Err(self.log.tape.refusal(self.log.live_pages() as u32, free_pages, programs))
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor

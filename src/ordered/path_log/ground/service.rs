@@ -184,7 +184,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let most = self.live_max_at(height);
         let pages = u64::from(most).saturating_sub(self.log.live_pages());
         // Of numbers a change takes one for each page of its path, and of what is collected meanwhile.
-        let pages = pages.min(self.log.numbers_left() / (4 * u64::from(height)));
+        let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
         let half = |level| (self.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
         let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
         let records = leaves * half(1);

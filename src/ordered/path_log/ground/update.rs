@@ -391,7 +391,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.log.finish();
         self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
-        if !self.log.wants_checkpoint() {
+        if !self.log.tape.wants_checkpoint() {
             return Ok(());
         }
         match self.checkpoint() {
@@ -448,7 +448,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
 
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
         // A scheme that maps moves has no order of pages in which a mount could miss one.
-        if S::MAPS_MOVES || !self.log.is_needed(victim) {
+        if S::MAPS_MOVES || !self.log.tape.is_needed(victim) {
             return Ok(true);
         }
         if self.log.config().write_pages == 0 {
@@ -456,14 +456,14 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         } else {
             self.checkpoint()?;
         }
-        Ok(!self.log.is_needed(victim))
+        Ok(!self.log.tape.is_needed(victim))
     }
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
         if !core::mem::take(&mut self.bits_in_doubt) {
             return Ok(false);
         }
-        if self.log.counts() {
+        if self.log.config().counts() {
             let counted = self.count_reached();
             self.bits_in_doubt = counted.is_err();
             return counted.map(|()| true);

@@ -85,6 +85,11 @@ impl<N: Nand> Medium<N> {
         Ok(())
     }
 
+    /// Reads a page of a block into the buffer, and says what it is.
+    pub(super) fn read_in(&mut self, block: Pbn, page: u32) -> Result<Found, IndexFault> {
+        self.read_raw(self.geometry.page_at(block, page))
+    }
+
     /// Reads a page of the chip into the buffer, and says what it is.
     pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;

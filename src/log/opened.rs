@@ -5,6 +5,7 @@
 use super::head::Frontier;
 use super::medium::{Account, Found};
 use super::recovery::{Mount, corrupted};
+use super::tape::Tape;
 use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::fault::IndexFault;
@@ -47,6 +48,58 @@ impl Good {
     }
 }
 
+impl<N: Nand> Tape<N> {
+    /// Whether no page of the log can lie in a block.
+    fn is_unused(&self, block: Pbn) -> bool {
+        matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved)
+            && self.addresses.home_of_stand_in(block).is_none()
+    }
+
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
+    /// lived.
+    fn retire_unless_replaced(&mut self, block: Pbn) {
+        if let Some(home) = self.addresses.home_of_stand_in(block) {
+            self.addresses.end_stand_in(home);
+            self.blocks.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        if !self.addresses.replaced.iter().any(|pair| pair.0 == block) {
+            self.blocks.clear_valid(block);
+            self.blocks.retire(block);
+        }
+    }
+
+    /// Makes a block Full, none of its pages valid yet.
+    fn take_over(&mut self, block: Pbn) {
+        self.blocks.clear_valid(block);
+        if self.blocks.state(block).is_free() {
+            self.blocks.claim(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            self.blocks.close(block);
+        }
+        if self.head.frontier.block == Some(block) {
+            self.head.frontier.block = None;
+        }
+    }
+
+    /// A block that the checkpoint took for used and that was erased since.
+    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
+        self.checkpoints.in_doubt |=
+            [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
+        if let Some(home) = known_home {
+            self.addresses.end_stand_in(home);
+            self.blocks.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        self.blocks.clear_valid(block);
+        self.blocks.discard(block);
+        if self.head.frontier.block == Some(block) {
+            self.head.frontier.block = None;
+        }
+    }
+}
+
 impl<N: Nand> Mount<'_, N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     #[inline(never)]
@@ -55,8 +108,7 @@ impl<N: Nand> Mount<'_, N> {
         let mut bad = Vec::new();
         let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
         for block in (0..blocks).map(Pbn) {
-            let unused = matches!(self.tape.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if unused && self.tape.addresses.home_of_stand_in(block).is_none() {
+            if self.tape.is_unused(block) {
                 continue;
             }
             if self.tape.medium.nand.is_bad(block)? {
@@ -68,7 +120,7 @@ impl<N: Nand> Mount<'_, N> {
             if let Some(home) = self.tape.addresses.home_of_stand_in(block)
                 && account.is_none_or(|account| account.home != home)
             {
-                self.forget(block, Some(home));
+                self.tape.forget(block, Some(home));
             }
             match account {
                 None => good.silence(block),
@@ -94,7 +146,7 @@ impl<N: Nand> Mount<'_, N> {
             self.tape.blocks.close(open);
         }
         for block in bad {
-            self.retire_unless_replaced(block);
+            self.tape.retire_unless_replaced(block);
         }
         Ok(opened)
     }
@@ -123,8 +175,7 @@ impl<N: Nand> Mount<'_, N> {
         let is_known = self.tape.addresses.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
         for page in 0..self.tape.medium.geometry.pages_per_block {
-            if self.tape.medium.read_raw(self.tape.medium.geometry.page_at(block, page))? == Found::Page
-                && self.tape.medium.account() == account
+            if self.tape.medium.read_in(block, page)? == Found::Page && self.tape.medium.account() == account
             {
                 (last, count) = (page, count + 1);
             }
@@ -183,11 +234,7 @@ impl<N: Nand> Mount<'_, N> {
         let mut hidden = Vec::new();
         for block in (0..self.tape.medium.geometry.blocks).map(Pbn) {
             let is_known = opened.iter().any(|entry| self.tape.addresses.physical_block(entry.1) == block);
-            let unused = matches!(self.tape.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if is_known
-                || (unused && self.tape.addresses.home_of_stand_in(block).is_none())
-                || self.tape.medium.nand.is_bad(block)?
-            {
+            if is_known || self.tape.is_unused(block) || self.tape.medium.nand.is_bad(block)? {
                 continue;
             }
             let account = match self.second_page(block)? {
@@ -203,12 +250,10 @@ impl<N: Nand> Mount<'_, N> {
             let is_known = opened.iter().any(|entry| entry.0 == number);
             match self.tape.blocks.state(home) {
                 BlockState::Full if !is_known => {}
-                state if state.is_free() && !is_known => self.take_over(home),
+                state if state.is_free() && !is_known => self.tape.take_over(home),
                 _ => {
-                    return Err(corrupted(
-                        "two blocks take one place",
-                        self.tape.medium.geometry.page_at(home, 0).0,
-                    ));
+                    let at = self.tape.medium.geometry.page_at(home, 0).0;
+                    return Err(corrupted("two blocks take one place", at));
                 }
             }
         }
@@ -219,7 +264,7 @@ impl<N: Nand> Mount<'_, N> {
     pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexFault> {
         let pages = self.tape.medium.geometry.pages_per_block;
         for page in 1..self.gaps.most().map_or(pages, |most| pages.min(2 + most)) {
-            let found = self.tape.medium.read_raw(self.tape.medium.geometry.page_at(block, page))?;
+            let found = self.tape.medium.read_in(block, page)?;
             if found != Found::Erased {
                 return Ok(found);
             }
@@ -236,7 +281,7 @@ impl<N: Nand> Mount<'_, N> {
         since: Frontier,
     ) -> Result<Option<Opened>, IndexFault> {
         let Some(account) = account else {
-            self.forget(block, None);
+            self.tape.forget(block, None);
             return Ok(None);
         };
         let is_stand_in = self.tape.addresses.home_of_stand_in(block).is_some();
@@ -251,34 +296,6 @@ impl<N: Nand> Mount<'_, N> {
         Ok(None)
     }
 
-    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
-    /// lived.
-    fn retire_unless_replaced(&mut self, block: Pbn) {
-        if let Some(home) = self.tape.addresses.home_of_stand_in(block) {
-            self.tape.addresses.end_stand_in(home);
-            self.tape.blocks.clear_valid(home);
-            self.tape.blocks.retire(home);
-        }
-        if !self.tape.addresses.replaced.iter().any(|pair| pair.0 == block) {
-            self.tape.blocks.clear_valid(block);
-            self.tape.blocks.retire(block);
-        }
-    }
-
-    /// Makes a block Full, none of its pages valid yet.
-    fn take_over(&mut self, block: Pbn) {
-        self.tape.blocks.clear_valid(block);
-        if self.tape.blocks.state(block).is_free() {
-            self.tape.blocks.claim(block);
-        }
-        if self.tape.blocks.state(block) == BlockState::Open {
-            self.tape.blocks.close(block);
-        }
-        if self.tape.head.frontier.block == Some(block) {
-            self.tape.head.frontier.block = None;
-        }
-    }
-
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
     fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexFault> {
         let home = account.home;
@@ -287,25 +304,25 @@ impl<N: Nand> Mount<'_, N> {
             return Err(corrupted("a page's home lies beyond the chip", at));
         }
         if home == block {
-            self.take_over(block);
+            self.tape.take_over(block);
             return Ok(Some(home));
         }
         let source = self.tape.addresses.physical_block(home);
         if !self.tape.medium.nand.is_bad(source)? || self.tape.blocks.state(home) == BlockState::Bad {
             // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
             // since, where it could not be marked bad.
-            if self.tape.medium.read_raw(self.tape.medium.geometry.page_at(source, 0))? == Found::Page
+            if self.tape.medium.read_in(source, 0)? == Found::Page
                 && (self.tape.medium.account().home != home
                     || self.tape.medium.account().number < account.number)
             {
                 return Err(corrupted("a block holds the pages of another one", at));
             }
-            self.forget(block, None);
+            self.tape.forget(block, None);
             return Ok(None);
         }
         // A block that failed as itself no longer stood in for another.
         if let Some(other) = self.tape.addresses.home_of_stand_in(home) {
-            self.forget(home, Some(other));
+            self.tape.forget(home, Some(other));
         }
         if self.tape.blocks.state(home) == BlockState::Reserved {
             return Err(corrupted("a page's home is a block kept for something else", at));
@@ -319,24 +336,8 @@ impl<N: Nand> Mount<'_, N> {
         if before != home {
             self.tape.blocks.retire(before);
         }
-        self.take_over(home);
+        self.tape.take_over(home);
         self.tape.addresses.stand_in(home, block);
         Ok(Some(home))
-    }
-
-    /// A block that the checkpoint took for used and that was erased since.
-    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
-        self.tape.checkpoints.in_doubt |=
-            [Some(block), known_home].into_iter().flatten().any(|b| self.tape.blocks.valid_count(b) > 0);
-        if let Some(home) = known_home {
-            self.tape.addresses.end_stand_in(home);
-            self.tape.blocks.clear_valid(home);
-            self.tape.blocks.retire(home);
-        }
-        self.tape.blocks.clear_valid(block);
-        self.tape.blocks.discard(block);
-        if self.tape.head.frontier.block == Some(block) {
-            self.tape.head.frontier.block = None;
-        }
     }
 }

@@ -128,16 +128,15 @@ impl<N: Nand> Mount<'_, N> {
         self.tape.recount();
         // A newer checkpoint may be the one that cannot be read.
         let closed = self.tape.checkpoints.is_closed() && !self.tape.checkpoints.area.is_ragged();
-        if !(closed && self.nothing_since()?) {
+        let is_followed = !(closed && self.nothing_since()?);
+        if is_followed {
             self.follow()?;
-            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not
-            // name them: the tree enters them first.
-            self.tape.checkpoints.is_needed = true;
         }
-        if self.tape.checkpoints.is_guessed {
-            // The tree says which bits are right, and a checkpoint has them then.
-            (self.tape.checkpoints.in_doubt, self.tape.checkpoints.is_needed) = (true, true);
-        }
+        let checkpoints = &mut self.tape.checkpoints;
+        // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not name
+        // them: the tree enters them first. It says which guessed bits are right, too.
+        checkpoints.is_needed |= is_followed || checkpoints.is_guessed;
+        checkpoints.in_doubt |= checkpoints.is_guessed;
         Ok(())
     }
 
@@ -146,18 +145,16 @@ impl<N: Nand> Mount<'_, N> {
     /// it looks erased: both are passed over, and with them what its writer may have passed over before that
     /// one. A block whose first page is whole was erased in full.
     fn resume(&mut self, (home, written): (Pbn, Written)) {
-        debug_assert!(
-            written.end <= self.tape.medium.geometry.pages_per_block,
-            "a block of {} pages",
-            written.end
-        );
+        let pages = self.tape.medium.geometry.pages_per_block;
+        debug_assert!(written.end <= pages, "a block of {} pages", written.end);
         let Some(gap) = written.gaps.unwrap_or(self.gaps).most() else { return };
         let next_page = written.end + gap + 1;
-        let is_whole = self.tape.addresses.physical_block(home) == home
-            && self.tape.blocks.state(home) == BlockState::Full;
-        if is_whole && self.tape.is_tight() && next_page < self.tape.medium.geometry.pages_per_block {
-            self.tape.blocks.reopen(home);
-            (self.tape.head.frontier.block, self.tape.head.frontier.next_page) = (Some(home), next_page);
+        let tape = &mut *self.tape;
+        let is_full = tape.blocks.state(home) == BlockState::Full;
+        let is_whole = tape.addresses.physical_block(home) == home && is_full;
+        if is_whole && tape.is_tight() && next_page < pages {
+            tape.blocks.reopen(home);
+            (tape.head.frontier.block, tape.head.frontier.next_page) = (Some(home), next_page);
         }
     }
 
@@ -191,7 +188,7 @@ impl<N: Nand> Mount<'_, N> {
             let account = mount.tape.medium.account();
             account.number <= newest && account.home == block
         };
-        let is_erased = match self.tape.medium.read_raw(self.tape.medium.geometry.page_at(block, 0))? {
+        let is_erased = match self.tape.medium.read_in(block, 0)? {
             Found::Erased => true,
             Found::Page if is_old(self) => false,
             Found::Page | Found::Garbage | Found::Foreign => return Ok(Sign::New),
@@ -238,8 +235,8 @@ impl<N: Nand> Mount<'_, N> {
             let written = self.follow_block((block_sequence, home), (first_page, known), &mut seen)?;
             last = Some((home, written));
             self.tape.addresses.openings[home.index()] = block_sequence as u16;
-            self.tape.head.frontier.block_sequence =
-                self.tape.head.frontier.block_sequence.max(block_sequence);
+            let newest = &mut self.tape.head.frontier.block_sequence;
+            *newest = block_sequence.max(*newest);
         }
         seen.losses.require_whole(self.tape.medium.nand.tears())?;
         self.tape.checkpoints.in_doubt |= seen.losses.is_any;

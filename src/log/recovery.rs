@@ -48,7 +48,7 @@ use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
 use crate::store::StoreError;
-use crate::units::{Pbn, Ppn};
+use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -35,23 +35,24 @@ pub trait Relocate<N: Nand> {
         Ok(false)
     }
 
-    /// Programs that moving one page takes at most.
-    fn programs_per_move(&self) -> u32;
-
-    /// Pages that must be written yet for what moved already.
-    fn owed_pages(&self) -> u32 {
-        0
-    }
-
-    /// Pages that a collection leaves, because what its moves take is not known to the page.
-    fn collection_slack(&self) -> u32 {
-        0
-    }
+    /// The cost of moves as it is now.
+    fn move_cost(&self) -> MoveCost;
 
     /// Whether it pays to collect a block with so many valid pages.
     fn is_worth(&mut self, _valid: u32) -> bool {
         true
     }
+}
+
+/// The cost of moving pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveCost {
+    /// Programs that moving one page takes at most.
+    pub programs: u32,
+    /// Pages that must be written yet for what moved already.
+    pub owed: u32,
+    /// Pages that a collection leaves, because what its moves take is not known to the page.
+    pub slack: u32,
 }
 
 /// How much an operation needs before it starts.
@@ -101,7 +102,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
 /// nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     while let Some(weak) = tree.log().tape.take_weak() {
-        let programs = tree.programs_per_move() + tree.collection_slack();
+        let cost = tree.move_cost();
+        let programs = cost.programs + cost.slack;
         debug_assert!(programs > 0, "a move takes a program");
         if !has_free(tree, need.pages + 2 * programs) {
             return Ok(());
@@ -120,12 +122,12 @@ fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {
 }
 
 fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
-    let owed = tree.owed_pages();
+    let owed = tree.move_cost().owed;
     tree.log().free_pages() >= pages.saturating_add(owed)
 }
 
 fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
-    let (live, cost) = (tree.log().live_pages() as u32, tree.programs_per_move());
+    let (live, cost) = (tree.log().live_pages() as u32, tree.move_cost().programs);
     tree.log().tape.refusal(live, need.pages, cost)
 }
 
@@ -138,15 +140,14 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFa
         if tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
         }
-        let (programs_per_move, owed) =
-            (tree.programs_per_move(), tree.owed_pages() + tree.collection_slack());
+        let MoveCost { programs: programs_per_move, owed, slack } = tree.move_cost();
         let log = tree.log();
         let pages = log.geometry().pages_per_block;
         let Some(victim) = log.fewest_valid()? else { return Ok(()) };
         let programs = log.tape.valid_in(victim) * programs_per_move;
         let left = log.free_pages().saturating_sub(log.tape.checkpoint_pages());
         // Where cuts ate up all else, even a checkpoint's block is lent for as long as this takes.
-        let fits = programs == 0 || programs + owed <= left || programs <= log.free_pages();
+        let fits = programs == 0 || programs + owed + slack <= left || programs <= log.free_pages();
         if programs >= pages || !fits || log.tape.checkpoints.is_closed() {
             return Ok(());
         }
@@ -176,7 +177,7 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
 pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
-    let programs_per_move = tree.programs_per_move();
+    let programs_per_move = tree.move_cost().programs;
     debug_assert!(programs_per_move > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let valid = tree.log().tape.valid_in(victim);

@@ -48,6 +48,7 @@ pub(crate) mod update;
 use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, Invariant, message, words};
 use crate::fault::IndexFault;
+use crate::log::ahead::collect_ahead;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
@@ -81,28 +82,26 @@ pub(in crate::ordered) struct PathCounts {
     pub(in crate::ordered) expelled: u64,
 }
 
-/// A tree on raw NAND.
-pub struct RawTree<N, S> {
+/// The nodes of a tree in the pages of its log: the path at hand, and where nodes are that have moved.
+pub struct Nodes<N, S> {
     pub(in crate::ordered) log: Log<N>,
-    pub(in crate::ordered) scheme: S,
     record: RecordFormat,
     pub(in crate::ordered) root: Ppn,
-    pub(in crate::ordered) height: u8,
-    /// Entries of the root; the most that there can be until one is written.
-    pub(in crate::ordered) root_entries: u16,
-    pub(in crate::ordered) path: Path,
-    /// The layout of the path in the buffer.
-    pub(in crate::ordered) path_layout: u8,
-    /// The page of a half that is not on the path.
-    pub(in crate::ordered) detached: Vec<u8>,
+    pub(in crate::ordered) path: Path<S>,
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
     /// An update began and did not end.
     pub(in crate::ordered) interrupted: bool,
-    /// The update under way got as far as its leaf, and whether it found its key there.
-    pub(in crate::ordered) update_began: bool,
-    pub(in crate::ordered) existed: bool,
+}
+
+/// A tree on raw NAND.
+pub struct RawTree<N, S> {
+    pub(in crate::ordered) nodes: Nodes<N, S>,
+    /// The update under way got as far as its leaf.
+    update_began: bool,
+    /// Whether it found its key there.
+    existed: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
 }
@@ -118,6 +117,12 @@ struct Setup<S> {
 /// its data area ([`LentSpare`](crate::nand::LentSpare)).
 pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
     crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
+}
+
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    pub(crate) fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+    }
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
@@ -156,7 +161,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let mut tree = RawTree::open(nand, config.record, setup, is_new)?;
         tree.set_journal(config.journal);
         if is_new {
-            tree.require_room_for_a_record()?;
+            tree.nodes.require_room_for_a_record()?;
         }
         Ok(tree)
     }
@@ -219,11 +224,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Writes the root of an empty tree to a chip that was formatted.
     fn plant(&mut self) -> Result<(), IndexFault> {
-        self.root = self.log.allocate(Cause::Checkpoint)?;
+        self.nodes.root = self.nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
-        self.log.write(self.root, tag, &self.detached, Cause::Checkpoint)?;
-        self.log.close(None)?;
-        if self.log.counters().checkpoints == 0 && !self.log.is_placed() {
+        self.nodes.log.write(self.nodes.root, tag, &self.nodes.path.detached, Cause::Checkpoint)?;
+        self.nodes.log.close(None)?;
+        if self.nodes.log.counters().checkpoints == 0 && !self.nodes.log.is_placed() {
             return Err(IndexError::Full.into());
         }
         Ok(())
@@ -297,61 +302,41 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves, is_new: bool) -> RawTree<N, S> {
-        let height = height_bound(&scheme, log.geometry().pages());
-        let path_bytes_max = scheme.path_bytes(height + 1);
-        RawTree {
-            scheme,
+        // Where nodes have moved, a mount makes the path's buffer once it knows where they are.
+        let most = if is_new || !S::MAPS_MOVES {
+            scheme.path_bytes(height_bound(&scheme, log.geometry().pages()) + 1)
+        } else {
+            0
+        };
+        let nodes = Nodes {
+            path: Path::new(scheme, most, log.geometry().page_bytes as usize),
             record,
             root: Ppn(0),
-            height: 1,
-            root_entries: u16::MAX,
-            // Where nodes have moved, a mount makes it once it knows where they are.
-            path: if is_new || !S::MAPS_MOVES {
-                Path::new(scheme.path_bytes(2), path_bytes_max)
-            } else {
-                Path::new(0, 0)
-            },
-            path_layout: 0,
-            detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             moves,
             counts: PathCounts::default(),
             interrupted: false,
-            update_began: false,
-            existed: false,
-            bits_in_doubt: false,
             log,
-        }
+        };
+        RawTree { nodes, update_began: false, existed: false, bits_in_doubt: false }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
-        if self.log.is_in_doubt() || !self.is_mount_behind()? {
+        if self.nodes.log.is_in_doubt() || !self.nodes.is_mount_behind()? {
             return Ok(());
         }
-        self.commit_journal()?;
-        self.log.close(note_of::<S>(&self.moves))
+        self.nodes.commit_journal()?;
+        self.nodes.log.close(note_of::<S>(&self.nodes.moves))
     }
 
     /// The log below, for its counters.
     pub fn log(&self) -> &Log<N> {
-        &self.log
+        &self.nodes.log
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
-        self.log.into_nand()
-    }
-
-    /// Where a node at `level` is that its parent says is at `named`.
-    #[inline]
-    fn resolve(&self, level: u8, named: Ppn) -> Ppn {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let named = if S::TAKES_JOURNAL && level == 1 { self.journal.resolve(named) } else { named };
-        if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
-    }
-
-    pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        self.nodes.log.into_nand()
     }
 }
 
@@ -424,30 +409,39 @@ pub(crate) fn child_value<S: RawScheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BY
 
 impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn record(&self) -> RecordFormat {
-        self.record
+        self.nodes.record
     }
 
     fn durability(&self) -> Durability {
-        if self.log.config().write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync }
+        if self.nodes.log.config().write_pages == 0 {
+            Durability::EveryOperation
+        } else {
+            Durability::EverySync
+        }
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
+        self.nodes.record.check_key(key)?;
+        self.nodes.record.check_value(value)?;
+        self.nodes.usable()?;
         if S::MAPS_MOVES {
-            return Ok(self.get_by_path(key, Some(value))?);
+            return Ok(self.nodes.get_by_path(key, Some(value))?);
         }
-        let rereads = self.log.config().same_page == SamePage::Read;
-        let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
+        let rereads = self.nodes.log.config().same_page == SamePage::Read;
+        let (mut ppn, mut level, mut pages) = (self.nodes.root, self.nodes.path.height, 0);
         loop {
-            let page = self.log.read(ppn, Cause::Host)?;
+            let page = self.nodes.log.read(ppn, Cause::Host)?;
             pages += 1;
             loop {
-                let (shape, count) = node_in(&self.scheme, page.tag, (level, self.height), ppn)?;
-                let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
+                let (shape, count) =
+                    node_in(&self.nodes.path.scheme, page.tag, (level, self.nodes.path.height), ppn)?;
+                let node = &page.data
+                    [self.nodes.path.scheme.page_area(page.tag.layout, level, self.nodes.path.height)];
                 if level == 1 {
-                    self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
+                    self.nodes
+                        .path
+                        .scheme
+                        .note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
                     let found = shape.search(node, count, key);
                     if let Ok(i) = found {
                         value.copy_from_slice(shape.value(node, i));
@@ -457,7 +451,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
                 let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
                 if S::TAKES_JOURNAL && level == 1 {
-                    child = self.journal.resolve(child);
+                    child = self.nodes.journal.resolve(child);
                 }
                 if child != ppn || rereads {
                     ppn = child;
@@ -468,28 +462,28 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
+        self.nodes.record.check_key(key)?;
+        self.nodes.record.check_value(value)?;
+        self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);
         Ok(self.settled(outcome, key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.usable()?;
+        self.nodes.record.check_key(key)?;
+        self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.remove_entry(key);
         Ok(self.settled(outcome, key, None)?)
     }
 
     fn batch_max(&self) -> usize {
-        self.changes_max()
+        self.nodes.changes_max()
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        self.takes_changes(changes)
+        self.nodes.takes_changes(changes)
     }
 
     fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
@@ -500,7 +494,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        Ok(self.maintain_log(budget)?)
+        Ok(self.ahead(|tree| collect_ahead(tree, budget))?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
@@ -508,7 +502,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.room_left())
+        Some(self.nodes.room_left())
     }
 
     fn range(
@@ -518,44 +512,44 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.usable()?;
-        Ok(self.walk_range((low, high), direction, visit)?)
+        self.nodes.usable()?;
+        Ok(self.nodes.walk_range((low, high), direction, visit)?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        Ok(self.log.flush(Cause::CacheEviction)?)
+        self.nodes.usable()?;
+        Ok(self.nodes.log.flush(Cause::CacheEviction)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
+        self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.usable()?;
-        Ok(self.walk_all()?)
+        self.nodes.usable()?;
+        Ok(self.nodes.walk_all(self.bits_in_doubt)?)
     }
 
     fn stats(&self) -> IndexStats {
-        let counters = self.log.counters();
+        let counters = self.nodes.log.counters();
         let mut metrics = vec![
-            Metric { name: "splits", value: self.counts.splits },
-            Metric { name: "expelled", value: self.counts.expelled },
+            Metric { name: "splits", value: self.nodes.counts.splits },
+            Metric { name: "expelled", value: self.nodes.counts.expelled },
             Metric { name: "relocations", value: counters.relocations },
             Metric { name: "checkpoints", value: counters.checkpoints },
             Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
             Metric { name: "blocks_replaced", value: counters.blocks_replaced },
         ];
-        self.scheme.add_metrics(&mut metrics);
-        self.moves.add_metrics(&mut metrics);
+        self.nodes.path.scheme.add_metrics(&mut metrics);
+        self.nodes.moves.add_metrics(&mut metrics);
         IndexStats {
-            height: u32::from(self.height),
-            live_pages: self.log.live_pages(),
+            height: u32::from(self.nodes.path.height),
+            live_pages: self.nodes.log.live_pages(),
             cache_hits: counters.cache_hits,
             cache_misses: counters.cache_misses,
             collections: counters.collections,
@@ -564,11 +558,11 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.detached.len() + self.path.buffer.len();
+        let buffers = self.nodes.path.detached.len() + self.nodes.path.buffer.len();
         size_of::<Self>()
             + buffers
-            + self.journal.ram_bytes()
-            + self.moves.table_bytes()
-            + self.log.ram_bytes()
+            + self.nodes.journal.ram_bytes()
+            + self.nodes.moves.table_bytes()
+            + self.nodes.log.ram_bytes()
     }
 }

@@ -57,22 +57,18 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let end = self.path.leaf_end();
         let belong = |change: &Change<'_>| end.as_deref().is_none_or(|end| change.key < end);
+        let here = changes.iter().position(|change| !belong(change)).unwrap_or(changes.len());
         let mut changed = false;
-        for (i, change) in changes.iter().enumerate() {
-            if !belong(change) {
-                return self.write_leaf(changed, i);
-            }
+        for (i, change) in changes[..here].iter().enumerate() {
             let (shape, count) = (self.path.shape(1), self.path.count(1));
-            match (shape.search(self.path.node(1), count, change.key), change.value) {
+            match (self.path.search(change.key), change.value) {
                 (Ok(at), Some(value)) => shape.set_value(self.path.node_mut(1), at, value),
                 (Err(_), None) => continue,
                 (Err(at), Some(value)) if count < shape.capacity => {
-                    shape.insert(self.path.node_mut(1), count, at, (change.key, value));
-                    self.path.step_mut(1).count += 1;
+                    self.path.insert(1, at, (change.key, value));
                 }
                 (Ok(at), None) if count > 1 || self.path.height == 1 => {
-                    shape.remove(self.path.node_mut(1), count, at);
-                    self.path.step_mut(1).count -= 1;
+                    self.path.remove(1, at);
                 }
                 (Ok(at), None) => {
                     self.moves.goes_on = i + 1 < changes.len();
@@ -88,15 +84,13 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             }
             changed = true;
         }
-        self.moves.goes_on = !changed;
-        self.write_leaf(changed, changes.len())
-    }
-
-    fn write_leaf(&mut self, changed: bool, applied: usize) -> Result<(usize, bool), IndexFault> {
+        if here == changes.len() {
+            self.moves.goes_on = !changed;
+        }
         if changed {
             S::write_path(self, 1, None, Cause::Host)?;
         }
-        Ok((applied, changed))
+        Ok((here, changed))
     }
 }
 
@@ -116,16 +110,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn make_room_for(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
-        let pages = self.nodes.log.tape.kept_pages() + batch_pages(changes, self.nodes.path.height);
-        let (wanted, live_max) = self.nodes.batch_room(changes, self.nodes.path.height);
-        self.nodes.moves.allow_emptyings(
-            EMPTYINGS_MAX,
-            self.nodes.log.tape.checkpoint_pages() + u32::from(self.nodes.path.height),
-        );
+        let nodes = &mut self.nodes;
+        let height = nodes.path.height;
+        let pages = nodes.log.tape.kept_pages() + batch_pages(changes, height);
+        let (wanted, live_max) = nodes.batch_room(changes, height);
+        nodes.moves.allow_emptyings(EMPTYINGS_MAX, nodes.log.tape.checkpoint_pages() + u32::from(height));
         if !have_inserts {
             return make_room(self, Need { pages, wanted, live_max: None });
         }
-        self.settle_before_growth(self.nodes.batch_room(changes, self.nodes.path.height + 1).1)?;
+        self.settle_before_growth(self.nodes.batch_room(changes, height + 1).1)?;
         make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
         self.nodes.require_room_for_batch_to_grow(changes)
     }
@@ -142,30 +135,28 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
-        self.nodes.usable()?;
-        self.nodes.log.begin(batch_pages(changes.len(), self.nodes.path.height))?;
+        let nodes = &mut self.nodes;
+        nodes.usable()?;
+        nodes.log.begin(batch_pages(changes.len(), nodes.path.height))?;
         let mut done = 0;
         let mut written = false;
         while done < changes.len() {
-            self.nodes
-                .path
-                .buffer
-                .resize(self.nodes.path.scheme.path_bytes(self.nodes.path.height + 1), 0xff);
-            self.nodes.copy_path(changes[done].key, 1, Cause::Host)?;
-            self.nodes.interrupted = true;
-            self.nodes.moves.goes_on = true;
-            let (applied, wrote) = self.nodes.apply_to_leaf(&changes[done..])?;
+            nodes.path.make_room_to_grow();
+            nodes.copy_path(changes[done].key, 1, Cause::Host)?;
+            nodes.interrupted = true;
+            nodes.moves.goes_on = true;
+            let (applied, wrote) = nodes.apply_to_leaf(&changes[done..])?;
             done += applied;
             debug_assert!(done <= changes.len(), "more changes were applied than there are");
             written |= wrote;
         }
-        if written && self.nodes.moves.goes_on {
-            self.nodes.moves.goes_on = false;
-            self.nodes.copy_node(self.nodes.root, self.nodes.path.height, Cause::Host)?;
-            let height = self.nodes.path.height;
-            S::write_path(&mut self.nodes, height, None, Cause::Host)?;
+        if written && nodes.moves.goes_on {
+            nodes.moves.goes_on = false;
+            let height = nodes.path.height;
+            nodes.copy_node(nodes.root, height, Cause::Host)?;
+            S::write_path(nodes, height, None, Cause::Host)?;
         }
-        self.nodes.moves.goes_on = false;
+        nodes.moves.goes_on = false;
         self.end_update()
     }
 }

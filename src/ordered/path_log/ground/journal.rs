@@ -9,7 +9,7 @@
 //! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against
 //! it.
 
-use super::{Nodes, RawScheme, RawTree, address};
+use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
@@ -96,6 +96,19 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.tape.set_note(note);
     }
 
+    /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
+    fn write_moved_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
+        let named = self.path.named_child(2);
+        self.interrupted = true;
+        self.retire(1);
+        let page = self.log.allocate(cause)?;
+        let tag = Tag { journal: true, height: self.path.height, ..self.path.tag(1, 1) };
+        let area = self.path.scheme.path_area(0, 1, self.path.height);
+        self.log.write(page, tag, &self.path.buffer[area], cause)?;
+        self.journal.note(named, page);
+        if self.journal.moved.len() >= self.journal.capacity { self.commit_journal() } else { Ok(()) }
+    }
+
     /// Writes the nodes above all moved leaves, in key order, each once, the root last.
     pub(super) fn commit_journal(&mut self) -> Result<(), IndexFault> {
         if !S::TAKES_JOURNAL || self.journal.moved.is_empty() {
@@ -119,7 +132,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             let (shape, count) = (self.path.shape(2), self.path.count(2));
             let slot = shape.child_slot(self.path.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
-            let found = address::<S>(shape.value(self.path.node(2), slot));
+            let found = self.path.named(2, slot);
             if found != *named {
                 return Err(IndexFault::corrupted(
                     "the journal names a leaf that its parent does not",
@@ -194,11 +207,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
                 return Err(IndexFault::corrupted("a journal leaf below no parent", leaf.0));
             }
             self.copy_path(&key, 2, Cause::Recovery)?;
-            let (shape, count) = (self.path.shape(2), self.path.count(2));
-            let named = address::<S>(
-                shape.value(self.path.node(2), shape.child_slot(self.path.node(2), count, &key)),
-            );
-            self.journal.note(named, leaf);
+            let path = &self.path;
+            let slot = path.shape(2).child_slot(path.node(2), path.count(2), &key);
+            self.journal.note(path.named(2, slot), leaf);
         }
         Ok(())
     }
@@ -208,10 +219,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
     /// the next update commits them.
     pub fn set_journal(&mut self, leaves: usize) {
+        let nodes = &mut self.nodes;
         if S::MAPS_MOVES || S::TAKES_JOURNAL {
-            self.nodes.journal.capacity = leaves;
-            let entries = leaves.max(self.nodes.journal.moved.len()).max(self.nodes.moves.entries_max());
-            self.nodes.log.tape.expect_note(entries * size_of::<(u32, u32)>());
+            nodes.journal.capacity = leaves;
+            let entries = leaves.max(nodes.journal.moved.len()).max(nodes.moves.entries_max());
+            nodes.log.tape.expect_note(entries * size_of::<(u32, u32)>());
         }
     }
 
@@ -227,14 +239,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.change_leaf(key, value, found)?;
             return Ok(found.is_ok());
         }
-        let shape = self.nodes.path.shape(1);
+        let path = &mut self.nodes.path;
         match found {
-            Ok(i) => shape.set_value(self.nodes.path.node_mut(1), i, value),
-            Err(i) => {
-                let count = self.nodes.path.count(1);
-                shape.insert(self.nodes.path.node_mut(1), count, i, (key, value));
-                self.nodes.path.step_mut(1).count += 1;
-            }
+            Ok(i) => path.shape(1).set_value(path.node_mut(1), i, value),
+            Err(i) => path.insert(1, i, (key, value)),
         }
         self.move_leaf(Cause::Host)?;
         Ok(found.is_ok())
@@ -252,9 +260,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.take_from_leaf(slot)?;
             return Ok(true);
         }
-        let (shape, count) = (self.nodes.path.shape(1), self.nodes.path.count(1));
-        shape.remove(self.nodes.path.node_mut(1), count, slot);
-        self.nodes.path.step_mut(1).count -= 1;
+        self.nodes.path.remove(1, slot);
         self.move_leaf(Cause::Host)?;
         Ok(true)
     }
@@ -264,35 +270,25 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if level == 1 && self.nodes.path.height > 1 {
             return self.move_leaf(Cause::GarbageCollection);
         }
-        self.nodes.commit_journal()?;
+        let nodes = &mut self.nodes;
+        nodes.commit_journal()?;
         // The commit may have moved the page.
-        let Some(level) =
-            self.nodes.log.is_valid(ppn).then(|| self.nodes.find_page(ppn)).transpose()?.flatten()
-        else {
-            if self.nodes.log.is_valid(ppn) {
-                self.nodes.log.drop_unreached(ppn);
-            }
+        if !nodes.log.is_valid(ppn) {
             return Ok(());
-        };
-        S::write_path(&mut self.nodes, level, None, Cause::GarbageCollection)?;
-        self.nodes.log.finish();
+        }
+        match nodes.find_page(ppn)? {
+            Some(level) => {
+                S::write_path(nodes, level, None, Cause::GarbageCollection)?;
+                nodes.log.finish();
+            }
+            None => nodes.log.drop_unreached(ppn),
+        }
         Ok(())
     }
 
-    /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
+    /// Programs the path's leaf alone and ends the update.
     fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
-        let named =
-            address::<S>(self.nodes.path.shape(2).value(self.nodes.path.node(2), self.nodes.path.slot(2)));
-        self.nodes.interrupted = true;
-        self.nodes.retire(1);
-        let page = self.nodes.log.allocate(cause)?;
-        let tag = Tag { journal: true, height: self.nodes.path.height, ..self.nodes.path.tag(1, 1) };
-        let area = self.nodes.path.scheme.path_area(0, 1, self.nodes.path.height);
-        self.nodes.log.write(page, tag, &self.nodes.path.buffer[area], cause)?;
-        self.nodes.journal.note(named, page);
-        if self.nodes.journal.moved.len() >= self.nodes.journal.capacity {
-            self.nodes.commit_journal()?;
-        }
+        self.nodes.write_moved_leaf(cause)?;
         self.end_update()
     }
 }

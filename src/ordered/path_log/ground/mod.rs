@@ -43,6 +43,7 @@ mod restore;
 pub(crate) mod room;
 mod scheme;
 mod service;
+mod split;
 pub(crate) mod update;
 
 use crate::blocks::Validity;
@@ -60,7 +61,6 @@ use crate::ordered::{
 };
 use crate::units::Ppn;
 use alloc::vec;
-use alloc::vec::Vec;
 pub use config::RawConfig;
 use core::ops::Bound;
 use journal::Journal;
@@ -224,11 +224,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Writes the root of an empty tree to a chip that was formatted.
     fn plant(&mut self) -> Result<(), IndexFault> {
-        self.nodes.root = self.nodes.log.allocate(Cause::Checkpoint)?;
+        let nodes = &mut self.nodes;
+        nodes.root = nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
-        self.nodes.log.write(self.nodes.root, tag, &self.nodes.path.detached, Cause::Checkpoint)?;
-        self.nodes.log.close(None)?;
-        if self.nodes.log.counters().checkpoints == 0 && !self.nodes.log.is_placed() {
+        nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
+        nodes.log.close(None)?;
+        if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
             return Err(IndexError::Full.into());
         }
         Ok(())
@@ -322,11 +323,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
-        if self.nodes.log.is_in_doubt() || !self.nodes.is_mount_behind()? {
+        let nodes = &mut self.nodes;
+        if nodes.log.is_in_doubt() || !nodes.is_mount_behind()? {
             return Ok(());
         }
-        self.nodes.commit_journal()?;
-        self.nodes.log.close(note_of::<S>(&self.nodes.moves))
+        nodes.commit_journal()?;
+        nodes.log.close(note_of::<S>(&nodes.moves))
     }
 
     /// The log below, for its counters.
@@ -421,24 +423,23 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.nodes.record.check_key(key)?;
-        self.nodes.record.check_value(value)?;
-        self.nodes.usable()?;
+        let nodes = &mut self.nodes;
+        nodes.record.check_key(key)?;
+        nodes.record.check_value(value)?;
+        nodes.usable()?;
         if S::MAPS_MOVES {
-            return Ok(self.nodes.get_by_path(key, Some(value))?);
+            return Ok(nodes.get_by_path(key, Some(value))?);
         }
-        let rereads = self.nodes.log.config().same_page == SamePage::Read;
-        let (mut ppn, mut level, mut pages) = (self.nodes.root, self.nodes.path.height, 0);
+        let rereads = nodes.log.config().same_page == SamePage::Read;
+        let (mut ppn, mut level, mut pages) = (nodes.root, nodes.path.height, 0);
         loop {
-            let page = self.nodes.log.read(ppn, Cause::Host)?;
+            let page = nodes.log.read(ppn, Cause::Host)?;
             pages += 1;
             loop {
-                let (shape, count) =
-                    node_in(&self.nodes.path.scheme, page.tag, (level, self.nodes.path.height), ppn)?;
-                let node = &page.data
-                    [self.nodes.path.scheme.page_area(page.tag.layout, level, self.nodes.path.height)];
+                let (shape, count) = node_in(&nodes.path.scheme, page.tag, (level, nodes.path.height), ppn)?;
+                let node = &page.data[nodes.path.scheme.page_area(page.tag.layout, level, nodes.path.height)];
                 if level == 1 {
-                    self.nodes
+                    nodes
                         .path
                         .scheme
                         .note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
@@ -451,7 +452,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
                 let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
                 if S::TAKES_JOURNAL && level == 1 {
-                    child = self.nodes.journal.resolve(child);
+                    child = nodes.journal.resolve(child);
                 }
                 if child != ppn || rereads {
                     ppn = child;
@@ -536,20 +537,21 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn stats(&self) -> IndexStats {
-        let counters = self.nodes.log.counters();
+        let nodes = &self.nodes;
+        let counters = nodes.log.counters();
         let mut metrics = vec![
-            Metric { name: "splits", value: self.nodes.counts.splits },
-            Metric { name: "expelled", value: self.nodes.counts.expelled },
+            Metric { name: "splits", value: nodes.counts.splits },
+            Metric { name: "expelled", value: nodes.counts.expelled },
             Metric { name: "relocations", value: counters.relocations },
             Metric { name: "checkpoints", value: counters.checkpoints },
             Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
             Metric { name: "blocks_replaced", value: counters.blocks_replaced },
         ];
-        self.nodes.path.scheme.add_metrics(&mut metrics);
-        self.nodes.moves.add_metrics(&mut metrics);
+        nodes.path.scheme.add_metrics(&mut metrics);
+        nodes.moves.add_metrics(&mut metrics);
         IndexStats {
-            height: u32::from(self.nodes.path.height),
-            live_pages: self.nodes.log.live_pages(),
+            height: u32::from(nodes.path.height),
+            live_pages: nodes.log.live_pages(),
             cache_hits: counters.cache_hits,
             cache_misses: counters.cache_misses,
             collections: counters.collections,
@@ -558,11 +560,12 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.nodes.path.detached.len() + self.nodes.path.buffer.len();
+        let nodes = &self.nodes;
+        let buffers = nodes.path.detached.len() + nodes.path.buffer.len();
         size_of::<Self>()
             + buffers
-            + self.nodes.journal.ram_bytes()
-            + self.nodes.moves.table_bytes()
-            + self.nodes.log.ram_bytes()
+            + nodes.journal.ram_bytes()
+            + nodes.moves.table_bytes()
+            + nodes.log.ram_bytes()
     }
 }

@@ -391,7 +391,7 @@ impl<S: RawScheme> Path<S> {
     /// The place that the path's parent of `level` names.
     fn named_at(&self, level: u8) -> Ppn {
         debug_assert!(level < self.height, "R2: nothing names the root at level {level}");
-        address::<S>(self.shape(level + 1).value(self.node(level + 1), self.slot(level + 1)))
+        self.named_child(level + 1)
     }
 
     /// Makes the first bound of the path's node at `level` the least of all keys, as a root's is.
@@ -415,14 +415,11 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(named)
     }
 
-    /// Nothing names this place any more.
-    pub(super) fn forget_move(&mut self, named: Ppn) {
-        if S::MAPS_MOVES {
-            self.take_move(named);
+    /// Nothing names this place any more: where the node is that had moved from there, if one had.
+    pub(super) fn take_move(&mut self, named: Ppn) -> Option<u32> {
+        if !S::MAPS_MOVES {
+            return None;
         }
-    }
-
-    fn take_move(&mut self, named: Ppn) -> Option<u32> {
         let now = self.moves.take(named.0)?;
         if self.moves.place_of(named.0).is_none() {
             self.log.tape.release(named);
@@ -436,7 +433,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         debug_assert!(level > 1, "R2: a leaf has no children");
         let (shape, count) = (self.path.shape(level), self.path.count(level));
         for i in 0..count {
-            let named = address::<S>(shape.value(self.path.node(level), i));
+            let named = self.path.named(level, i);
             if let Some(now) = self.take_move(named) {
                 shape.set_value(self.path.node_mut(level), i, &now.to_le_bytes());
             }

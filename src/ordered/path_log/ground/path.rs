@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{Nodes, RawScheme, RawTree, address, child_value, named_width, node_in};
+use super::{Nodes, RawScheme, address, child_value, named_width, node_in};
 use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::log::SamePage;
@@ -104,6 +104,13 @@ impl<S: RawScheme> Path<S> {
             lowered: Vec::new(),
             detached: vec![0xff; page_bytes],
         }
+    }
+
+    /// Begins anew in a tree of this height, with an empty buffer.
+    pub(super) fn restart(&mut self, height: u8) {
+        (self.height, self.root_entries) = (height, u16::MAX);
+        self.buffer.clear();
+        self.forget();
     }
 
     /// No copy counts any more.
@@ -250,7 +257,36 @@ impl<S: RawScheme> Path<S> {
 
     /// The child that the path's node at `level` names at its slot.
     pub(super) fn named_child(&self, level: u8) -> Ppn {
-        address::<S>(self.shape(level).value(self.node(level), self.slot(level)))
+        self.named(level, self.slot(level))
+    }
+
+    /// The child that an entry of the path's node at `level` names.
+    pub(super) fn named(&self, level: u8, i: usize) -> Ppn {
+        address::<S>(self.shape(level).value(self.node(level), i))
+    }
+
+    /// Adds an entry to the node at `level`, which has room for it.
+    pub(super) fn insert(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) {
+        let (shape, count) = (self.shape(level), self.count(level));
+        shape.insert(self.node_mut(level), count, i, entry);
+        self.step_mut(level).count += 1;
+    }
+
+    /// Takes an entry out of the node at `level`.
+    pub(super) fn remove(&mut self, level: u8, i: usize) {
+        let (shape, count) = (self.shape(level), self.count(level));
+        shape.remove(self.node_mut(level), count, i);
+        self.step_mut(level).count -= 1;
+    }
+
+    /// The place of a key in the copied leaf, or the one that it would have.
+    pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        self.shape(1).search(self.node(1), self.count(1), key)
+    }
+
+    /// Makes room for the root that comes above one that is split.
+    pub(super) fn make_room_to_grow(&mut self) {
+        self.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor
@@ -333,7 +369,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             let slot = shape.child_slot(self.path.node(level), count, key);
             debug_assert!(slot < count, "R3: child {slot} of {count}");
             self.path.step_mut(level).slot = slot as u16;
-            let child = address::<S>(shape.value(self.path.node(level), slot));
+            let child = self.path.named(level, slot);
             self.copy_node(child, level - 1, cause)?;
             if S::MAPS_MOVES && level > 2 {
                 self.path.take_over_bound(level);

@@ -81,7 +81,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
                 (Bound::Unbounded, Direction::Descending) => count - 1,
             };
             self.path.step_mut(level).slot = slot as u16;
-            ppn = address::<S>(shape.value(self.path.node(level), slot));
+            ppn = self.path.named(level, slot);
             level -= 1;
         }
     }

@@ -2,7 +2,7 @@
 //! which pages live is answered so: a log that counts valid pages, and a mount in doubt (`doubt`).
 
 use super::path::Key;
-use super::{Nodes, RawScheme, address};
+use super::{Nodes, RawScheme};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;

@@ -32,43 +32,35 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
-        let Some(root) = self.nodes.log.root() else {
-            let found = self.nodes.log.tape.unfit(words("the log on the chip has no root"))?;
+        let nodes = &mut self.nodes;
+        let Some(root) = nodes.log.root() else {
+            let found = nodes.log.tape.unfit(words("the log on the chip has no root"))?;
             return Err(IndexError::NotFormatted(found).into());
         };
-        if root.height == 0 || root.height > self.nodes.path.scheme.height_max(0) {
+        if root.height == 0 || root.height > nodes.path.scheme.height_max(0) {
             return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }
-        (self.nodes.root, self.nodes.path.height, self.nodes.path.root_entries) =
-            (root.ppn, root.height, u16::MAX);
-        self.nodes.path.buffer.clear();
-        self.nodes.path.forget();
-        let most = self
-            .nodes
-            .path
-            .scheme
-            .path_bytes(height_bound(&self.nodes.path.scheme, self.nodes.log.geometry().pages()) + 1);
+        nodes.root = root.ppn;
+        nodes.path.restart(root.height);
+        let scheme = nodes.path.scheme;
+        let most = scheme.path_bytes(height_bound(&scheme, nodes.log.geometry().pages()) + 1);
         // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.
         if !S::MAPS_MOVES {
-            self.nodes.path.buffer.reserve_exact(most);
-            self.nodes.path.buffer.resize(self.nodes.path.scheme.path_bytes(root.height + 1), 0xff);
+            nodes.path.buffer.reserve_exact(most);
+            nodes.path.make_room_to_grow();
         }
-        self.bits_in_doubt = !self.nodes.log.is_placed();
-        S::mounted(&mut self.nodes)?;
-        let (journal, note) = (self.nodes.log.take_journal(), self.nodes.log.tape.take_note());
+        self.bits_in_doubt = !nodes.log.is_placed();
+        S::mounted(nodes)?;
+        let (journal, note) = (nodes.log.take_journal(), nodes.log.tape.take_note());
         if S::MAPS_MOVES {
-            S::restore_moves(&mut self.nodes, &journal)?;
+            S::restore_moves(nodes, &journal)?;
             drop((journal, note));
-            self.nodes.path.buffer.reserve_exact(most);
-            self.nodes
-                .path
-                .buffer
-                .resize(self.nodes.path.scheme.path_bytes(self.nodes.path.height + 1), 0xff);
-            self.nodes.log.tape.expect_note(self.nodes.moves.byte_count());
-        } else if S::TAKES_JOURNAL && !(self.nodes.path.scheme.holds_one() && note.len() + journal.len() > 0)
-        {
-            self.nodes.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
-            self.nodes.note_journal();
+            nodes.path.buffer.reserve_exact(most);
+            nodes.path.make_room_to_grow();
+            nodes.log.tape.expect_note(nodes.moves.byte_count());
+        } else if S::TAKES_JOURNAL && !(nodes.path.scheme.holds_one() && note.len() + journal.len() > 0) {
+            nodes.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
+            nodes.note_journal();
         } else if S::TAKES_JOURNAL {
             let what =
                 words("a journal of moved leaves is committed with more RAM than for one node of a path");
@@ -77,10 +69,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let what = "a journal of moved leaves, which this tree never keeps";
             return Err(IndexFault::corrupted(what, root.ppn.0));
         }
-        self.nodes.keep_what_is_reached()?;
+        nodes.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if self.nodes.log.tape.needs_checkpoint() && !self.nodes.log.is_in_doubt() {
-            self.nodes.log.tape.end_mount(note_of::<S>(&self.nodes.moves))
+        if nodes.log.tape.needs_checkpoint() && !nodes.log.is_in_doubt() {
+            nodes.log.tape.end_mount(note_of::<S>(&nodes.moves))
         } else {
             Ok(())
         }
@@ -100,21 +92,22 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
-        self.nodes.path.forget();
+        let nodes = &mut self.nodes;
+        nodes.path.forget();
         if S::TAKES_JOURNAL {
-            self.nodes.journal.clear();
+            nodes.journal.clear();
         }
-        let read_pages = self.nodes.log.config().read_pages;
+        let read_pages = nodes.log.config().read_pages;
         if S::MAPS_MOVES {
-            self.nodes.moves.clear();
+            nodes.moves.clear();
         }
         // Room for what is on the chip.
-        self.nodes.path.buffer = Vec::new();
-        self.nodes.log.remount()?;
+        nodes.path.buffer = Vec::new();
+        nodes.log.remount()?;
         if S::MAPS_MOVES {
-            self.nodes.moves.load(&self.nodes.log.tape.take_note(), self.nodes.log.geometry().pages())?;
+            nodes.moves.load(&nodes.log.tape.take_note(), nodes.log.geometry().pages())?;
         }
-        self.nodes.log.read_with(read_pages);
+        nodes.log.read_with(read_pages);
         self.restore()?;
         self.nodes.interrupted = false;
         Ok(())

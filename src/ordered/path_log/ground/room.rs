@@ -31,11 +31,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 
     /// Pages that may live before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
-        let journal = self.journal_pages(height);
-        let most = self
-            .log
-            .tape
-            .live_limit(self.pages_to_insert() + journal, self.path.scheme.programs_per_move(height));
+        let pages = self.pages_to_insert() + self.journal_pages(height);
+        let most = self.log.tape.live_limit(pages, self.path.scheme.programs_per_move(height));
         // A page for each half and a root.
         most.saturating_sub(u32::from(height) + 1)
     }
@@ -45,11 +42,16 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.tape.kept_pages() + 3 * self.path.scheme.pages_per_update(height) + self.moves.pages_kept()
     }
 
+    /// Parents of all pages that live, where each is half full.
+    pub(super) fn parents(&self) -> u64 {
+        self.log.live_pages() / (self.path.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1
+    }
+
     /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of
     /// the parents that are written to empty the table for it, or at worst the path.
     pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
-        let parents = self.log.live_pages() / (self.path.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
+        let parents = self.parents();
         let by_table = u64::from(self.log.tape.live_limit(wanted, 1)) * entries / (entries + parents);
         let by_path = u64::from(self.log.tape.live_limit(wanted, 1)) / height;
         by_table.max(by_path).saturating_sub(height + 1) as u32
@@ -140,34 +142,39 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
     /// one that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        self.nodes.log.tape.require_numbers()?;
-        if let Some(damage) = self.nodes.keep_what_is_reached()? {
+        let nodes = &mut self.nodes;
+        nodes.log.tape.require_numbers()?;
+        if let Some(damage) = nodes.keep_what_is_reached()? {
             return Err(damage);
         }
-        let pages = if is_insertion { self.nodes.pages_to_insert() } else { 0 };
-        if self.nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
+        let pages = if is_insertion { nodes.pages_to_insert() } else { 0 };
+        if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
     }
 
     fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        let update = self.nodes.path.scheme.pages_per_update(self.nodes.path.height);
+        let nodes = &mut self.nodes;
+        let height = nodes.path.height;
+        let update = nodes.path.scheme.pages_per_update(height);
         // What an insertion in vain leaves must do for removals.
-        self.nodes.moves.allow_emptyings(EMPTYINGS_MAX, self.nodes.log.tape.checkpoint_pages() + update);
+        nodes.moves.allow_emptyings(EMPTYINGS_MAX, nodes.log.tape.checkpoint_pages() + update);
         if is_insertion {
-            let pages = self.nodes.mapped_pages(self.nodes.path.height + 1);
-            self.settle_before_growth(self.nodes.mapped_live_max(pages, self.nodes.path.height + 1))?;
+            let pages = nodes.mapped_pages(height + 1);
+            let live_max = nodes.mapped_live_max(pages, height + 1);
+            self.settle_before_growth(live_max)?;
         }
-        let wanted = self.nodes.mapped_pages(self.nodes.path.height);
-        let live_max = is_insertion.then(|| self.nodes.mapped_live_max(wanted, self.nodes.path.height));
+        let nodes = &self.nodes;
+        let wanted = nodes.mapped_pages(height);
+        let live_max = is_insertion.then(|| nodes.mapped_live_max(wanted, height));
         // Moving pages may cost parents too: what inserts leave must do for both.
-        let pages = if is_insertion { wanted } else { self.nodes.pages_to_remove() };
+        let pages = if is_insertion { wanted } else { nodes.pages_to_remove() };
         let need = Need { pages, wanted, live_max };
         make_room(self, need)?;
         // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
         // are pages to do so.
-        if self.nodes.log.tape.wants_collection()
-            && (!self.nodes.moves.has_room()
-                || self.nodes.log.tape.held_ahead() > self.nodes.log.free_pages())
-            && self.nodes.empty_table()?
+        let nodes = &mut self.nodes;
+        if nodes.log.tape.wants_collection()
+            && (!nodes.moves.has_room() || nodes.log.tape.held_ahead() > nodes.log.free_pages())
+            && nodes.empty_table()?
         {
             make_room(self, need)?;
         }

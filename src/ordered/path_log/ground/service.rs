@@ -47,21 +47,17 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(changes <= self.changes_max() && has_room)
     }
 
-    fn live_max_at(&self, height: u8) -> u32 {
-        if S::MAPS_MOVES {
-            self.mapped_live_max(self.mapped_pages(height), height)
-        } else {
-            self.live_max(height)
-        }
-    }
-
     /// The room for what still fits: each page that may live yet may hold a leaf, but for those of its
     /// ancestors.
     pub(super) fn room_left(&self) -> Room {
+        let live_max = |height| match S::MAPS_MOVES {
+            true => self.mapped_live_max(self.mapped_pages(height), height),
+            false => self.live_max(height),
+        };
         // The higher the tree, the more pages it leaves for its own moves.
-        let bound = height_bound(&self.path.scheme, self.live_max_at(self.path.height + 1));
+        let bound = height_bound(&self.path.scheme, live_max(self.path.height + 1));
         let height = bound.max(self.path.height + 1);
-        let most = self.live_max_at(height);
+        let most = live_max(height);
         let pages = u64::from(most).saturating_sub(self.log.live_pages());
         // Of numbers a change takes one for each page of its path, and of what is collected meanwhile.
         let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
@@ -138,22 +134,19 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         changes: impl Iterator<Item = Change<'a>>,
         last: usize,
     ) -> Result<(), IndexFault> {
-        S::before_update(&mut self.nodes);
-        self.nodes
-            .log
-            .begin((last + 1) as u32 * self.nodes.path.scheme.pages_per_update(self.nodes.path.height + 1))?;
+        let nodes = &mut self.nodes;
+        S::before_update(nodes);
+        let most = nodes.path.scheme.pages_per_update(nodes.path.height + 1);
+        nodes.log.begin((last + 1) as u32 * most)?;
         for (i, change) in changes.enumerate() {
-            self.nodes.log.set_goes_on(i < last);
+            nodes.log.set_goes_on(i < last);
             if i > 0 && i < last {
-                self.nodes.log.relieve()?;
+                nodes.log.relieve()?;
             }
-            self.nodes
-                .path
-                .buffer
-                .resize(self.nodes.path.scheme.path_bytes(self.nodes.path.height + 1), 0xff);
+            nodes.path.make_room_to_grow();
             match change.value {
-                Some(value) => self.nodes.put_in_room(change.key, value)?,
-                None => self.nodes.remove_in_room(change.key)?,
+                Some(value) => nodes.put_in_room(change.key, value)?,
+                None => nodes.remove_in_room(change.key)?,
             }
         }
         self.end_update()

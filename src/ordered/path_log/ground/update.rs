@@ -2,14 +2,13 @@
 //! path.
 
 use super::path::Key;
-use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree, Sibling, address, child_value};
+use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::collect::{MoveCost, Relocate};
 use crate::log::tag::Tag;
 use crate::log::{Log, SamePage};
 use crate::nand::{Cause, Nand};
-use crate::ordered::node::NodeShape;
 use crate::units::{Pbn, Ppn};
 
 impl<S: RawScheme> Path<S> {
@@ -47,43 +46,30 @@ impl<S: RawScheme> Path<S> {
             }
         }
     }
-
-    /// Entries that a node of the path may take; a root may become full, for it is split when it is written.
-    fn room(&self, level: u8) -> usize {
-        if level == self.height { self.shape(level).capacity } else { self.limit(level) }
-    }
-
-    /// Moves one half of the path's node to its place in the detached page.
-    fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
-        let (shape, count) = (self.shape(level), self.count(level));
-        debug_assert!(left_count <= count, "R1: {left_count} of {count} entries go left");
-        self.detached.fill(0xff);
-        let area = self.node_area(level);
-        let detached_area = self.scheme.page_area(self.layout_at(level), level, self.height);
-        let node = &mut self.buffer[area];
-        let detached = &mut self.detached[detached_area];
-        if left {
-            shape.copy_entries((node, 0), left_count, (&shape, detached, 0));
-            move_to_front(&shape, node, left_count, count - left_count);
-        } else {
-            shape.copy_entries((node, left_count), count - left_count, (&shape, detached, 0));
-        }
-    }
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Puts a record as part of a batch, whose room was made.
-    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
+    /// Copies the path to a key and readies it for the key's entry: the place of that, if it is there.
+    fn find_place(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         S::settle(self, Change::Put(key))?;
-        let found = self.path.shape(1).search(self.path.node(1), self.path.count(1), key);
-        if found.is_err() {
-            if self.path.root_would_overflow() {
-                return Err(IndexError::Full.into());
-            }
-            self.require_room_to_grow()?;
+        Ok(self.path.search(key))
+    }
+
+    /// Refuses an entry for which a root would have to be split that cannot, or must not be.
+    fn require_place(&mut self, found: Result<usize, usize>) -> Result<(), IndexFault> {
+        match found {
+            Ok(_) => Ok(()),
+            Err(_) if self.path.root_would_overflow() => Err(IndexError::Full.into()),
+            Err(_) => self.require_room_to_grow(),
         }
+    }
+
+    /// Puts a record as part of a batch, whose room was made.
+    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
+        let found = self.find_place(key)?;
+        self.require_place(found)?;
         self.write_leaf_of(key, value, found)
     }
 
@@ -91,9 +77,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
-        let Ok(slot) = self.path.shape(1).search(self.path.node(1), self.path.count(1), key) else {
-            return Ok(());
-        };
+        let Ok(slot) = self.path.search(key) else { return Ok(()) };
         S::settle(self, Change::Keep(1))?;
         self.interrupted = true;
         self.take_entry(slot)
@@ -141,163 +125,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path
-    /// written.
-    pub(super) fn add_entry(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, count) = (self.path.shape(level), self.path.count(level));
-        if count < self.path.room(level) {
-            shape.insert(self.path.node_mut(level), count, i, entry);
-            self.path.step_mut(level).count += 1;
-            return Ok(None);
-        }
-        self.split_node(level, i, entry).map(Some)
-    }
-
-    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A
-    /// leaf's right half stays on the path, and of an inner node the half with the path's child.
-    fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexFault> {
-        let (shape, count) = (self.path.shape(level), self.path.count(level));
-        debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
-        let left_count = (count + 1).div_ceil(2);
-        let entry_is_left = i < left_count;
-        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is
-        // in.
-        let kept_left = if entry_is_left { left_count - 1 } else { left_count };
-        let path_is_left = level > 1 && entry_is_left;
-        self.path.detach_half(level, kept_left, !path_is_left);
-        let (node_count, detached_count) =
-            if path_is_left { (kept_left, count - kept_left) } else { (count - kept_left, kept_left) };
-        self.path.step_mut(level).count = node_count as u16;
-        let mut detached_count = detached_count;
-        let at = if entry_is_left { i } else { i - kept_left };
-        if entry_is_left == path_is_left {
-            shape.insert(self.path.node_mut(level), node_count, at, entry);
-            self.path.step_mut(level).count += 1;
-        } else {
-            let area = self.path.scheme.page_area(self.path.layout_at(level), level, self.path.height);
-            shape.insert(&mut self.path.detached[area], detached_count, at, entry);
-            detached_count += 1;
-        }
-        debug_assert_eq!(self.path.count(level) + detached_count, count + 1, "R1: entries lost in a split");
-        debug_assert!(self.path.count(level) > 0 && detached_count > 0, "R1: a split leaves a node empty");
-        if level > 1 {
-            let slot = if path_is_left { i } else { i - kept_left };
-            self.path.step_mut(level).slot = slot as u16;
-        }
-        debug_assert!(
-            level == 1 || self.path.slot(level) < self.path.count(level),
-            "R3: the path lost its child"
-        );
-        let right = if path_is_left {
-            &self.path.detached
-                [self.path.scheme.page_area(self.path.layout_at(level), level, self.path.height)]
-        } else {
-            self.path.node(level)
-        };
-        let separator = Key::of(shape.key(right, 0));
-        self.sibling(level, detached_count, separator, !path_is_left)
-    }
-
-    /// Writes the half in the detached page.
-    fn sibling(
-        &mut self,
-        level: u8,
-        count: usize,
-        separator: Key,
-        is_left: bool,
-    ) -> Result<Sibling, IndexFault> {
-        debug_assert!(count > 0 && count <= self.path.shape(level).capacity, "R1: a half of {count} entries");
-        debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
-        let (layout, shape) = (self.path.layout_at(level), self.path.shape(level));
-        let half = &self.path.detached[self.path.scheme.page_area(layout, level, self.path.height)];
-        let width = self.path.width(level, &shape, half, count);
-        let page = self.write_detached(layout, level, count)?;
-        self.counts.splits += 1;
-        Ok(Sibling { separator, page, is_left, width })
-    }
-
-    /// Writes the node in the detached page, alone in a page of this layout.
-    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexFault> {
-        debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
-        let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
-        tag.counts[usize::from(level) - 1] = count as u16;
-        S::dress_half(&mut tag, &mut self.path.detached);
-        let page = self.log.allocate(Cause::Host)?;
-        self.log.write(page, tag, &self.path.detached, Cause::Host)?;
-        Ok(page)
-    }
-
-    /// Enters the half that a split below left over into the path's node at `level`, which may be split in
-    /// turn. The path's own entry is left to name its child by [`RawTree::set_child`].
-    pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, slot) = (self.path.shape(level), self.path.slot(level));
-        debug_assert!(level > 1, "R2: a leaf has no child to enter");
-        debug_assert!(
-            slot < self.path.count(level),
-            "R3: the path's entry {slot} of {}",
-            self.path.count(level)
-        );
-        let address = child_value::<S>(half.page, half.width);
-        if half.is_left {
-            // The entry so far names the left half now; the new one is the path's.
-            shape.set_value(self.path.node_mut(level), slot, &address);
-            self.path.step_mut(level).slot += 1;
-            self.add_entry(level, slot + 1, (&half.separator, &address))
-        } else {
-            self.add_off_path(level, slot + 1, (&half.separator, &address))
-        }
-    }
-
-    /// Adds an entry that is not the path's, keeping track of the path's slot when the node is split.
-    fn add_off_path(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        debug_assert_eq!(i, self.path.slot(level) + 1, "the new entry is not the path's right neighbour");
-        let count = self.path.count(level);
-        if count < self.path.room(level) {
-            return self.add_entry(level, i, entry);
-        }
-        let slot = self.path.slot(level);
-        let left_count = (count + 1).div_ceil(2);
-        let kept_left = if i < left_count { left_count - 1 } else { left_count };
-        if (slot < kept_left) == (i < left_count) {
-            let sibling = self.split_node(level, i, entry)?;
-            self.path.step_mut(level).slot -= 1;
-            return Ok(Some(sibling));
-        }
-        self.split_apart(level, i, entry)
-    }
-
-    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right
-    /// half).
-    fn split_apart(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, count) = (self.path.shape(level), self.path.count(level));
-        debug_assert!(self.path.slot(level) + 1 == i && i < count, "the seam is not behind the path's entry");
-        self.path.detach_half(level, i, false);
-        let layout = self.path.layout_at(level);
-        let area = self.path.scheme.page_area(layout, level, self.path.height);
-        shape.insert(&mut self.path.detached[area], count - i, 0, entry);
-        self.path.step_mut(level).count = i as u16;
-        debug_assert!(
-            self.path.slot(level) < self.path.count(level),
-            "R3: the path lost its child in a split"
-        );
-        self.sibling(level, count - i + 1, Key::of(entry.0), false).map(Some)
-    }
-
     /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the
     /// path.
     pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexFault> {
@@ -308,8 +135,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             // The bound of a node is never lowered: what its parent names may not change.
             let bound = (S::MAPS_MOVES && lowest > 1 && count > 1)
                 .then(|| Key::of(shape.key(self.path.node(lowest), 0)));
-            shape.remove(self.path.node_mut(lowest), count, slot);
-            self.path.step_mut(lowest).count -= 1;
+            self.path.remove(lowest, slot);
             if let Some(bound) = bound {
                 shape.set_key(self.path.node_mut(lowest), 0, &bound);
             }
@@ -321,7 +147,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             lowest += 1;
             slot = self.path.slot(lowest);
             self.fetch(lowest, Cause::Host)?;
-            self.forget_move(address::<S>(self.path.shape(lowest).value(self.path.node(lowest), slot)));
+            self.take_move(self.path.named(lowest, slot));
         }
         let lowest = self.shrink(lowest)?;
         debug_assert!((1..=self.path.height).contains(&lowest), "R2: nothing is left of the path");
@@ -334,15 +160,37 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         while self.path.height > 1 && self.path.count(self.path.height) == 1 {
             assert_eq!(lowest, self.path.height, "R3: a root with one child was left to stand");
             let level = self.path.height - 1;
-            let child =
-                address::<S>(self.path.shape(self.path.height).value(self.path.node(self.path.height), 0));
-            self.retire(self.path.height);
+            let child = self.path.named(level + 1, 0);
+            self.retire(level + 1);
             self.copy_node(child, level, Cause::Host)?;
-            self.forget_move(child);
+            self.take_move(child);
             self.path.become_root(level);
             lowest = level;
         }
         Ok(lowest)
+    }
+
+    /// Begins to move a page: copies the path to its lowest node and returns the level of that. None where
+    /// nothing leads to the page, which dies.
+    fn begin_move(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
+        let (scheme, height) = (&self.path.scheme, self.path.height);
+        if S::MAPS_MOVES && self.log.free_pages() < scheme.pages_per_update(height) {
+            return Err(IndexError::Full.into());
+        }
+        self.log.begin(scheme.programs_per_move(height) + self.journal_pages(height))?;
+        let found = self.find_page(ppn)?;
+        match found {
+            Some(level) => debug_assert!((1..=height).contains(&level), "R2: level {level} of {height}"),
+            None => self.log.drop_unreached(ppn),
+        }
+        Ok(found)
+    }
+
+    /// Ends an operation, which is complete.
+    pub(super) fn finish(&mut self) {
+        self.log.finish();
+        self.interrupted = false;
+        debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
     }
 
     /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a
@@ -375,25 +223,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(&mut self.nodes);
         self.make_room_for_update(true)?;
-        // A split root needs room for the one above it.
-        let path_bytes = self.nodes.path.scheme.path_bytes(self.nodes.path.height + 1);
-        self.nodes.path.buffer.resize(path_bytes, 0xff);
-        self.nodes.log.begin(self.nodes.pages_at_once())?;
-        self.nodes.copy_path(key, 1, Cause::Host)?;
-        self.nodes.note_update();
-        S::settle(&mut self.nodes, Change::Put(key))?;
-        let (shape, count) = (self.nodes.path.shape(1), self.nodes.path.count(1));
-        let found = shape.search(self.nodes.path.node(1), count, key);
+        let nodes = &mut self.nodes;
+        nodes.path.make_room_to_grow();
+        nodes.log.begin(nodes.pages_at_once())?;
+        let found = nodes.find_place(key)?;
         (self.update_began, self.existed) = (true, found.is_ok());
-        if found.is_err() && self.nodes.path.root_would_overflow() {
-            return Err(IndexError::Full.into());
-        }
-        if found.is_err() {
-            self.nodes.require_room_to_grow()?;
-        }
-        if self.nodes.is_journaled() {
-            let splits = found.is_err() && count == shape.capacity;
-            return self.insert_journaled((key, value), found, splits || self.nodes.path.lowers_bounds(key));
+        nodes.require_place(found)?;
+        if nodes.is_journaled() {
+            let splits = found.is_err() && nodes.path.count(1) == nodes.path.shape(1).capacity;
+            let changes_parent = splits || nodes.path.lowers_bounds(key);
+            return self.insert_journaled((key, value), found, changes_parent);
         }
         self.change_leaf(key, value, found)?;
         Ok(found.is_ok())
@@ -413,20 +252,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(&mut self.nodes);
         self.make_room_for_update(false)?;
-        self.nodes.log.begin(self.nodes.pages_at_once())?;
-        self.nodes.copy_path(key, 1, Cause::Host)?;
-        self.nodes.note_update();
-        let Ok(slot) =
-            self.nodes.path.shape(1).search(self.nodes.path.node(1), self.nodes.path.count(1), key)
-        else {
-            return Ok(false);
-        };
+        let nodes = &mut self.nodes;
+        nodes.log.begin(nodes.pages_at_once())?;
+        nodes.copy_path(key, 1, Cause::Host)?;
+        nodes.note_update();
+        let Ok(slot) = nodes.path.search(key) else { return Ok(false) };
         (self.update_began, self.existed) = (true, true);
-        if self.nodes.is_journaled() {
-            let empties = self.nodes.path.count(1) == 1 && self.nodes.path.height > 1;
+        if nodes.is_journaled() {
+            let empties = nodes.path.count(1) == 1 && nodes.path.height > 1;
             return self.remove_journaled(key, slot, empties);
         }
-        S::settle(&mut self.nodes, Change::Keep(1))?;
+        S::settle(nodes, Change::Keep(1))?;
         self.take_from_leaf(slot)?;
         Ok(true)
     }
@@ -440,13 +276,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
     pub(super) fn end_update(&mut self) -> Result<(), IndexFault> {
-        self.nodes.log.finish();
-        self.nodes.interrupted = false;
-        debug_assert!(
-            self.nodes.log.is_valid(self.nodes.root),
-            "R5: the root's page {} is not valid",
-            self.nodes.root
-        );
+        self.nodes.finish();
         if !self.nodes.log.tape.wants_checkpoint() {
             return Ok(());
         }
@@ -457,15 +287,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 }
 
-/// Moves `count` entries from place `from` to the front of their node.
-fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) {
-    debug_assert!(from + count <= shape.capacity, "R1: {count} entries from {from}");
-    let (k, v) = (shape.key_bytes, shape.value_bytes);
-    node.copy_within(from * k..(from + count) * k, 0);
-    let values = shape.capacity * k;
-    node.copy_within(values + from * v..values + (from + count) * v, values);
-}
-
 impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     fn log(&mut self) -> &mut Log<N> {
         &mut self.nodes.log
@@ -473,46 +294,24 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
 
     /// Rewrites the path to the page's lowest node, found by that node's first key.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
-        if S::MAPS_MOVES
-            && self.nodes.log.free_pages() < self.nodes.path.scheme.pages_per_update(self.nodes.path.height)
-        {
-            return Err(IndexError::Full.into());
-        }
-        self.nodes.log.begin(
-            self.nodes.path.scheme.programs_per_move(self.nodes.path.height)
-                + self.nodes.journal_pages(self.nodes.path.height),
-        )?;
-        let Some(level) = self.nodes.find_page(ppn)? else {
-            self.nodes.log.drop_unreached(ppn);
-            return Ok(());
-        };
-        debug_assert!(
-            (1..=self.nodes.path.height).contains(&level),
-            "R2: level {level} of {}",
-            self.nodes.path.height
-        );
+        let Some(level) = self.nodes.begin_move(ppn)? else { return Ok(()) };
         if self.nodes.is_journaled() {
             return self.relocate_journaled(ppn, level);
         }
         S::settle(&mut self.nodes, Change::Keep(level))?;
         self.nodes.interrupted = true;
         S::write_path(&mut self.nodes, level, None, Cause::GarbageCollection)?;
-        self.nodes.log.finish();
-        self.nodes.interrupted = false;
-        debug_assert!(
-            self.nodes.log.is_valid(self.nodes.root),
-            "R5: the root's page {} is not valid",
-            self.nodes.root
-        );
+        self.nodes.finish();
         Ok(())
     }
 
     fn checkpoint(&mut self) -> Result<(), IndexFault> {
-        if !self.nodes.is_mount_behind()? {
+        let nodes = &mut self.nodes;
+        if !nodes.is_mount_behind()? {
             return Ok(());
         }
-        self.nodes.commit_journal()?;
-        self.nodes.log.checkpoint(super::note_of::<S>(&self.nodes.moves))
+        nodes.commit_journal()?;
+        nodes.log.checkpoint(super::note_of::<S>(&nodes.moves))
     }
 
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
@@ -532,15 +331,16 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if !core::mem::take(&mut self.bits_in_doubt) {
             return Ok(false);
         }
-        if self.nodes.log.config().counts() {
-            let counted = self.nodes.count_reached();
+        let nodes = &mut self.nodes;
+        if nodes.log.config().counts() {
+            let counted = nodes.count_reached();
             self.bits_in_doubt = counted.is_err();
             return counted.map(|()| true);
         }
-        for ppn in (0..self.nodes.log.geometry().pages()).map(Ppn) {
-            if self.nodes.log.is_valid(ppn) && self.nodes.find_page(ppn)?.is_none() {
+        for ppn in (0..nodes.log.geometry().pages()).map(Ppn) {
+            if nodes.log.is_valid(ppn) && nodes.find_page(ppn)?.is_none() {
                 // One at a time: there may be as many as pages.
-                self.nodes.log.drop_unreached(ppn);
+                nodes.log.drop_unreached(ppn);
             }
         }
         Ok(true)
@@ -571,10 +371,9 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if !S::MAPS_MOVES {
             return true;
         }
-        let (valid, pages) = (u64::from(valid), u64::from(self.nodes.log.geometry().pages_per_block));
-        let parents =
-            self.nodes.log.live_pages() / (self.nodes.path.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
-        let entries = self.nodes.moves.entries_max() as u64;
-        2 * valid < pages || (self.nodes.moves.has_room() && valid * (entries + parents) < pages * entries)
+        let Nodes { log, moves, .. } = &self.nodes;
+        let (valid, pages) = (u64::from(valid), u64::from(log.geometry().pages_per_block));
+        let (entries, parents) = (moves.entries_max() as u64, self.nodes.parents());
+        2 * valid < pages || (moves.has_room() && valid * (entries + parents) < pages * entries)
     }
 }

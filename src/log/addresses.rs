@@ -18,7 +18,7 @@ pub(super) struct Addresses {
     pub(super) openings: Vec<u16>,
     pub(super) held: Held,
     /// Pages that die when the operation under way is finished.
-    dying: Vec<Ppn>,
+    pub(super) dying: Vec<Ppn>,
     /// Where pages keep their places: no place below is free.
     next_free: u32,
 }
@@ -70,11 +70,6 @@ impl Addresses {
             self.dying.reserve_exact((self.dying.len() / 8).max(KEPT));
         }
         self.dying.push(ppn);
-    }
-
-    /// Forgets what an operation gave up that did not end: it is still there.
-    pub(super) fn keep_dying(&mut self) {
-        self.dying.clear();
     }
 
     /// Ends an operation: the pages that it gave up die.

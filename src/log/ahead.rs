@@ -18,7 +18,7 @@ const BLOCKS_AHEAD: u32 = 2;
 #[derive(Default)]
 pub(super) struct Scrubbing {
     /// Pages that were hard to read, to be written elsewhere.
-    weak: Vec<Ppn>,
+    pub(super) weak: Vec<Ppn>,
     /// One of them is being moved.
     pub(super) moves_weak: bool,
     /// Pages that the round has passed.
@@ -31,10 +31,6 @@ impl Scrubbing {
         if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
             self.weak.push(ppn);
         }
-    }
-
-    pub(super) fn forget_weak(&mut self) {
-        self.weak.clear();
     }
 
     /// Who pays for what is done for this cause now: moving a weak page is no collection.

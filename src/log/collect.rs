@@ -19,9 +19,7 @@ pub trait Relocate<N: Nand> {
     fn checkpoint(&mut self) -> Result<(), IndexFault>;
 
     /// Sees to it that a mount does without a block that is about to be erased; false where that cannot be.
-    fn let_go(&mut self, _victim: Pbn) -> Result<bool, IndexFault> {
-        Ok(true)
-    }
+    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault>;
 
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
     /// doubt.
@@ -31,17 +29,13 @@ pub trait Relocate<N: Nand> {
     fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
 
     /// Does what else lets collection gain; false when nothing came of it.
-    fn help_collection(&mut self) -> Result<bool, IndexFault> {
-        Ok(false)
-    }
+    fn help_collection(&mut self) -> Result<bool, IndexFault>;
 
     /// The cost of moves as it is now.
     fn move_cost(&self) -> MoveCost;
 
     /// Whether it pays to collect a block with so many valid pages.
-    fn is_worth(&mut self, _valid: u32) -> bool {
-        true
-    }
+    fn is_worth(&mut self, valid: u32) -> bool;
 }
 
 /// The cost of moving pages.

@@ -74,6 +74,7 @@ use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
 use cached::ReadPart;
+use head::Head;
 use parts::WritePart;
 use recovery::{check_config, corrupted};
 pub use runs::Runs;
@@ -163,8 +164,9 @@ impl<N: Nand> Log<N> {
             }
         }
         let mut state = State::new(blocks, owner);
-        state.sequence = first_number(tag::SEQUENCE_BITS, state.sequence);
-        state.frontier.block_sequence = first_number(tag::BLOCK_BITS, 0) as u32;
+        let frontier = &mut state.head.frontier;
+        frontier.block_sequence = first_number(tag::BLOCK_BITS, 0) as u32;
+        state.head = Head::new(*frontier, first_number(tag::SEQUENCE_BITS, 0), None);
         let mut tape = Tape::new(nand, config, area, state);
         tape.recount();
         tape.capacity.bad_at_format = geometry.blocks - tape.blocks.good_count();
@@ -346,7 +348,7 @@ impl<N: Nand> Log<N> {
     pub fn begin(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.writes.require_sound()?;
         // What an operation that met a damaged page was about to replace is still there.
-        self.tape.addresses.keep_dying();
+        self.tape.addresses.dying.clear();
         self.writes.is_divided = false;
         if self.writes.pages() == 0 {
             return Ok(());

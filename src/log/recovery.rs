@@ -28,10 +28,8 @@
 //! programmed again, but where blocks are scarce: then the pages that a cut may have torn are passed over
 //! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
 
-use super::addresses::Addresses;
 use super::checkpoints::Checkpoints;
 use super::config::{NOTES_LEFT_OUT, left_out};
-use super::head::Head;
 use super::held::Held;
 use super::medium::Found;
 use super::opened::insert;
@@ -89,14 +87,12 @@ impl<N: Nand> Tape<N> {
             self.hold_tables(geometry.blocks);
         }
         let (area, state) = found?;
-        self.blocks = state.blocks;
-        self.addresses = Addresses::new(state.replaced, state.openings);
-        self.head = Head::new(state.frontier, state.sequence, state.root);
+        (self.blocks, self.addresses, self.head) = (state.blocks, state.addresses, state.head);
         let Checkpoints { note_bound, blocks_since, .. } = self.checkpoints;
         let checkpoints = Checkpoints::new(area, state.note, state.closed, state.is_guessed);
         self.checkpoints = Checkpoints { note_bound, blocks_since, ..checkpoints };
         self.medium.loaded = None;
-        self.medium.scrubbing.forget_weak();
+        self.medium.scrubbing.weak.clear();
         self.find_rest(state.gaps)
     }
 
@@ -343,10 +339,10 @@ fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(Checkpoint
     };
     let mut state = newest?;
     let mut reserved = area.occupied();
-    if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
+    if let Some(pair) = state.addresses.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
         return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
     }
-    reserved.extend(state.replaced.iter().map(|pair| pair.1));
+    reserved.extend(state.addresses.replaced.iter().map(|pair| pair.1));
     state.blocks.reserve_exactly(&reserved)?;
     Ok((area, state))
 }

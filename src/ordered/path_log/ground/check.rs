@@ -1,6 +1,5 @@
 //! The walk over the whole tree that checks invariants R1 to R8.
 
-use super::path::width_of;
 use super::{Nodes, RawScheme, address, named_width};
 use crate::check::{CheckReport, Invariant, message};
 use crate::fault::IndexFault;
@@ -88,7 +87,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
             (level, height),
             (count, self.nodes.path.scheme.root_entries_max(tag.layout, height)),
         );
-        let width = width_of(&self.nodes.path.scheme, level, &shape, node, count);
+        let width = self.nodes.path.width(level, &shape, node, count);
         if visit.width.is_some_and(|named| named != width)
             || (self.nodes.path.scheme.layouts() > 1
                 && !self.nodes.path.scheme.fits(width, (level, height), count))

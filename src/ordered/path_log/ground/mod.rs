@@ -12,6 +12,15 @@
 //!   (mu-Tree paper, section 3.4). A root with one child gives way to it.
 //! * A page moves by rewriting the path to its lowest node, found by that node's first key.
 //!
+//! Parts:
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Path` | the copied nodes, how nodes lie in pages, the tree's height | `path.rs`, `split.rs` |
+//! | `Journal`, `Moves` | which leaves and nodes have moved | `journal.rs`, `moves.rs` |
+//! | [`Nodes`] | these and the log: nodes are read into the path and written from it | `path.rs`, `update.rs`, `reached.rs` |
+//! | [`RawTree`] | the nodes, and how far an operation got: room is made, checkpoints are written | `room.rs`, `service.rs`, `restore.rs` |
+//!
 //! Invariants (`check`):
 //!
 //! * R1: keys rise within a node, and no node holds more entries than its capacity.
@@ -367,25 +376,6 @@ pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
     height
 }
 
-/// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
-fn node_in<S: RawScheme>(
-    scheme: &S,
-    tag: &Tag,
-    (level, height): (u8, u8),
-    page: Ppn,
-) -> Result<(NodeShape, usize), IndexFault> {
-    debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
-    if tag.layout >= scheme.layouts() {
-        return Err(IndexFault::corrupted("a page of a layout that this tree does not use", page.0));
-    }
-    let shape = scheme.shape(tag.layout, level, height);
-    let count = usize::from(tag.counts[usize::from(level) - 1]);
-    if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
-        return Err(IndexFault::broken(Invariant::R1, "an impossible entry count", page.0));
-    }
-    Ok((shape, count))
-}
-
 const WIDTH_SHIFT: u32 = 30;
 
 /// The child that an inner node's entry names.
@@ -427,39 +417,11 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         nodes.record.check_key(key)?;
         nodes.record.check_value(value)?;
         nodes.usable()?;
-        if S::MAPS_MOVES {
-            return Ok(nodes.get_by_path(key, Some(value))?);
-        }
-        let rereads = nodes.log.config().same_page == SamePage::Read;
-        let (mut ppn, mut level, mut pages) = (nodes.root, nodes.path.height, 0);
-        loop {
-            let page = nodes.log.read(ppn, Cause::Host)?;
-            pages += 1;
-            loop {
-                let (shape, count) = node_in(&nodes.path.scheme, page.tag, (level, nodes.path.height), ppn)?;
-                let node = &page.data[nodes.path.scheme.page_area(page.tag.layout, level, nodes.path.height)];
-                if level == 1 {
-                    nodes
-                        .path
-                        .scheme
-                        .note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
-                    let found = shape.search(node, count, key);
-                    if let Ok(i) = found {
-                        value.copy_from_slice(shape.value(node, i));
-                    }
-                    return Ok(found.is_ok());
-                }
-                let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
-                level -= 1;
-                if S::TAKES_JOURNAL && level == 1 {
-                    child = nodes.journal.resolve(child);
-                }
-                if child != ppn || rereads {
-                    ppn = child;
-                    break;
-                }
-            }
-        }
+        let found = match S::MAPS_MOVES {
+            true => nodes.get_by_path(key, Some(value)),
+            false => nodes.look_up(key, Some(value), Cause::Host),
+        };
+        Ok(found?)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {

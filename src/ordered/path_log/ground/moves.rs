@@ -476,28 +476,11 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 
     pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
-        let shape = self.path.shape(1);
-        let found = shape.search(self.path.node(1), self.path.count(1), key);
+        let found = self.path.search(key);
         if let (Ok(i), Some(value)) = (found, value) {
-            value.copy_from_slice(shape.value(self.path.node(1), i));
+            value.copy_from_slice(self.path.shape(1).value(self.path.node(1), i));
         }
         Ok(found.is_ok())
-    }
-
-    /// Whether the tree holds a key, for a checker: no copy of a node is replaced.
-    pub(crate) fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let (mut ppn, mut level, height) = (self.root, self.path.height, self.path.height);
-        loop {
-            let page = self.log.read(ppn, Cause::Check)?;
-            let (shape, count) = super::node_in(&self.path.scheme, page.tag, (level, height), ppn)?;
-            let node = &page.data[self.path.scheme.page_area(page.tag.layout, level, height)];
-            if level == 1 {
-                return Ok(shape.search(node, count, key).is_ok());
-            }
-            let named = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
-            level -= 1;
-            ppn = self.resolve(level, named);
-        }
     }
 
     /// Holds the addresses of all entries.
@@ -524,8 +507,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::Recovery)?;
-            let (shape, count) = super::node_in(&self.path.scheme, page.tag, (level, height), ppn)?;
-            let node = &page.data[self.path.scheme.page_area(page.tag.layout, level, height)];
+            let (shape, count, node) = self.path.node_in(page, level, ppn)?;
             for i in 0..count {
                 let named = address::<S>(shape.value(node, i));
                 if let Some(all) = all.as_deref_mut().filter(|_| named.0 < pages) {

@@ -1,10 +1,12 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{Nodes, RawScheme, address, child_value, named_width, node_in};
+use super::journal::Journal;
+use super::moves::Moves;
+use super::{Leaf, LeafUse, Nodes, RawScheme, address, child_value, named_width};
 use crate::check::Invariant;
 use crate::fault::IndexFault;
-use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::log::{Page, SamePage};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
@@ -221,12 +223,36 @@ impl<S: RawScheme> Path<S> {
     /// fits into one page, that of the layout of its leaf's width if of no other, and moving a page or
     /// removing a record never splits a node.
     pub(crate) fn width(&self, level: u8, shape: &NodeShape, node: &[u8], count: usize) -> u8 {
-        width_of(&self.scheme, level, shape, node, count)
+        match (self.scheme.layouts(), level) {
+            (1, _) => 0,
+            (_, 1) => self.scheme.width_of_leaf(count),
+            _ => (0..count).map(|i| self.width_of_child(shape, node, i)).max().unwrap_or(0),
+        }
     }
 
     /// The width that an inner node names for one of its children.
     pub(crate) fn width_of_child(&self, shape: &NodeShape, node: &[u8], i: usize) -> u8 {
         named_width::<S>(shape.value(node, i))
+    }
+
+    /// The node at `level` in a page: its shape, its entries in use and its bytes; or what is wrong with it.
+    pub(super) fn node_in<'p>(
+        &self,
+        page: Page<'p>,
+        level: u8,
+        ppn: Ppn,
+    ) -> Result<(NodeShape, usize, &'p [u8]), IndexFault> {
+        let (tag, height) = (page.tag, self.height);
+        debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
+        if tag.layout >= self.scheme.layouts() {
+            return Err(IndexFault::corrupted("a page of a layout that this tree does not use", ppn.0));
+        }
+        let shape = self.scheme.shape(tag.layout, level, height);
+        let count = usize::from(tag.counts[usize::from(level) - 1]);
+        if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
+            return Err(IndexFault::broken(Invariant::R1, "an impossible entry count", ppn.0));
+        }
+        Ok((shape, count, &page.data[self.scheme.page_area(tag.layout, level, height)]))
     }
 
     /// The layout whose capacity the path's node at `level` may not exceed.
@@ -333,7 +359,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
         let (ppn, height) = (Ppn(self.path.step(level).page), self.path.height);
         let page = self.log.read(ppn, cause)?;
-        let (shape, count) = node_in(&self.path.scheme, page.tag, (level, height), ppn)?;
+        let (shape, count, _) = self.path.node_in(page, level, ppn)?;
         debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
         let area = self.path.scheme.path_area(0, level, height);
         self.path.buffer[area.clone()].copy_from_slice(page.data);
@@ -397,8 +423,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         let at_hand = is_same_page && self.log.config().same_page == SamePage::Free;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
         let tag = page.tag;
-        let (shape, count) = node_in(&self.path.scheme, tag, (level, self.path.height), ppn)?;
-        let node = &page.data[self.path.scheme.page_area(tag.layout, level, self.path.height)];
+        let (shape, count, node) = self.path.node_in(page, level, ppn)?;
         let mut step = Step {
             page: ppn.0,
             lowest_level: tag.lowest_level,
@@ -432,26 +457,50 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
+    /// Finds a record without a copy of its path.
+    pub(crate) fn look_up(
+        &mut self,
+        key: &[u8],
+        value: Option<&mut [u8]>,
+        cause: Cause,
+    ) -> Result<bool, IndexFault> {
+        let Nodes { log, path, journal, moves, .. } = self;
+        let rereads = log.config().same_page == SamePage::Read;
+        let (mut ppn, mut level, mut pages) = (self.root, path.height, 0);
+        loop {
+            let page = log.read(ppn, cause)?;
+            pages += 1;
+            loop {
+                let (shape, count, node) = path.node_in(page, level, ppn)?;
+                if level == 1 {
+                    path.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
+                    let found = shape.search(node, count, key);
+                    if let (Ok(i), Some(value)) = (found, value) {
+                        value.copy_from_slice(shape.value(node, i));
+                    }
+                    return Ok(found.is_ok());
+                }
+                level -= 1;
+                let named = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
+                let child = resolve::<S>(journal, moves, level, named);
+                if child != ppn || rereads {
+                    ppn = child;
+                    break;
+                }
+            }
+        }
+    }
+
     /// Where a node at `level` is that its parent says is at `named`.
     #[inline]
     pub(super) fn resolve(&self, level: u8, named: Ppn) -> Ppn {
         debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
-        let named = if S::TAKES_JOURNAL && level == 1 { self.journal.resolve(named) } else { named };
-        if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
+        resolve::<S>(&self.journal, &self.moves, level, named)
     }
 }
 
-/// See [`RawTree::width`].
-pub(super) fn width_of<S: RawScheme>(
-    scheme: &S,
-    level: u8,
-    shape: &NodeShape,
-    node: &[u8],
-    count: usize,
-) -> u8 {
-    match (scheme.layouts(), level) {
-        (1, _) => 0,
-        (_, 1) => scheme.width_of_leaf(count),
-        _ => (0..count).map(|i| named_width::<S>(shape.value(node, i))).max().unwrap_or(0),
-    }
+#[inline]
+fn resolve<S: RawScheme>(journal: &Journal, moves: &Moves, level: u8, named: Ppn) -> Ppn {
+    let named = if S::TAKES_JOURNAL && level == 1 { journal.resolve(named) } else { named };
+    if S::MAPS_MOVES { moves.resolve(named) } else { named }
 }

@@ -329,7 +329,7 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
     }
 
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        self.nodes.peek_key(key)
+        self.nodes.look_up(key, None, Cause::Check)
     }
 }
 

@@ -104,3 +104,53 @@ impl Addresses {
         Some(ppn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::placed::placed_state;
+    use alloc::vec;
+
+    fn geometry() -> Geometry {
+        Geometry::new(512, 64, 4, 8)
+    }
+
+    fn addresses() -> (Addresses, BlockTable) {
+        (Addresses::new(Vec::new(), vec![0; 8]), placed_state(geometry(), b"owner").1.blocks)
+    }
+
+    #[test]
+    fn a_block_stands_in_for_another_until_that_is_reclaimed() {
+        let (mut addresses, _) = addresses();
+        addresses.stand_in(Pbn(5), Pbn(7));
+        addresses.stand_in(Pbn(2), Pbn(6));
+        assert_eq!(addresses.physical(geometry(), Ppn(21)), Ppn(29));
+        assert_eq!(addresses.physical(geometry(), Ppn(12)), Ppn(12));
+        assert_eq!(
+            (addresses.home_of_stand_in(Pbn(6)), addresses.home_of_stand_in(Pbn(5))),
+            (Some(Pbn(2)), None)
+        );
+        addresses.stand_in(Pbn(2), Pbn(0));
+        addresses.end_stand_in(Pbn(5));
+        assert_eq!(addresses.replaced, [(Pbn(2), Pbn(0))]);
+        assert_eq!(addresses.physical(geometry(), Ppn(21)), Ppn(21));
+    }
+
+    #[test]
+    fn pages_die_with_the_end_of_the_operation_and_their_places_are_free() {
+        let (mut addresses, mut blocks) = addresses();
+        let first = addresses.free_place(&blocks);
+        assert_eq!(first, Some(Ppn(0)));
+        [0, 1, 2].map(Ppn).into_iter().for_each(|ppn| blocks.mark_valid(ppn));
+        assert_eq!(addresses.free_place(&blocks), Some(Ppn(3)));
+        addresses.give_up(Ppn(1));
+        addresses.give_up(Ppn(2));
+        addresses.give_up(Ppn(1));
+        assert!(blocks.is_valid(Ppn(1)), "a cut may bring it back");
+        assert_eq!(addresses.first_given_up(&mut blocks), Some(Ppn(1)));
+        blocks.mark_valid(Ppn(1));
+        addresses.finish(&mut blocks, false);
+        assert!(blocks.is_valid(Ppn(1)) && !blocks.is_valid(Ppn(2)));
+        assert_eq!(addresses.free_place(&blocks), Some(Ppn(2)));
+    }
+}

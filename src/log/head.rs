@@ -111,3 +111,39 @@ impl Head {
         numbers(SEQUENCE_BITS).saturating_sub(self.sequence).min(blocks)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(block_sequence: u32) -> Head {
+        Head::new(Frontier { block: Some(Pbn(3)), next_page: 5, block_sequence }, 0, None)
+    }
+
+    #[test]
+    fn blocks_since_the_flush_before_the_last_root_are_needed() {
+        let mut head = head(10);
+        assert!(head.needs(10) && !head.needs(9));
+        head.frontier.block_sequence = 12;
+        head.note_flush(11);
+        assert!(head.needs(10) && !head.needs(9), "a torn page may be of the flush");
+        head.note_flush(12);
+        assert!(head.needs(11) && !head.needs(10));
+        head.note_root();
+        assert!(head.needs(12) && !head.needs(11));
+        head.frontier.block = None;
+        head.note_checkpoint();
+        assert!(!head.needs(12), "a mount goes on with the next block");
+    }
+
+    #[test]
+    fn an_old_block_may_count_as_needed_and_no_needed_one_as_old() {
+        let mut head = head(0x2_0004);
+        head.need_from(0x1_fffe);
+        for number in 0x1_fffe..=0x2_0004_u32 {
+            assert!(head.needs(number as u16), "{number:#x}");
+        }
+        assert!(!head.needs(0xfffd), "the number before those");
+        assert!(head.needs(0x0004), "block 4 has the low half of the newest one");
+    }
+}

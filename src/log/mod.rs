@@ -76,7 +76,7 @@ use alloc::vec::Vec;
 use cached::ReadPart;
 use head::Head;
 use parts::WritePart;
-use recovery::{check_config, corrupted};
+use recovery::{check_config, corrupted, newest_state};
 pub use runs::Runs;
 use state::State;
 use tape::Tape;
@@ -150,7 +150,7 @@ impl<N: Nand> Log<N> {
     #[inline(never)]
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         if config.is_placed() {
-            return Ok(Log::on(Tape::format_placed(nand, config, owner)?, Runs::default()));
+            return Ok(Log::on(Tape::format_placed(nand, config, owner)?));
         }
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
@@ -170,27 +170,32 @@ impl<N: Nand> Log<N> {
         let mut tape = Tape::new(nand, config, area, state);
         tape.recount();
         tape.capacity.bad_at_format = geometry.blocks - tape.blocks.good_count();
-        Ok(Log::on(tape, Runs::default()))
+        Ok(Log::on(tape))
     }
 
     /// Finds the newest state again.
-    pub fn mount(nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
-        let (tape, journal) = Tape::mount(nand, config)?;
-        Ok(Log::on(tape, journal))
+    #[inline(never)]
+    pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
+        let (area, state) = newest_state(&mut nand, &config)?;
+        let gaps = state.gaps;
+        let mut log = Log::on(Tape::new(nand, config, area, state));
+        log.journal = log.tape.find_rest(gaps)?;
+        Ok(log)
     }
 
     /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
     /// says so.
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
-        let mut tape = Tape::place(nand, config, owner)?;
-        let journal = tape.find_rest(Gaps::Any)?;
-        Ok(Log::on(tape, journal))
+        let mut log = Log::on(Tape::place(nand, config, owner)?);
+        log.journal = log.tape.find_rest(Gaps::Any)?;
+        Ok(log)
     }
 
-    fn on(tape: Tape<N>, journal: Runs) -> Log<N> {
+    fn on(tape: Tape<N>) -> Log<N> {
         let page_bytes = tape.medium.geometry.page_bytes;
         let reads = ReadPart::new(tape.config.read_pages, page_bytes as usize);
-        Log { reads, writes: WritePart::new(tape.config.write_pages as u32, page_bytes), journal, tape }
+        let writes = WritePart::new(tape.config.write_pages as u32, page_bytes);
+        Log { reads, writes, journal: Runs::default(), tape }
     }
 
     /// The shape of the chip.

@@ -17,7 +17,7 @@
 //!    be reached (mu-Tree, section 5.1). Where valid pages are counted, it is so many of each block.
 //! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is
 //!    damaged, and so may be one whose number is missing. Only the tree knows: its owner asks
-//!    [`Log::is_in_doubt`], and keeps what can be reached.
+//!    `Log::is_in_doubt`, and keeps what can be reached.
 //! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is
 //!    programmed; where it is impossible the log can only be read.
 //!
@@ -60,16 +60,6 @@ pub(super) struct Mount<'a, N> {
 }
 
 impl<N: Nand> Tape<N> {
-    /// The tape as the newest checkpoint of a chip has it, and what there is to know of what follows.
-    #[inline(never)]
-    pub(super) fn mount(mut nand: N, config: LogConfig) -> Result<(Tape<N>, Runs), IndexFault> {
-        let (area, state) = newest_state(&mut nand, &config)?;
-        let gaps = state.gaps;
-        let mut tape = Tape::new(nand, config, area, state);
-        let journal = tape.find_rest(gaps)?;
-        Ok((tape, journal))
-    }
-
     /// Finds the state on the chip again, after an operation that failed half-way. Where that fails, the
     /// tape is of no more use.
     pub(super) fn remount(&mut self) -> Result<Runs, IndexFault> {
@@ -101,11 +91,8 @@ impl<N: Nand> Tape<N> {
     pub(super) fn find_rest(&mut self, gaps: Gaps) -> Result<Runs, IndexFault> {
         let is_placed = self.config.is_placed();
         let mut mount = Mount { tape: self, journal: Runs::default(), gaps };
-        if is_placed {
-            mount.find_placed()?
-        } else {
-            mount.catch_up()?
-        }
+        let found = if is_placed { mount.find_placed() } else { mount.catch_up() };
+        found?;
         Ok(mount.journal)
     }
 
@@ -328,7 +315,10 @@ impl<N: Nand> Mount<'_, N> {
 
 /// The checkpoints of a chip and the newest state that they hold.
 #[inline(never)]
-fn newest_state<N: Nand>(nand: &mut N, config: &LogConfig) -> Result<(CheckpointArea, State), IndexFault> {
+pub(super) fn newest_state<N: Nand>(
+    nand: &mut N,
+    config: &LogConfig,
+) -> Result<(CheckpointArea, State), IndexFault> {
     let geometry = nand.geometry();
     check_config(&geometry, config)?;
     let mut decode = |source: &mut dyn Source| State::decode(source, geometry, config.validity);

@@ -51,21 +51,22 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
     fn check_node(&mut self, visit: &Visit, todo: &mut Vec<Visit>) -> Result<(), IndexFault> {
         let (height, level) = (self.nodes.path.height, visit.level);
         let ppn = if level < height { self.nodes.resolve(level, visit.named) } else { visit.named };
-        let page = self.nodes.log.read(ppn, Cause::Check)?;
+        let Nodes { log, path, moves, .. } = &mut *self.nodes;
+        let page = log.read(ppn, Cause::Check)?;
         let (tag, at) = (page.tag, u64::from(ppn.0));
         let report = &mut self.report;
         report.nodes += 1;
         let reached = self.reached.entry(ppn).or_insert(level);
         *reached = level.min(*reached);
-        if tag.layout >= self.nodes.path.scheme.layouts() {
-            let found = message!("layout {} of {}", tag.layout, self.nodes.path.scheme.layouts());
+        if tag.layout >= path.scheme.layouts() {
+            let found = message!("layout {} of {}", tag.layout, path.scheme.layouts());
             report.violation(Invariant::R7, at, found);
             return Ok(());
         }
-        let shape = self.nodes.path.scheme.shape(tag.layout, level, height);
-        let area = self.nodes.path.scheme.page_area(tag.layout, level, height);
-        let overlaps = tag.lowest_level < level
-            && self.nodes.path.scheme.page_area(tag.layout, level - 1, height).start < area.end;
+        let shape = path.scheme.shape(tag.layout, level, height);
+        let area = path.scheme.page_area(tag.layout, level, height);
+        let overlaps =
+            tag.lowest_level < level && path.scheme.page_area(tag.layout, level - 1, height).start < area.end;
         if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
             let found = message!("area {area:?} of level {level} in layout {}", tag.layout);
             report.violation(Invariant::R7, at, found);
@@ -81,16 +82,10 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation(Invariant::R1, at, message!("key {i} at level {level} does not rise"));
         }
-        check_filling(
-            report,
-            at,
-            (level, height),
-            (count, self.nodes.path.scheme.root_entries_max(tag.layout, height)),
-        );
-        let width = self.nodes.path.width(level, &shape, node, count);
+        check_filling(report, at, (level, height), (count, path.scheme.root_entries_max(tag.layout, height)));
+        let width = path.width(level, &shape, node, count);
         if visit.width.is_some_and(|named| named != width)
-            || (self.nodes.path.scheme.layouts() > 1
-                && !self.nodes.path.scheme.fits(width, (level, height), count))
+            || (path.scheme.layouts() > 1 && !path.scheme.fits(width, (level, height), count))
         {
             let named = visit.width;
             let found = message!("{count} entries at level {level}, width {width}, {named:?} named");
@@ -111,7 +106,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         for i in 0..if level > 1 { count } else { 0 } {
             let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
             let named = address::<S>(shape.value(node, i));
-            self.moved += usize::from(self.nodes.moves.resolve(named) != named);
+            self.moved += usize::from(moves.resolve(named) != named);
             let width = Some(named_width::<S>(shape.value(node, i)));
             // Where moves are mapped the parent's word counts for the first bound.
             let low =
@@ -119,8 +114,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
             todo.push(Visit { named, level: level - 1, low, high, width });
         }
         if level > tag.lowest_level {
-            let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == ppn);
-            if !own {
+            if !(0..count).any(|i| address::<S>(shape.value(node, i)) == ppn) {
                 let found = message!("the node at level {level} has no child in its page");
                 report.violation(Invariant::R4, at, found);
             }

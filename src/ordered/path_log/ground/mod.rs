@@ -56,14 +56,13 @@ mod split;
 pub(crate) mod update;
 
 use crate::blocks::Validity;
-use crate::check::{CheckReport, IndexError, Invariant, message, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
+use crate::log::{Log, LogConfig, Note, Placement, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
 use crate::ordered::change::change_one;
-use crate::ordered::node::NodeShape;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
     Visit,

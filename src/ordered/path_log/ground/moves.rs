@@ -4,9 +4,7 @@
 //! a chip of fewer than 65,535 pages, else 8. Open addressing: an address has at most five places in the
 //! table, the first by its remainder, the next ones by a step of 1 to 7; when all five are taken, the move
 //! cannot be entered and the parent must be written. Addresses in the table are held back from allocation
-//! ([`Log::hold`]): a page there would be taken for the one that moved.
-//!
-//! [`Log::hold`]: crate::log::Log::hold
+//! (`Tape::hold`): a page there would be taken for the one that moved.
 
 use super::places::Table;
 use super::{Nodes, Path, RawScheme, address};

@@ -1,6 +1,6 @@
 //! Range scans: the path to the leaf at hand is kept, so each node is read once; leaves are not chained.
 
-use super::{Nodes, Path, RawScheme, address};
+use super::{Nodes, Path, RawScheme};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, Visit, within};

@@ -191,3 +191,47 @@ fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) 
     let values = shape.capacity * k;
     node.copy_within(values + from * v..values + (from + count) * v, values);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordered::RecordFormat;
+    use crate::ordered::path_log::wandering::OneNodePages;
+    use alloc::vec::Vec;
+
+    const RECORD: RecordFormat = RecordFormat { key_bytes: 4, value_bytes: 4 };
+
+    /// A path whose leaf is full of even keys.
+    fn full_leaf() -> Path<OneNodePages> {
+        let mut path = Path::new(OneNodePages::of(64, RECORD).unwrap(), 128, 64);
+        for i in 0..path.shape(1).capacity {
+            path.insert(1, i, (&(2 * i as u32).to_be_bytes(), &[7; 4]));
+        }
+        path
+    }
+
+    fn keys(shape: &NodeShape, node: &[u8], count: usize) -> Vec<u32> {
+        (0..count).map(|i| u32::from_be_bytes(shape.key(node, i).try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_split_keeps_every_entry_and_divides_evenly() {
+        let capacity = full_leaf().shape(1).capacity;
+        for at in 0..=capacity {
+            let mut path = full_leaf();
+            // One key less than the next even one.
+            let key = (2 * at as u32).saturating_sub(1);
+            let half = path.add_entry(1, at, (&key.to_be_bytes(), &[8; 4])).unwrap();
+            assert!(half.is_left, "a leaf's right half stays on the path");
+            let shape = path.shape(1);
+            let mut all = keys(&shape, &path.detached, half.count);
+            assert_eq!(all.len(), (capacity + 1).div_ceil(2), "an entry at {at}");
+            let right = keys(&shape, path.node(1), path.count(1));
+            assert_eq!(right[0].to_be_bytes(), *half.separator);
+            all.extend(right);
+            let mut wanted: Vec<u32> = (0..capacity as u32).map(|i| 2 * i).collect();
+            wanted.insert(at, key);
+            assert_eq!(all, wanted, "an entry at {at}");
+        }
+    }
+}

@@ -12,7 +12,7 @@
 //!   collection gain nothing. The path takes the layout nearest to the wanted one that has room for all its
 //!   nodes.
 //!
-//! There always is one, by the rule of *widths* ([`Path::width`]): while a leaf below an inner node is so
+//! There always is one, by the rule of *widths* (`Path::width`): while a leaf below an inner node is so
 //! large that it needs a layout with small inner nodes, the inner node stays that small, whichever page it
 //! lies in. The entries of inner nodes name the widths, so the rule costs no read.
 //!

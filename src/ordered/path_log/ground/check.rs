@@ -113,11 +113,9 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
                 if S::MAPS_MOVES && i == 0 { visit.low.clone() } else { Some(shape.key(node, i).to_vec()) };
             todo.push(Visit { named, level: level - 1, low, high, width });
         }
-        if level > tag.lowest_level {
-            if !(0..count).any(|i| address::<S>(shape.value(node, i)) == ppn) {
-                let found = message!("the node at level {level} has no child in its page");
-                report.violation(Invariant::R4, at, found);
-            }
+        if level > tag.lowest_level && !(0..count).any(|i| address::<S>(shape.value(node, i)) == ppn) {
+            let found = message!("the node at level {level} has no child in its page");
+            report.violation(Invariant::R4, at, found);
         }
         Ok(())
     }
